@@ -1,8 +1,7 @@
-"""Columns of published rows: from codes to values and back.
+"""Conversion of published columns between codes, values and Arrow arrays.
 
-Arrow arrays are made from NumPy and back without importing pandas: ``pa.array``, ``pa.scalar`` and
-``to_numpy`` do import it wherever it is installed, to see whether it is in use. That takes longer
-than to count a small table.
+Arrow arrays are converted to and from NumPy without importing pandas. ``pa.array``, ``pa.scalar``
+and ``to_numpy`` import pandas if it is installed, which takes longer than counting a small table.
 """
 
 from __future__ import annotations
@@ -33,17 +32,17 @@ from hushtable.schema import (
 )
 
 UNKNOWN = -1
-"""Stands for a value that a schema does not have, where that is no reason to refuse a row."""
+"""Code of a value that the schema does not list, where such rows are accepted."""
 
-_MOST_STEPS = 2.0**40  # of a grid, from zero, for codes to be told in double precision
-_SHORT = 20_000  # values that are gone through before Arrow's functions were imported
-_SMALL = 1 << 16  # columns with fewer codes have all their values written down
+_MOST_STEPS = 2.0**40  # largest distance from zero, in steps, at which doubles yield exact codes
+_SHORT = 20_000  # below this many values, a Python loop is faster than importing Arrow's functions
+_SMALL = 1 << 16  # columns with at most this many codes get a table of all values
 
 
 def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
-    """Turn codes into values; missing is null.
+    """Convert codes to values; missing is null.
 
-    Lists of values come dictionary-encoded, which is small and quick to write.
+    Categorical columns are dictionary-encoded, which is compact and fast to write.
 
     Examples
     --------
@@ -67,7 +66,7 @@ def to_values(column: Column, codes: NDArray[np.int64]) -> pa.Array:
 
 
 def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each type
-    """Give the type of a column of published values.
+    """Return the Arrow type in which a column is published.
 
     Examples
     --------
@@ -92,7 +91,7 @@ def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each t
 
 
 def typed(column: Column, values: Iterable[Value]) -> pa.Array:
-    """Give values of a column as an Arrow array of the type in which it is published.
+    """Convert values of a column to an Arrow array of the type in which it is published.
 
     Examples
     --------
@@ -111,7 +110,7 @@ def typed(column: Column, values: Iterable[Value]) -> pa.Array:
 
 
 def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Give the code of the grid point that is nearest to each number, an end for those outside.
+    """Return the code of the grid point nearest to each number; clip to the bounds.
 
     Examples
     --------
@@ -124,7 +123,7 @@ def nearest_codes(column: Numeric, real: NDArray[np.float64]) -> NDArray[np.int6
 
 
 def plain(table: pa.Table) -> pa.Table:
-    """Write out dictionary-encoded columns, for tools that do not know them."""
+    """Decode dictionary-encoded columns, for tools that do not support them."""
     for position, kind in enumerate(table.schema):
         if pa.types.is_dictionary(kind.type):
             values = table.column(position).cast(kind.type.value_type)
@@ -135,7 +134,7 @@ def plain(table: pa.Table) -> pa.Table:
 def to_labels(
     column: Column, codes: NDArray[np.int64], recoding: Recoding | None = None
 ) -> pa.Array:
-    """Turn codes, recoded or not, into what is published; missing and no value (-1) are null.
+    """Convert codes, recoded or not, to published values; missing and -1 are null.
 
     Examples
     --------
@@ -154,7 +153,7 @@ def to_labels(
 def to_codes(
     column: Column, values: pa.ChunkedArray, recoding: Recoding | None = None
 ) -> NDArray[np.int64]:
-    """Turn published values or labels back into codes.
+    """Convert published values or labels back to codes.
 
     Examples
     --------
@@ -181,7 +180,7 @@ def to_codes(
 
 
 def _distinct(values: pa.ChunkedArray) -> tuple[list[Any], NDArray[np.int64]]:
-    """Give the values that there are, and where each is among them; null comes after them."""
+    """Return the distinct values and the position of each value among them; null comes last."""
     if len(values) < _SHORT and not pa.types.is_dictionary(values.type):
         each = values.to_pylist()
         there = dict.fromkeys(value for value in each if value is not None)
@@ -200,17 +199,17 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_short(column: Numeric, real: NDArray[Any]) -> bool:
-    """Say whether these are finite numbers, on a grid of so few steps that rounding is no matter.
+    """Return whether all numbers are finite and few enough steps from zero for exact rounding.
 
-    A grid point and its distance from the lowest, in steps, are then off by less than 2^-10 for
-    being written and computed in double precision, so the nearest whole number is the code.
+    A grid point and its distance from the lowest one, in steps, are then wrong by less than 2^-10
+    in double precision, so the nearest integer is the code.
     """
     most = np.abs(real.astype(np.float64)).max(initial=abs(float(column.exact_low)))
-    return bool(most / float(column.exact_step) < _MOST_STEPS)  # no for what is no number
+    return bool(most / float(column.exact_step) < _MOST_STEPS)  # False for NaN
 
 
 def _rounded(column: Numeric, real: NDArray[Any]) -> NDArray[np.int64]:
-    """Give the code of the nearest grid point, or of a special value."""
+    """Return the code of the nearest grid point, or of a special value."""
     steps = (real - float(column.exact_low)) / float(column.exact_step)
     codes: NDArray[np.int64] = np.rint(steps).astype(np.int64)
     for key, code in column.special_places.items():
@@ -228,9 +227,9 @@ def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
 
 
 def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the place of each count as often as it says, unless this machine cannot hold that.
+    """Repeat the position of each count as often as the count says; limited by memory.
 
-    Counts may come from a release that somebody made up: a few bytes can stand for many rows.
+    Counts may come from a forged release, in which a few bytes describe many rows.
 
     Examples
     --------
@@ -238,12 +237,12 @@ def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     [0, 0, 2]
     """
     if counts.dtype.kind not in "iu" or counts.min(initial=0) < 0:
-        raise ReleaseError("counts of the release are no whole numbers of at least 0.")
+        raise ReleaseError("counts of the release must be integers of at least 0.")
     needed, there = 8 * float(counts.astype(np.float64).sum()), physical_memory()
     if needed > there:
         raise TooLarge(
-            f"the counts of the release stand for {needed / 8:,.0f} rows, which need more than the "
-            f"{there / 2**30:,.0f} GB of memory of this machine; ask it for counts instead."
+            f"the counts of the release describe {needed / 8:,.0f} rows, which need more than the "
+            f"{there / 2**30:,.0f} GB of memory of this machine; query counts instead."
         )
     return np.repeat(np.arange(len(counts)), counts)
 
@@ -252,7 +251,7 @@ def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> pa.Array:
-    """Give the numbers as an Arrow array of their type, null where they are missing.
+    """Convert numbers to an Arrow array of their type, null where they are missing.
 
     Examples
     --------
@@ -268,7 +267,7 @@ def numbers(values: NDArray[Any], missing: NDArray[np.bool_] | None = None) -> p
 
 
 def below_each_other(tables: Sequence[NDArray[np.int64]]) -> pa.Table:
-    """Write tables of counts as one: number of the table, number of the cell in C order, count.
+    """Concatenate tables of counts: number of the table, number of the cell in C order, count.
 
     Examples
     --------
@@ -286,7 +285,7 @@ def below_each_other(tables: Sequence[NDArray[np.int64]]) -> pa.Table:
 
 
 def texts(values: Iterable[str]) -> pa.Array:
-    """Give the texts as an Arrow array.
+    """Convert texts to an Arrow array.
 
     Examples
     --------
@@ -300,7 +299,7 @@ def texts(values: Iterable[str]) -> pa.Array:
 
 
 def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
-    """Give NumPy's type of whole numbers or floats, without pandas, which older pyarrow asks.
+    """Return the NumPy type of an Arrow integer or float; older pyarrow would import pandas for it.
 
     Examples
     --------
@@ -314,7 +313,7 @@ def numpy_type(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Give numbers as a NumPy array, and which of them are null: there they mean nothing.
+    """Return numbers as a NumPy array, undefined where null, and a mask of nulls.
 
     Examples
     --------
@@ -338,7 +337,7 @@ def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDAr
 
 
 def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -> NDArray[Any]:
-    """Give numbers as a NumPy array, with `null` where they are missing.
+    """Return numbers as a NumPy array, with `null` in place of missing ones.
 
     Examples
     --------
@@ -346,10 +345,10 @@ def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -
     [1, -1, 3]
     """
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise ReleaseError(f"the release has {column.type} where numbers are to be.")
+        raise ReleaseError(f"the release has {column.type} where numbers are expected.")
     values, missing = with_missing(column)
     if not missing.any():
         return values
     if null is None:
-        raise ReleaseError("the release has no value where a number is to be.")
+        raise ReleaseError("the release has an empty cell where a number is expected.")
     return np.where(missing, null, values)

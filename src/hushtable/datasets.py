@@ -1,4 +1,4 @@
-"""The embedded sample: generated, no real people."""
+"""Embedded sample table, generated without real people."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ _SCHEMA: dict[str, Any] = {
 
 
 def sample_schema() -> Schema:
-    """Give the schema of the sample."""
+    """Return the schema of the sample."""
     return Schema.from_dict(_SCHEMA)
 
 
 def sample() -> pa.Table:
-    """Make the sample: 12,000 visits to a clinic, the same on every call.
+    """Return the sample: 12,000 visits to a clinic, the same on every call.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Product domains of any size: how many combinations there are, and a number for each of them."""
+"""Product domains of any size: number of cells and numbering of cells."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _WORD = 2**63  # packed keys are int64
 
 @dataclass(frozen=True)
 class Domain:
-    """Describe a product of finite columns by their sizes, in order.
+    """Product of finite columns, given by their sizes in order.
 
     Parameters
     ----------
@@ -56,22 +56,22 @@ class Domain:
 
     @cached_property
     def size(self) -> int:
-        """Number of combinations, exact however large."""
+        """Number of cells, an exact integer of any size."""
         return math.prod(self.shape)
 
     def project(self, names: Iterable[str]) -> Domain:
-        """Keep the named columns, in the order given."""
+        """Return the domain of the named columns, in the order given."""
         return Domain({name: self.sizes[name] for name in names})
 
     def rank(self, row: Sequence[int]) -> int:
-        """Give the number of a combination in mixed radix, last column fastest."""
+        """Return the mixed-radix number of a cell; the last column varies fastest."""
         value = 0
         for code, size in zip(row, self.shape, strict=True):
             value = value * size + int(code)
         return value
 
     def unrank(self, value: int) -> tuple[int, ...]:
-        """Give back the combination with this number."""
+        """Return the cell with this number; the inverse of `rank`."""
         row = []
         for size in reversed(self.shape):
             value, code = divmod(value, size)
@@ -80,7 +80,7 @@ class Domain:
 
     @cached_property
     def limbs(self) -> tuple[slice, ...]:
-        """Runs of neighboring columns whose combinations fit one 63-bit key each."""
+        """Runs of adjacent columns whose combined code fits in one 63-bit key."""
         runs: list[slice] = []
         start, product = 0, 1
         for position, size in enumerate(self.shape):
@@ -92,7 +92,7 @@ class Domain:
         return tuple(runs)
 
     def pack(self, codes: Codes) -> Codes:
-        """Turn rows of codes into sortable keys: one int64 column per limb, first limb first.
+        """Encode rows of codes as sortable keys: one int64 column per limb, first limb first.
 
         Examples
         --------
@@ -107,7 +107,7 @@ class Domain:
         return keys
 
     def unpack(self, keys: Codes) -> Codes:
-        """Invert `pack`."""
+        """Decode keys of `pack` to rows of codes."""
         codes = np.empty((len(keys), len(self.shape)), np.int64)
         for limb, run in enumerate(self.limbs):
             rest = keys[:, limb].copy()
@@ -116,5 +116,5 @@ class Domain:
         return codes
 
     def grid(self) -> Codes:
-        """Enumerate all combinations in rank order; the caller checks the size first."""
+        """Return all cells in rank order; the caller checks the size first."""
         return np.stack([axis.ravel() for axis in np.indices(self.shape)], axis=1).astype(np.int64)

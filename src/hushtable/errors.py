@@ -1,25 +1,25 @@
-"""Everything hushtable raises on purpose.
+"""Exceptions and warnings that hushtable raises on purpose.
 
 ::
 
     HushtableError
-    ├── InvalidInput              what was given is wrong: fix it and try again
+    ├── InvalidInput              invalid input: correct it and try again
     │   ├── SchemaError           the schema file
     │   ├── TaxonomyError         a value hierarchy
-    │   ├── DataError             the private table does not fit its schema (custodian only)
+    │   ├── DataError             the private table does not match its schema (custodian only)
     │   ├── ParameterError        a parameter of a method
     │   └── PredicateError        a WHERE clause
-    ├── Refused                   the input is fine, but doing it would break a promise or a limit
+    ├── Refused                   valid input, but the result would break a promise or a limit
     │   ├── Unconfirmed           the schema still has parts marked ``confirm``
     │   ├── BudgetExceeded        the ledger's cap does not allow it
-    │   ├── CompositionError      these promises cannot be added up
+    │   ├── CompositionError      these promises do not compose
     │   └── TooLarge              more cells, rows or memory than the stated limit
-    ├── SealedError               a method looked at counts without paying, or paid wrongly
-    ├── InternalError             nobody foresaw it; what another library said is withheld
+    ├── SealedError               a method used counts without paying, or paid the wrong amount
+    ├── InternalError             an unexpected error; the message of other libraries is withheld
     ├── LedgerError               the ledger cannot be read or written, or was tampered with
-    └── ReleaseError              a release folder is missing, incomplete or in the way
+    └── ReleaseError              a release folder is missing, incomplete or already exists
 
-Every one carries ``problems``, a tuple of sentences; ``str()`` joins them, one per line.
+Each has ``problems``, a tuple of sentences; ``str()`` joins them, one per line.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from typing import Any
 
 
 class HushtableError(Exception):
-    """Carry one or more problems, each a sentence that says what was given and what to do.
+    """Base class of all errors, with one or more problems: what was given and what to do.
 
     Examples
     --------
@@ -44,85 +44,85 @@ class HushtableError(Exception):
 
 
 class InvalidInput(HushtableError, ValueError):  # noqa: N818 - reads as what happened
-    """What was given is wrong."""
+    """Invalid input; correct it and try again."""
 
 
 class SchemaError(InvalidInput):
-    """The schema is wrong."""
+    """Invalid schema."""
 
 
 class TaxonomyError(InvalidInput):
-    """A value hierarchy is wrong."""
+    """Invalid value hierarchy."""
 
 
 class DataError(InvalidInput):
-    """The private table does not fit its schema."""
+    """Private table that does not match its schema."""
 
 
 class ParameterError(InvalidInput):
-    """A parameter of a method is wrong."""
+    """Invalid parameter of a method."""
 
 
 class PredicateError(InvalidInput):
-    """A WHERE clause is wrong or asks for something that is not allowed."""
+    """WHERE clause that is invalid or asks for something that is not allowed."""
 
 
 class Refused(HushtableError):  # noqa: N818 - reads as what happened
-    """The input is fine, but doing it would break a promise or a limit."""
+    """Valid request whose result would break a promise or a limit."""
 
 
 class Unconfirmed(Refused):
-    """The schema still has parts that were taken from the data and not confirmed."""
+    """Schema with parts that were derived from the data and not yet confirmed."""
 
 
 class BudgetExceeded(Refused):
-    """The ledger's cap does not allow this spending."""
+    """Spending that the ledger's cap does not allow."""
 
 
 class CompositionError(Refused):
-    """These promises cannot be added up."""
+    """Promises that do not compose."""
 
 
 class TooLarge(Refused):
-    """The request needs more cells, rows or memory than the stated limit."""
+    """Request that needs more cells, rows or memory than the stated limit."""
 
 
 class SealedError(HushtableError):
-    """A method looked at private counts without paying, or did not pay what it promised."""
+    """Method that used private counts without paying, or did not spend what it promised."""
 
 
 class InternalError(HushtableError):
-    """Something failed that nobody foresaw, while private rows were read.
+    """Unexpected failure while private rows were read.
 
-    The traceback shows where. What the library said that failed may quote private values, and is
-    nowhere.
+    The traceback shows where. The message of the library that failed may quote private values, so
+    it is neither shown nor stored.
     """
 
 
 class LedgerError(HushtableError):
-    """The ledger cannot be read or written, or was tampered with."""
+    """Ledger that cannot be read or written, or was tampered with."""
 
 
 class ReleaseError(HushtableError):
-    """A release folder is missing, incomplete or in the way."""
+    """Release folder that is missing, incomplete or already exists."""
 
 
 class HushtableWarning(UserWarning):
-    """What hushtable warns of, apart from all that other libraries do."""
+    """Base class of hushtable's own warnings, so that they can be filtered."""
 
 
 class OwnNote(str):
-    """A note that hushtable wrote, which quotes no private value."""
+    """Note written by hushtable that quotes no private value."""
 
     __slots__ = ()
 
 
 def shown(value: Any) -> str:
-    """Quote a value in a message, shortened; what holds others is named, not written out."""
+    """Format a value for a message: containers by type only, others shortened to 60 characters."""
     if isinstance(value, dict | list | tuple | set):
         return f"a {type(value).__name__}"
     try:
         text = repr(value)
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         return "a huge number"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,7 +1,7 @@
-"""Libraries that are not installed with the package, and the word that installs them.
+"""Optional dependencies and the extras that install them.
 
-An analyst's install reads releases and no more. What publishes, evaluates or serves comes with an
-extra, and who lacks one is told its name: `needing` around an import, `require` at a door.
+The base installation only reads releases. Publishing, evaluation and the web interface need an
+extra. If one is missing, `needing` (around an import) and `require` (before a task) name it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,13 @@ LIBRARIES = {
     "sign": ("cryptography",),
     "web": ("jinja2", "markupsafe", "python_multipart", "ruamel", "starlette", "uvicorn"),
 }
-"""The libraries of each extra, by the names they are imported by."""
+"""Libraries of each extra, by import name."""
 
 
 def require(extra: str, what: str) -> None:
-    """Refuse what needs an extra that is not, or not wholly, installed.
+    """Raise `ParameterError` unless all libraries of an extra are installed.
 
-    Parameters
-    ----------
-    extra : str
-        The extra.
-    what : str
-        What needs it, as the subject of a sentence.
+    `what` names the feature that needs it, as the subject of a sentence.
     """
     absent = [name for name in LIBRARIES[extra] if not _is_there(name)]
     if absent:
@@ -42,7 +37,7 @@ def require(extra: str, what: str) -> None:
 
 @contextmanager
 def needing(extra: str, what: str = "this") -> Iterator[None]:
-    """Name the extra where an import in the block finds one of its libraries missing."""
+    """Name the extra to install if an import in the block fails for one of its libraries."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -53,7 +48,7 @@ def needing(extra: str, what: str = "this") -> Iterator[None]:
 
 
 def _is_there(library: str) -> bool:
-    """Say whether a library is installed; a module that is loaded late is not loaded for it."""
+    """Return whether a library is installed, without importing it."""
     if library in sys.modules:
         return sys.modules[library] is not None
     return find_spec(library) is not None

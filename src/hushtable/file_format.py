@@ -1,4 +1,4 @@
-"""How the file of a private table is to be read: public, and written in the schema."""
+"""File format of a private table: public, and part of the schema."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 ANOTHER_ENCODING = (
-    "say its encoding in the schema, such as reading: {encoding: latin-1} (for a draft, --encoding "
+    "set its encoding in the schema, such as reading: {encoding: latin-1} (for a draft, --encoding "
     "latin-1), or convert it first."
 )
 
 
 class FileFormat(BaseModel):
-    """Say what a file cannot say of itself; whatever is not given is found out.
+    """How to read a file; settings that are not given are detected.
 
     Examples
     --------
@@ -27,20 +27,20 @@ class FileFormat(BaseModel):
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
     delimiter: str | None = Field(
-        None, description="What separates the fields of a text file: one sign; \\t is a tab."
+        None, description="Separator of the fields of a text file: one character; \\t is a tab."
     )
-    decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal mark of its numbers.")
+    decimal: str = Field(".", pattern=r"^[.,]$", description="The decimal separator of numbers.")
     encoding: str = Field("utf-8", description="The encoding of a text file, such as latin-1.")
     sheet: str | None = Field(None, description="The sheet of a workbook; by default the first.")
     labels: tuple[str, ...] = Field(
         (),
-        description="Columns of a Stata or SPSS file that are read by the labels that it gives "
-        "their values, such as male for 1; by their names in the file.",
+        description="Columns of a Stata or SPSS file that are read by their value labels, such as "
+        "male for 1; by their names in the file.",
     )
     rename: dict[int, str] = Field(
         default_factory=dict,
-        description="New names of columns, by their place in the file (1 is the first): for names "
-        "that stand twice, differ only in case, are empty, or stand for what methods add.",
+        description="New names of columns, by position in the file (1 is the first): for names "
+        "that are duplicate, differ only in case, are empty, or are reserved for methods.",
     )
 
     @field_validator("delimiter")
@@ -48,7 +48,7 @@ class FileFormat(BaseModel):
     def _one_sign(cls, given: str | None) -> str | None:
         sign = {"\\t": "\t", "tab": "\t"}.get(given or "", given)
         if sign is not None and (len(sign) != 1 or sign in '"\r\n'):
-            raise ValueError("a delimiter is one sign, and neither a quote nor a line end")
+            raise ValueError("delimiter must be one character, and not a quote or a line end")
         return sign
 
     @field_validator("encoding")
@@ -64,33 +64,33 @@ class FileFormat(BaseModel):
     @classmethod
     def _are_places(cls, given: dict[int, str]) -> dict[int, str]:
         if any(place < 1 for place in given):
-            raise ValueError("rename: columns are counted from 1")
+            raise ValueError("rename: positions of columns start at 1")
         return given
 
     @model_validator(mode="after")
     def _marks_differ(self) -> Self:
         if self.delimiter == self.decimal:
-            raise ValueError("the delimiter and the decimal mark are the same sign")
+            raise ValueError("delimiter and decimal are the same character; change one")
         return self
 
     @property
     def is_utf8(self) -> bool:
-        """Whether the encoding is that which needs no conversion."""
+        """True if the encoding needs no conversion."""
         return codecs.lookup(self.encoding).name in {"utf-8", "ascii"}
 
     def names(self, found: Sequence[str]) -> tuple[str, ...]:
-        """Give the names of columns, with new ones where there are any."""
+        """Return the column names after renaming."""
         return tuple(self.rename.get(place, name) for place, name in enumerate(found, 1))
 
 
 METHODS_OWN = ("count", "noisy_count")
-"""Names of columns that several methods publish beside the table's own."""
+"""Reserved names of columns that several methods add to the published ones."""
 
 
 def proposed_names(found: Sequence[str]) -> dict[int, str]:
-    """Propose new names for columns without one, and for those that another one has already.
+    """Propose new names for columns whose name is empty, duplicate or reserved.
 
-    That other one may be a column that methods publish beside the table's own.
+    Reserved are the names of columns that methods add to the published ones.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Public recodings: how the values of a column are grouped before anything is counted."""
+"""Public recodings: grouping of a column's values before anything is counted."""
 
 from __future__ import annotations
 
@@ -20,38 +20,26 @@ Rule = int | float | str | Sequence[int | float | str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Recoding(ABC):
-    """Map the codes of one column to fewer codes; special values and missing stay, last.
+    """Map from a column's codes to fewer codes; special values and missing stay, last."""
 
-    Parameters
-    ----------
-    labels : sequence
-        What each new code is called, without those that are apart.
-    n_values : int
-        Number of old codes, without those that are apart.
-    has_missing : bool
-        Whether the column has a code for missing.
-    special : tuple of str
-        The names of the column's special values, which have codes of their own.
-    """
-
-    labels: Sequence[Value]
-    n_values: int
-    has_missing: bool
-    special: tuple[str, ...] = field(default=(), kw_only=True)
+    labels: Sequence[Value]  # names of the new codes, without special values and missing
+    n_values: int  # number of old codes, without special values and missing
+    has_missing: bool  # whether the column has a code for missing
+    special: tuple[str, ...] = field(default=(), kw_only=True)  # names of special values
 
     @property
     def n_apart(self) -> int:
-        """Number of codes that are apart, before and after."""
+        """Number of special values and missing, the same before and after."""
         return len(self.special) + self.has_missing
 
     @property
     def size(self) -> int:
-        """Number of new codes, those apart included."""
+        """Number of new codes, special values and missing included."""
         return len(self.labels) + self.n_apart
 
     @property
     def missing_code(self) -> int | None:
-        """The new code that means missing, if there is one."""
+        """New code of missing, or None."""
         return self.size - 1 if self.has_missing else None
 
     def apply(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -64,31 +52,31 @@ class Recoding(ABC):
 
     @property
     def of_all(self) -> NDArray[np.int64]:
-        """The new code of each old one, those apart included."""
+        """New code of each old one, special values and missing included."""
         return self.apply(np.arange(self.n_values + self.n_apart))
 
     def label(self, code: int) -> Value:
-        """Name a new code; missing is None."""
+        """Return the name of a new code; missing is None."""
         return (*self.labels, *self.special, None)[code]
 
     @cached_property
     def names(self) -> tuple[Value, ...]:
-        """What the new codes are called, that of missing apart."""
+        """Names of the new codes, without missing."""
         return (*self.labels, *self.special)
 
     @abstractmethod
     def _map(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Map old value codes to new ones."""
+        """Map old codes of values to new ones."""
 
     @property
     @abstractmethod
     def widths(self) -> NDArray[np.int64]:
-        """Number of old codes behind each new one, those apart included."""
+        """Number of old codes per new one, special values and missing included."""
 
 
 @dataclass(frozen=True)
 class ValueGroups(Recoding):
-    """Group the values of a list; ``groups[old]`` is the new code."""
+    """Groups of listed values; ``groups[old]`` is the new code."""
 
     groups: tuple[int, ...]
 
@@ -97,14 +85,14 @@ class ValueGroups(Recoding):
 
     @cached_property
     def widths(self) -> NDArray[np.int64]:
-        """Number of old codes behind each new one."""
+        """Number of old codes per new one."""
         counts = np.bincount(self.groups, minlength=len(self.labels)).astype(np.int64)
         return np.append(counts, np.ones(self.n_apart, np.int64))
 
 
 @dataclass(frozen=True)
 class Intervals(Recoding):
-    """Cut an ordered column; ``starts[new]`` is the first old code of each interval."""
+    """Intervals of an ordered column; ``starts[new]`` is the first old code of each."""
 
     starts: Sequence[int]
 
@@ -113,29 +101,29 @@ class Intervals(Recoding):
 
     @property
     def of_all(self) -> NDArray[np.int64]:
-        """The new code of each old one, those apart included."""
+        """New code of each old one, special values and missing included."""
         return np.repeat(np.arange(self.size), self.widths)
 
     @cached_property
     def widths(self) -> NDArray[np.int64]:
-        """Number of old codes behind each new one."""
+        """Number of old codes per new one."""
         counts = np.diff(np.append(np.asarray(self.starts, np.int64), self.n_values))
         return np.append(counts, np.ones(self.n_apart, np.int64))
 
 
 def recode(name: str, column: Column, rule: Rule) -> Recoding:
-    """Turn a rule into a recoding.
+    """Make a recoding from a rule.
 
     Parameters
     ----------
     name : str
         The column's name, for messages.
     column : Column
-        The column as the schema has it.
+        The column in the schema.
     rule : int, float, sequence or mapping
-        A taxonomy level or a mapping from value to label for a categorical column; a bin width, a
-        list of cut points (each the lowest value of an interval) or ``log`` for a numeric one; a
-        coarser step such as ``month``, a number of steps or cut points for moments.
+        For a categorical column: a taxonomy level, or a mapping from value to label. For a numeric
+        column: a bin width, a list of cut points (each the lowest value of an interval) or ``log``.
+        For dates and times: a coarser step such as ``month``, a number of steps, or cut points.
 
     Examples
     --------
@@ -162,20 +150,20 @@ def _groups(column: Categorical, rule: Rule) -> ValueGroups:
         unknown = [str(value) for value in rule if value not in column.values]
         if lacking or unknown:
             raise ParameterError(
-                [f"the mapping lacks {', '.join(lacking)}."] * bool(lacking)
-                + [f"the mapping has unknown values {', '.join(unknown)}."] * bool(unknown)
+                [f"the mapping does not contain {', '.join(lacking)}."] * bool(lacking)
+                + [f"the mapping contains unknown values {', '.join(unknown)}."] * bool(unknown)
             )
         mapping: Mapping[str, str] = rule
     elif isinstance(rule, int) and not isinstance(rule, bool):
         if column.taxonomy is None:
             raise ParameterError(
-                f"level {rule} needs a taxonomy, and the schema gives none; add one or give a "
+                f"level {rule} needs a taxonomy, and the schema has none; add one or use a "
                 "mapping from value to label."
             )
         mapping = column.taxonomy.level(rule)
     else:
         raise ParameterError(
-            f"{rule!r} does not generalize a categorical column; give a taxonomy level or a "
+            f"{rule!r} does not generalize a categorical column; use a taxonomy level or a "
             "mapping from value to label."
         )
     labels = tuple(dict.fromkeys(str(mapping[value]) for value in column.values))
@@ -197,7 +185,7 @@ def _intervals(column: OnGrid, rule: Rule) -> Intervals:
 
 
 def intervals_at(column: OnGrid, starts: tuple[int, ...]) -> Intervals:
-    """Cut a column before some codes."""
+    """Cut a column into intervals that start at the given codes."""
     ends = (*[start - 1 for start in starts[1:]], column.n_values - 1)
     labels = tuple(_interval_label(column, *ends) for ends in zip(starts, ends, strict=True))
     return _cut(column, starts, labels)
@@ -214,7 +202,7 @@ def _cut(column: OnGrid, starts: tuple[int, ...], labels: tuple[str, ...]) -> In
 
 
 def bins_of(column: Column) -> Intervals | None:
-    """Give the public bins in which a column is counted, if its schema declares any.
+    """Return the public bins in which a column is counted, or None if the schema declares none.
 
     Examples
     --------
@@ -240,9 +228,9 @@ def _interval_label(column: OnGrid, first: int, last: int) -> str:
 def recodings(
     schema: Schema, rules: Mapping[str, Rule], found: Sequence[str] = ()
 ) -> dict[str, Recoding]:
-    """Turn one rule per column into recodings, or tell every problem: those found before, too.
+    """Make a recoding for each rule; the error lists all problems, also those in `found`.
 
-    A column without a rule is counted in its public bins, where the schema declares any.
+    A column without a rule is counted in its public bins if the schema declares any.
     """
     problems = list(found)
     done: dict[str, Recoding] = {
@@ -267,7 +255,7 @@ def recodings(
 def recoded_domain(
     schema: Schema, columns: Sequence[str], recode: Mapping[str, Recoding] | None = None
 ) -> Domain:
-    """Give the domain of some columns after recoding."""
+    """Return the domain of some columns after recoding."""
     recode = recode or {}
     return Domain(
         {

@@ -1,7 +1,7 @@
 """Value hierarchies: trees whose leaves are the values of a column.
 
-A taxonomy is public. It comes from an ARX csv file, from nested YAML or JSON, or from interval
-widths for a numeric column, and can be written out again.
+A taxonomy is public. It can be read from an ARX CSV file or from nested YAML or JSON, and be
+written again.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from typing import Any
 from hushtable.errors import TaxonomyError, shown
 
 ROOT = "*"
-MAX_LEVELS = 50  # trees are walked by recursion
+MAX_LEVELS = 50  # functions here are recursive
 _TOO_DEEP = f"the hierarchy has more than {MAX_LEVELS} levels; make it coarser."
 
 
 @dataclass(frozen=True)
 class Node:
-    """One place in the tree; a node without children is a value of the column."""
+    """Node of the tree; a node without children is a value of the column."""
 
     label: str
     children: tuple[Node, ...] = ()
 
     def leaves(self) -> Iterator[str]:
-        """Walk the values below this node, left to right."""
+        """Yield the values below this node, left to right."""
         if not self.children:
             yield self.label
         for child in self.children:
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Taxonomy:
-    """Hold a value hierarchy, checked: every value once, every level nested in the next.
+    """Value hierarchy in which every value occurs once and every level is nested in the next.
 
     Examples
     --------
@@ -61,7 +61,7 @@ class Taxonomy:
 
     @cached_property
     def values(self) -> tuple[str, ...]:
-        """The leaves, left to right."""
+        """Leaves, left to right."""
         return tuple(self.root.leaves())
 
     @cached_property
@@ -74,7 +74,7 @@ class Taxonomy:
         return below(self.root)
 
     def _cut(self, level: int) -> list[Node]:
-        """Nodes that partition the values after ``level`` steps up from the deepest leaves.
+        """Return the nodes that partition the values ``level`` steps above the deepest leaves.
 
         Counting from the root keeps the cut a partition when branches differ in depth.
         """
@@ -89,7 +89,7 @@ class Taxonomy:
         return cut
 
     def level(self, level: int) -> dict[str, str]:
-        """Map every value to its label at a level; 0 is the values, `depth` the root."""
+        """Return the label of every value at a level; 0 is the values, `depth` the root."""
         return {leaf: node.label for node in self._cut(level) for leaf in node.leaves()}
 
     @classmethod
@@ -153,7 +153,7 @@ class Taxonomy:
             raise TaxonomyError(f"hierarchy {path.name!r} is not valid YAML: {error}") from None
 
     def to_rows(self) -> list[tuple[str, ...]]:
-        """Write as rows ``value, ..., root``, all of one length."""
+        """Return rows ``value, ..., root``, all of the same length."""
         levels = [self.level(level) for level in range(self.depth + 1)]
         return [tuple(level[value] for level in levels) for value in self.values]
 
@@ -163,7 +163,7 @@ class Taxonomy:
             csv.writer(file, delimiter=";").writerows(self.to_rows())
 
     def to_nested(self) -> dict[str, Any]:
-        """Write as nested mappings with lists of values at the bottom."""
+        """Return nested mappings with lists of values at the bottom."""
 
         def write(node: Node) -> Any:
             if all(not child.children for child in node.children):
@@ -176,7 +176,7 @@ class Taxonomy:
         return {self.root.label: write(self.root)}
 
     def to_json(self) -> str:
-        """Write as nested JSON."""
+        """Return nested JSON."""
         return json.dumps(self.to_nested(), ensure_ascii=False)
 
 
@@ -199,8 +199,8 @@ def _check_labels_apart(cut: list[Node], level: int) -> None:
     twice = sorted(label for label, count in counts.items() if count > 1)
     if twice:
         raise TaxonomyError(
-            f"level {level} has the same label more than once: {_listing(twice)}; every value "
-            "stands in the tree once, and each group has its own label."
+            f"level {level} has the same label more than once: {_listing(twice)}; list every "
+            "value once, and give each group its own label."
         )
 
 
@@ -215,13 +215,13 @@ def _nesting_problems(paths: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _grow(paths: Sequence[tuple[str, ...]]) -> Node:
-    """Join root-first paths into a tree."""
+    """Join paths that start at the root into a tree."""
     branches: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
         if len(path) > 1:
             branches.setdefault(path[1], []).append(path[1:])
         elif len(paths) > 1:
-            raise TaxonomyError(f"value {path[0]!r} stands twice, or is also a group.")
+            raise TaxonomyError(f"value {path[0]!r} is listed twice, or is also a group.")
     return Node(paths[0][0], tuple(_grow(below) for below in branches.values()))
 
 
@@ -242,7 +242,7 @@ def _nested_children(tree: Any, level: int = 1) -> tuple[Node, ...]:
             )
         return tuple(nodes)
     raise TaxonomyError(
-        f"a hierarchy is nested mappings with lists of values at the bottom; found {shown(tree)}."
+        f"a hierarchy must be nested mappings with lists of values; found {shown(tree)}."
     )
 
 

@@ -192,7 +192,7 @@ def test_a_person_is_shown_no_more_often_than_delta(max_columns: int) -> None:
 
 def test_not_sharing_delta_among_columns_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "shares_of", lambda epsilon, delta, n: iter([(epsilon, delta)]))
-    with pytest.raises(SealedError, match="would spend"):
+    with pytest.raises(SealedError, match="would raise the cost"):
         people_shown(10)
     monkeypatch.setattr(Account, "book", lambda *_: None)
     monkeypatch.setattr(Account, "settle", lambda _: None)

@@ -439,7 +439,7 @@ def test_cuts_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    with pytest.raises(SealedError, match="would spend"):
+    with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, table, schema)
 
 
@@ -497,7 +497,7 @@ def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    with pytest.raises(SealedError, match="would spend"):
+    with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
 
@@ -509,7 +509,7 @@ def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
             pay(self, step, share)
 
     monkeypatch.setattr(Purse, "pay", lenient)
-    with pytest.raises(SealedError, match="would spend"):
+    with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
 

@@ -129,20 +129,20 @@ def test_check_counts_what_does_not_fit(name: str, run: Run, place: Path) -> Non
 
 def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
     words = ["noisy-counts", place / "schema.yaml", *(w for pair in OPTIONS.items() for w in pair)]
-    assert "do not fit" not in run("plan", *words).out
+    assert "rows all match" not in run("plan", *words).out
     assert json.loads(run("plan", *words, "--json").out)["conditions"] == []
     make_strict(place)
     for done in (run("plan", *words),
                  run("schema", "check", place / "schema.yaml", place / "data.csv")):  # fmt: skip
         said = " ".join(done.out.split())
-        assert "The promise is for tables whose rows all fit" in said
+        assert "The promise holds for tables whose rows all match" in said
     (place / "data.csv").write_text(f"{HEADER}\n{ROW}\n")
     assert publish(run, place).code == 0
     text = (place / "out" / "STATEMENT.md").read_text()
-    assert "Tables that do not fit. Each of the columns 'age', 'sex'" in text
+    assert "Tables with out-of-domain values. Each of the columns 'age', 'sex'" in text
     assert "no value had the table refused" in text
     left_out = json.loads((place / "out" / "statement.json").read_text())["unprotected"]
-    assert any("The promise is for tables whose rows all fit" in said for said in left_out)
+    assert any("The promise holds for tables whose rows all match" in said for said in left_out)
 
 
 def test_check_says_which_file_comes_first(run: Run, place: Path) -> None:

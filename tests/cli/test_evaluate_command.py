@@ -60,7 +60,7 @@ def test_a_plain_table_needs_a_schema(run: Run, tables: Path) -> None:
     [
         (("--out", "report.pdf"), "not an .html file"),
         (("--out", "schema.yaml"), "exists"),
-        (("--json", "nowhere/report.json"), "no folder"),
+        (("--json", "nowhere/report.json"), "does not exist"),
         (("--target", "nobody"), "'nobody' is not a published column"),
     ],
 )

@@ -144,7 +144,7 @@ def test_an_empty_account_says_so(run: Run, tmp_path: Path) -> None:
     run("ledger", "init", tmp_path / "book", "--epsilon", "1/4")
     told = run("ledger", "show", tmp_path / "book")
     assert ["basic", "epsilon", "0.25", "0", "0", "0.25"] in lines(told.out)
-    assert "Left: One release may take epsilon 0.25." in told.out
+    assert "Left: One release may use epsilon 0.25." in told.out
     assert "Nothing has been charged." in told.out
 
 
@@ -188,7 +188,7 @@ def test_a_canceled_reservation_is_free_again(run: Run, tmp_path: Path) -> None:
     assert "canceled" in again.err
     unknown = run("ledger", "cancel", ledger, 7)
     assert unknown.code == 2
-    assert "no reservation 7; those there are: 1" in unknown.err
+    assert "no reservation 7; existing ones: 1" in unknown.err
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_publish_charges_once_and_answers(run: Run, clinic: Path) -> None:
     assert f"{persons.num_rows:,} rows of persons, {visits.num_rows:,} rows of visits." in said
     account = json.loads(run("ledger", "show", book, "--json").out)
     assert len(account["entries"]) == 1
-    assert "rows of whom are used" in run("show", out).out
+    assert "rows used" in run("show", out).out
     asked = run("query", out, "persons.old AND EXISTS visits.ward = 'icu'", "--json")
     assert asked.code == 0, asked.err
     answer = json.loads(asked.out)

@@ -1,8 +1,8 @@
-"""Sealed counts: what cannot be written, what cannot be paid wrongly, and what accounts say.
+"""Sealed counts: forbidden operations, wrong payments, and accounts of runs.
 
-Mistakes that others made (or could) are made again here by tiny methods, over every way of counting
-that methods have, and by real methods with one line changed. Each ends in an error, and nothing is
-published. Nothing in this file is left to chance: no draw decides whether a mistake is seen.
+Tiny methods repeat mistakes that others made (or could make), for every way of counting, and so do
+real methods with one line changed. Each ends in an error, and nothing is published. All tests are
+deterministic: no random draw decides whether a mistake is found.
 """
 
 from __future__ import annotations
@@ -108,12 +108,12 @@ ONE = Fraction(1)
 Look = Callable[[Any, Noise], Any]
 
 
-# --- a method made of one line --------------------------------------------------------------------
+# --- a method with one line -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class OneLine(Method):
-    """Promise something, and do whatever a line says."""
+    """Method that promises something and runs a given function."""
 
     name: ClassVar[str] = "one-line"
     paper: ClassVar[str] = "None."
@@ -149,14 +149,14 @@ class OneLinePlan(Plan[Any]):
 
 
 def run(line: Look, source: Any = None, **how: Any) -> Account:
-    """Run a line as production does, on a table or a graph; give the account."""
+    """Run a function as in production, on a table or a graph; return the account."""
     if source is None:
         source = connect(ROWS, SCHEMA)
     schema = getattr(source, "schema", SCHEMA)
     return OneLine(line=line, **how).plan(schema).accounted(source, SecureNoise()).account
 
 
-# --- what is sealed, for every way of counting ----------------------------------------------------
+# --- sealed values, for every way of counting -----------------------------------------------------
 
 TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "number of rows": lambda t: t.n_rows(),
@@ -251,7 +251,7 @@ PYTHON_REFUSES = [MISTAKES["publishes it as JSON"], MISTAKES["looks at the memor
 
 @pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_look_without_a_payment_ends_in_an_error(
+def test_a_query_without_payment_raises_an_error(
     mistake: Callable[[Any], Any], name: str, way: Callable[[Any], Any], source: Callable[[], Any]
 ) -> None:
     with pytest.raises((SealedError, TypeError) if mistake in PYTHON_REFUSES else SealedError):
@@ -259,7 +259,7 @@ def test_a_look_without_a_payment_ends_in_an_error(
 
 
 @pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])
-def test_what_is_written_of_a_sealed_thing_is_public(
+def test_repr_of_a_sealed_value_contains_only_public_information(
     name: str, way: Callable[[Any], Any], source: Callable[[], Any]
 ) -> None:
     thing = way(seal(source(), Account(Promise(ONE))))
@@ -274,14 +274,14 @@ def test_what_is_written_of_a_sealed_thing_is_public(
     assert str(thing) == repr(thing)
 
 
-def test_nothing_is_published_by_a_method_that_looks(tmp_path: Path) -> None:
+def test_a_method_that_reads_sealed_counts_publishes_nothing(tmp_path: Path) -> None:
     method = OneLine(line=lambda table, noise: int(table.n_rows()))
     with pytest.raises(SealedError, match=r"converted to numbers.*noise\.open"):
         publish(ROWS, SCHEMA, method, out=tmp_path / "release")
     assert list(tmp_path.iterdir()) == []
 
 
-# --- what is paid ---------------------------------------------------------------------------------
+# --- payment --------------------------------------------------------------------------------------
 
 
 def opened(scale: Fraction | int, times: int = 1) -> Look:
@@ -302,7 +302,7 @@ PERSONS = Schema.from_dict(
 OF_PERSONS = pa.table({"who": [0, 0, 1], "x": [1, 2, 3]})
 
 
-def test_what_is_paid_is_what_was_promised() -> None:
+def test_recorded_costs_match_the_promise() -> None:
     account = run(opened(1))
     assert account.spent().epsilon == 1
     (opening,) = account.openings
@@ -315,35 +315,35 @@ def test_what_is_paid_is_what_was_promised() -> None:
 @pytest.mark.parametrize(
     ("line", "source", "words"),
     [
-        (opened(1, times=2), None, "would spend epsilon 2 and promised epsilon 1"),
-        (opened(Fraction(1, 2)), None, "would spend epsilon 2"),
-        (opened(1), (OF_PERSONS, PERSONS), "would spend epsilon 3"),
-        (opened(2), None, "less than it promised"),
+        (opened(1, times=2), None, "cost of the run to epsilon 2, but its limit is epsilon 1"),
+        (opened(Fraction(1, 2)), None, "would raise the cost of the run to epsilon 2"),
+        (opened(1), (OF_PERSONS, PERSONS), "would raise the cost of the run to epsilon 3"),
+        (opened(2), None, "less than promised"),
         (lambda table, noise: 1, None, "spent nothing"),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"], Gaussian(ONE), "counts"),
             None,
-            "would spend rho 1/2 and promised epsilon 1",
+            "would raise the cost of the run to rho 1/2, but its limit is epsilon 1",
         ),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"] * 2, Laplace(ONE), "doubled"),
             None,
-            "calculated with in this way",
+            "used in this operation",
         ),
         (
             lambda t, n: n.open(
                 t.histograms(["x"])["x"] + t.histograms(["x"])["x"], Laplace(ONE), "added"
             ),
             None,
-            "would spend epsilon 2",
+            "would raise the cost of the run to epsilon 2",
         ),
         (
             lambda t, n: n.open(t.histograms(["x"])["x"][[1, 1]], Laplace(ONE), "twice"),
             None,
-            "taken several times",
+            "selected several times",
         ),
         *(
-            (lambda t, n, p=places: t.histograms(["x"])["x"][p], None, "taken several times")
+            (lambda t, n, p=places: t.histograms(["x"])["x"][p], None, "selected several times")
             for places in (((1, 1),), array("l", [1, 1]), deque([1, 1]), [-1, 9], [[0, 1]])
         ),
         (
@@ -354,13 +354,13 @@ def test_what_is_paid_is_what_was_promised() -> None:
             "same shape",
         ),
         (lambda t, n: t.n_rows() + t.histograms(["x"])["x"], None, "same shape"),
-        (lambda t, n: t.n_rows().merged([0, 1, 2], 3), None, "in one group"),
+        (lambda t, n: t.n_rows().merged([0, 1, 2], 3), None, "one group number for each"),
         (
             lambda t, n: t.histograms(["x"])["x"].merged([list(range(10))] * 2, 10),
             None,
-            "in one group",
+            "one group number for each",
         ),
-        (lambda t, n: t.n_rows().merged([True], 1), None, "in one group"),
+        (lambda t, n: t.n_rows().merged([True], 1), None, "one group number for each"),
         (lambda t, n: t.counts(["x", "y"]).divided("x", [0, 1]), None, "10 codes"),
         (lambda t, n: doubled(t.n_rows(), 21), None, "added to one"),
         (
@@ -369,21 +369,21 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 weights=[1], penalties=[0],
             ),
             None,
-            "compared with one number",
+            "both must agree",
         ),
         (
             lambda t, n: distance_scores(
                 [t.n_rows()], [np.full(1, 0.5)], weights=[1], penalties=[0]
             ),
             None,
-            "compared with one number",
+            "both must agree",
         ),
         (
             lambda t, n: distance_scores(
                 [t.n_rows()], [np.full(1, 5 - 2**63)], weights=[1], penalties=[0]
             ),
             None,
-            "than anybody has",
+            "than any table has",
         ),
         (
             lambda t, n: n.open(
@@ -394,21 +394,21 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "scores that move both ways, for half",
             ),
             None,
-            "against each other",
+            "monotone scores only",
         ),
-        (lambda t, n: n.open(t.n_rows(), Laplace(-ONE), "to earn"), None, "not below 0"),
-        (lambda t, n: n.open(t.n_rows(), Gaussian(-ONE), "to earn"), None, "not below 0"),
-        (lambda t, n: n.open(t.n_rows(), Laplace(3.0), "floats"), None, "is a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Laplace(-ONE), "to earn"), None, "not a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Gaussian(-ONE), "to earn"), None, "not a fraction"),
+        (lambda t, n: n.open(t.n_rows(), Laplace(3.0), "floats"), None, "not a fraction"),
         (
             lambda t, n: n.open(t.n_rows() + np.zeros(9, np.int64), Laplace(ONE), "nine times"),
             None,
-            "several times",
+            "same shape",
         ),
         (lambda t, n: n.open(np.zeros(3), Laplace(ONE), "bare"), None, "is not sealed"),
         (
             lambda t, n: n.open(t.counts(["x"]), CellCounts(TwoSidedGeometric(epsilon=ONE)), "c"),
             None,
-            "empty ones too",
+            "also enumerates empty cells",
         ),
         (
             lambda t, n: n.open(
@@ -417,7 +417,7 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "another domain",
             ),
             None,
-            "another domain",
+            "different domains",
         ),
         (
             lambda t, n: n.open(
@@ -426,9 +426,9 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "two groups for the price of one",
             ),
             None,
-            "would spend epsilon 2",
+            "would raise the cost of the run to epsilon 2",
         ),
-        (lambda t, n: t.bare("counts").n_rows(), None, "opened bare only by methods"),
+        (lambda t, n: t.bare("counts").n_rows(), None, "only for methods that declare opens_bare"),
         (
             lambda t, n: n.open(
                 distance_scores(
@@ -438,7 +438,7 @@ def test_what_is_paid_is_what_was_promised() -> None:
                 "three choices for two",
             ),
             None,
-            "would spend epsilon 3/2",
+            "would raise the cost of the run to epsilon 3/2",
         ),
     ],
 )  # fmt: skip
@@ -453,8 +453,8 @@ def doubled(counts: Sealed, times: int) -> Sealed:
     return counts
 
 
-def test_what_tuples_are_opened_to_is_noisy_all_of_it() -> None:
-    """Which tuples there are is seen by their noise; no exact count comes along with them."""
+def test_opened_tuples_contain_noisy_counts_only() -> None:
+    """The noisy counts decide which tuples are published; exact counts are dropped."""
     table = pa.table({"x": [1] * 500 + [2] * 300, "y": ["a"] * 800})
     account = Account(Promise(ONE, Fraction(1, 2)))
     tuples = seal(connect(table, SCHEMA), account).tuples([[0]], max_groups=1)
@@ -462,12 +462,12 @@ def test_what_tuples_are_opened_to_is_noisy_all_of_it() -> None:
     shown, noisy = SecureNoise().open(tuples, mechanism, "tuples")
     assert shown.counts.tolist() == noisy.tolist()
     assert shown.n_records == 0
-    assert len(noisy) == 2  # but with a chance below e**-250
+    assert len(noisy) == 2  # except with probability below e**-250
 
 
 @dataclass(frozen=True)
 class LookedTooOften(OneLinePlan):
-    """Divide the table twice, look at both as if they were disjoint, and say what was seen."""
+    """Divide the table twice, query both as if they were disjoint, and report the results."""
 
     def release(self, source: Any, noise: Noise) -> Released:
         cells = source.counts(["x", "y"])
@@ -476,9 +476,9 @@ class LookedTooOften(OneLinePlan):
         raise RuntimeError(f"there are {seen}")
 
 
-def test_a_run_that_looked_too_often_says_nothing_else() -> None:
+def test_error_of_an_overspent_run_reveals_nothing_else() -> None:
     plan = LookedTooOften(OneLine(), SCHEMA)
-    with pytest.raises(SealedError, match="more than it promised") as caught:
+    with pytest.raises(SealedError, match="but spent more") as caught:
         plan.run(connect(ROWS, SCHEMA), SecureNoise())
     assert caught.value.__suppress_context__
 
@@ -493,16 +493,16 @@ def test_a_run_that_looked_too_often_says_nothing_else() -> None:
 
 def test_a_promise_per_row_shares_rho_by_the_square_of_the_rows() -> None:
     promise = Promise(ONE, Fraction(1, 1000), rho=Fraction(9, 100)).for_each_of(3)
-    assert promise.rho == Fraction(1, 100)  # three rows move a count by three: 9 times the rho
+    assert promise.rho == Fraction(1, 100)  # three rows change a count by three: 9 times the rho
 
 
-def test_exchanged_people_of_long_tables_are_two() -> None:
+def test_a_replaced_person_of_a_long_table_counts_twice() -> None:
     table = seal(connect(LONG, LONG_SCHEMA), Account(Promise(ONE, exchanged=True)))
     for name, way in LONG_WAYS.items():
         assert way(table).sensitivity.rows == 2, name
 
 
-def test_a_method_opens_bare_only_if_it_says_so_and_promises_no_differential_privacy() -> None:
+def test_exact_counts_need_a_declaration_and_no_promise_of_differential_privacy() -> None:
     line = lambda table, noise: table.bare("rows").n_rows()  # noqa: E731
     with pytest.raises(SealedError, match="opens_bare"):
         run(line, promised=KAnonymity(k=2))
@@ -514,13 +514,13 @@ def test_a_method_opens_bare_only_if_it_says_so_and_promises_no_differential_pri
     made = method.plan(SCHEMA).accounted(connect(ROWS, SCHEMA), SecureNoise())
     assert made.released.tables["data"]["found"].to_pylist() == ["20"]
     assert [opening.price for opening in made.account.openings] == [None]
-    with pytest.raises(SealedError, match="opens nothing bare"):
+    with pytest.raises(SealedError, match="must not see exact counts"):
         Declared(line=line).plan(SCHEMA).run(connect(ROWS, SCHEMA), SecureNoise())
-    with pytest.raises(SealedError, match="nothing to pay with"):
+    with pytest.raises(SealedError, match="no budget for queries"):
         run(opened(1), promised=KAnonymity(k=2))
 
 
-def test_bare_methods_say_so_in_their_statements(tmp_path: Path) -> None:
+def test_statements_of_methods_with_exact_counts_say_so(tmp_path: Path) -> None:
     for method, expected in (
         (GeneralizeSuppress(k=5, generalize=method_examples.COARSE), 1),
         (NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=method_examples.COARSE), 0),
@@ -541,7 +541,7 @@ def cells_by_class(account: Account, rows: int = 1) -> list[SealedCells]:
     return SealedCells(exact, Sensitivity(rows=rows), account.root).divided("y", [0, 1])
 
 
-def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
+def test_disjoint_parts_are_charged_once_and_repeated_queries_again() -> None:
     account, noise = Account(Promise(Fraction(10))), SecureNoise()
     one, other = cells_by_class(account)
     noise.open(one.total(), Laplace(ONE), "one")
@@ -551,7 +551,9 @@ def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
     noise.open(one.total(), Laplace(ONE), "and again")
     assert account.spent().epsilon == 3
     noise.open((one.total() + other.total()), Laplace(Fraction(2)), "both")
-    assert account.spent().epsilon == 4  # a sum of two parts is a look at the whole, and moves by 2
+    assert (
+        account.spent().epsilon == 4
+    )  # a sum of two parts is a query of the whole, and changes by 2
     left, right = one.divided("x", [0] * 5 + [1] * 5)
     for half in (left, right):
         noise.open(half.total(), Laplace(ONE), "half")
@@ -563,7 +565,7 @@ def test_disjoint_parts_are_paid_once_and_each_look_at_a_part_again() -> None:
 
 @pytest.mark.parametrize(("n", "spared"), [(1, 0), (3, 0), (3, 1), (6, 1), (6, 2), (7, 3)])
 def test_tuples_cost_what_the_worst_mechanisms_lose_together(n: int, spared: int) -> None:
-    """Each count may leak outright with delta and else lean by epsilon: all outcomes, exactly."""
+    """Each count reveals everything with delta and otherwise loses epsilon: enumerated."""
     law = OneSidedGeometric(epsilon=Fraction(1, 3), delta=Fraction(1, 10**4), k=5)
     price = TupleCounts(law, spared).price(Sensitivity(rows=1, cells=n))
     assert price.epsilon == (n - 2 * spared) * law.epsilon
@@ -580,8 +582,8 @@ def test_tuples_cost_what_the_worst_mechanisms_lose_together(n: int, spared: int
     assert lost * (1 - 1e-9) <= float(price.delta) <= lost * 1.001
 
 
-def test_counts_of_several_rows_cost_the_chance_that_they_show_up() -> None:
-    """Nobody has the tuple, or one unit with all its rows: published at all, it names the unit."""
+def test_cost_of_several_rows_covers_the_probability_of_publication() -> None:
+    """The tuple is absent, or one unit has it in all its rows: publication reveals the unit."""
     law = OneSidedGeometric(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6), k=4)
     for rows in range(1, law.n_head + 1):
         price = law.price(Sensitivity(rows=rows))
@@ -608,7 +610,7 @@ def test_counts_of_several_rows_cost_the_chance_that_they_show_up() -> None:
     ],
     ids=lambda mechanism: type(mechanism).__name__,
 )  # fmt: skip
-def test_what_moves_three_times_as_far_costs_three_times_as_much(mechanism: Mechanism) -> None:
+def test_three_times_the_sensitivity_costs_three_times_as_much(mechanism: Mechanism) -> None:
     one, three, spread = (
         mechanism.price(sensitivity)
         for sensitivity in (Sensitivity(rows=1), Sensitivity(rows=3), Sensitivity(rows=1, cells=3))
@@ -621,7 +623,7 @@ def test_what_moves_three_times_as_far_costs_three_times_as_much(mechanism: Mech
     assert three.rho == 9 * one.rho
 
 
-def test_exchanged_rows_cost_the_ratio_of_their_chances() -> None:
+def test_replaced_rows_cost_the_ratio_of_their_probabilities() -> None:
     g, m = Fraction(1, 4), 7
     stays, comes = g + (1 - g) / m, (1 - g) / m
     for rows in (1, 3):
@@ -641,7 +643,7 @@ def test_each_number_of_disjoint_parts_is_the_largest_of_them() -> None:
     assert account.spent() == Spent(ONE, Fraction(1, 9))
 
 
-def test_ways_side_by_side_cost_what_the_most_sensitive_does_in_all_their_parts() -> None:
+def test_combined_splits_cost_the_largest_sensitivity_in_their_common_part() -> None:
     account = Account(Promise(Fraction(100)))
     counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), account.root)
     table = SealedClassTable.of(counts, 10, True)
@@ -666,21 +668,19 @@ def test_runs_of_a_histogram_are_disjoint() -> None:
     for part in counts.divided([0, 4, 7]):
         SecureNoise().open(part, Laplace(Fraction(3)), "part")
     account.settle()
-    with pytest.raises(SealedError, match="must rise"):
+    with pytest.raises(SealedError, match="must increase"):
         counts.divided([4, 2])
 
 
-def test_what_one_row_moves_in_several_places_is_not_divided() -> None:
+def test_counts_that_one_row_changes_in_several_places_are_not_divided() -> None:
     counts = Sealed(np.arange(10), Sensitivity(rows=1, cells=2), Account(Promise(ONE)).root)
     with pytest.raises(SealedError, match="one after the other"):
         counts.divided([0, 5])
 
 
 @pytest.mark.parametrize(("max_rows", "cost"), [(1, 1), (3, 2)])
-def test_scores_that_a_part_of_a_person_moves_fully_are_paid_in_each_part(
-    max_rows: int, cost: int
-) -> None:
-    # Information gain moves by its range, however few rows of a person are in a part.
+def test_indivisible_scores_are_charged_in_each_part(max_rows: int, cost: int) -> None:
+    # Information gain may change by its whole range, however few rows of a person are in a part.
     account, noise = Account(Promise(Fraction(10))), SecureNoise()
     counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=max_rows), account.root)
     table = SealedClassTable.of(counts, 10, True)
@@ -693,13 +693,13 @@ def test_scores_that_a_part_of_a_person_moves_fully_are_paid_in_each_part(
     assert account.spent().epsilon == cost
 
 
-def test_choices_among_what_earlier_ones_left_are_all_paid() -> None:
-    """One that is chosen takes those that are alike along; stopping ends them, at the full price.
+def test_all_selections_are_charged_even_if_they_stop_early() -> None:
+    """A selection removes its group; stopping ends the selections at the full cost.
 
-    Scores are so far apart that another outcome has a chance below e**-1000.
+    Scores differ so much that any other outcome has a probability below e**-1000.
     """
     for scores, beside, chosen in (
-        ([9000, 8000, 5000], [], [0, 2]),  # the second is alike to the first
+        ([9000, 8000, 5000], [], [0, 2]),  # the second is in the group of the first
         ([9000, 8000, 5000], [7000], [0]),  # then stopping is best
     ):
         account = Account(Promise(Fraction(10)))
@@ -713,8 +713,8 @@ def test_choices_among_what_earlier_ones_left_are_all_paid() -> None:
 
 
 @pytest.mark.parametrize(("rule", "quarters"), [("exponential", 1), ("permute-and-flip", 4)])
-def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> None:
-    """Two candidates, even or one ahead by as much as a unit may bring about: exact divergences."""
+def test_selections_cost_the_rho_of_their_distribution(rule: Any, quarters: int) -> None:
+    """Exact divergences for two candidates, tied or one ahead by as much as a unit can change."""
     for epsilon in (0.05, 0.5, 2.0):
         behind = math.exp(-epsilon)
         chance = behind / (1 + behind) if rule == "exponential" else behind / 2
@@ -729,12 +729,12 @@ def test_choices_cost_the_rho_that_their_law_loses(rule: Any, quarters: int) -> 
             for p, q in ((even, apart), (apart, even))
         ]
         assert max(per_alpha) <= float(rho) * (1 + 1e-9)
-        # It is nearly reached for a small epsilon, so no smaller rho would do.
+        # The bound is nearly reached for a small epsilon, so no smaller rho suffices.
         assert epsilon > 0.05 or max(per_alpha) > 0.9 * float(rho)
 
 
-def test_distances_move_by_all_that_a_unit_moves_times_their_weight() -> None:
-    """And both ways: a distance from too much falls where one from too little rises."""
+def test_distance_scores_change_by_at_most_l1_times_their_weight() -> None:
+    """In both directions: one distance may fall while another rises."""
     account = Account(Promise(Fraction(10)))
     one, other = cells_by_class(account)
     tables = [
@@ -752,8 +752,8 @@ def test_distances_move_by_all_that_a_unit_moves_times_their_weight() -> None:
 @pytest.mark.parametrize(
     ("begins", "n_ways"), [(None, 9), ([0, 5], 1), ([0, 3, 4, 9], 3), ([0], 0)]
 )
-def test_ways_at_public_bins_are_counted_by_the_schema(begins: Any, n_ways: int) -> None:
-    """What has one way is free, so the number of ways must be that of the bins."""
+def test_number_of_splits_at_public_bins_follows_from_the_schema(begins: Any, n_ways: int) -> None:
+    """A part with a single split is free, so the number of splits must be that of the bins."""
     account = Account(Promise(Fraction(10)))
     rng = np.random.default_rng()
     for _ in range(20):
@@ -763,21 +763,21 @@ def test_ways_at_public_bins_are_counted_by_the_schema(begins: Any, n_ways: int)
         assert ways.n_in_all == n_ways == inside(ways).n_ways.sum()
 
 
-def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
+def test_parts_of_a_histogram_must_be_disjoint_and_contained_in_it() -> None:
     counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), Account(Promise(ONE)).root)
     table = SealedClassTable.of(counts, 10, True)
     with pytest.raises(SealedError, match="disjoint"):
         table.divided([range(6), range(5, 10)])
-    with pytest.raises(SealedError, match="proved for counts of rows"):
+    with pytest.raises(SealedError, match="proved for counts in which each row"):
         SealedClassTable.of(counts + counts, 10, True)
     low, _ = table.divided([range(5), range(5, 10)])
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.span_ways(0, 9, Max(), with_apart=False)
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.span_ways(0, 4, Max(), with_apart=True)
-    with pytest.raises(SealedError, match="no part"):
+    with pytest.raises(SealedError, match="do not belong to this part"):
         low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
-    with pytest.raises(SealedError, match="some of them"):
+    with pytest.raises(SealedError, match="must be a subset"):
         low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
     for twice in (
         lambda: low.halving_ways([3, 4], [[3, 3]], Max(), with_apart=False),
@@ -791,14 +791,14 @@ def test_parts_of_a_histogram_are_what_they_were_said_to_be() -> None:
 
 
 def test_a_region_is_divided_once() -> None:
-    """Dividing it again would put other cells into the halves that it was divided into before."""
+    """Dividing it again would put other cells into the earlier halves."""
     exact = connect(ROWS, SCHEMA).counts(["x", "y"])
     cells = SealedCells(exact, Sensitivity(rows=1), Account(Promise(ONE)).root)
     regions = SealedRegions.of(cells, Partition(epsilon=1).plan(SCHEMA).axes, n_classes=2)
-    with pytest.raises(SealedError, match="divided once"):
+    with pytest.raises(SealedError, match="divided only once"):
         regions.divide([0, 0], np.array([0, 0]), np.array([5, 2]))
     regions.divide([0], np.array([0]), np.array([5]))
-    with pytest.raises(SealedError, match="divided once"):
+    with pytest.raises(SealedError, match="divided only once"):
         regions.divide([0], np.array([0]), np.array([2]))
 
 
@@ -823,7 +823,7 @@ def test_regions_pay_for_their_whole_path() -> None:
 # --- sensitivities --------------------------------------------------------------------------------
 
 
-def test_sensitivities_follow_what_is_done() -> None:
+def test_operations_update_sensitivities() -> None:
     counts = Sealed(np.zeros((4, 3), np.int64), Sensitivity(rows=2), Account(None).root)
     spread = Sealed(np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), Account(None).root)
     assert counts[1:, 0].sensitivity == counts.ravel().sensitivity == Sensitivity(rows=2)
@@ -837,19 +837,19 @@ def test_sensitivities_follow_what_is_done() -> None:
     merged = spread.merged([0, 0, 0, 1, 1, 1], 2).sensitivity
     assert (merged.l1, merged.l2_squared, merged.most) == (5, 25, 5)
     assert (counts - counts).sensitivity.most == 4
-    both = (spread + spread).sensitivity  # all ten of a step may be in one place
+    both = (spread + spread).sensitivity  # all ten cells of a step may be in one sum
     assert (both.l1, both.l2_squared, both.most) == (10, 100, 10)
     assert inside(counts + counts - counts).shape == (4, 3)
 
 
-def test_what_is_sealed_does_not_change() -> None:
+def test_sealed_values_are_immutable() -> None:
     counts = Sealed(np.zeros(3, np.int64), Sensitivity(rows=2), Account(None).root)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         counts.sensitivity = Sensitivity(rows=1)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         Seal.__init__(counts, np.zeros(3, np.int64), Sensitivity(rows=1), Account(None).root)
     assert counts.sensitivity == Sensitivity(rows=2)
-    with pytest.raises(SealedError, match="do not change"):
+    with pytest.raises(SealedError, match="are immutable"):
         counts.part = Account(Promise(ONE)).root
     with pytest.raises(SealedError, match="changed"):
         counts[0] = 5
@@ -865,7 +865,7 @@ def vector(sealed: Any) -> Any:
 
 
 def require_within(before: dict[str, Any], after: dict[str, Any]) -> None:
-    """Compare the answers over neighbors with what they say of themselves."""
+    """Compare the changes of answers between neighbors with their sensitivities."""
     compared = 0
     for name, sealed in before.items():
         one, two = vector(sealed), vector(after[name])
@@ -879,8 +879,8 @@ def require_within(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert compared >= 3
 
 
-def test_units_move_answers_by_no_more_than_they_say() -> None:
-    draw = np.random.default_rng(shifted(1))  # any tables will do: the bounds hold for all
+def test_units_change_answers_by_at_most_their_sensitivity() -> None:
+    draw = np.random.default_rng(shifted(1))  # any tables suffice: the bounds hold for all
     for _ in range(30):
         n = int(draw.integers(1, 12))
         table = pa.table(
@@ -913,8 +913,8 @@ def test_units_move_answers_by_no_more_than_they_say() -> None:
         require_within(*pair)
 
 
-def test_people_with_many_items_move_answers_by_no_more_than_they_say() -> None:
-    """One item is in three groups, and whoever has four items has six pairs."""
+def test_people_with_many_items_change_answers_by_at_most_their_sensitivity() -> None:
+    """One item is in three groups, and a person with four items has six pairs."""
     schema = Schema.from_dict(
         {
             "name": "many",
@@ -944,14 +944,14 @@ def test_people_with_many_items_move_answers_by_no_more_than_they_say() -> None:
 
     reached = []
     for most in (4, 3):  # with one value each, item a is still in three groups
-        for _ in range(30):  # coins choose which value counts
+        for _ in range(30):  # random draws select the value that counts
             (with_, bound), (without, _) = tuples(table, most), tuples(table.slice(4), most)
             assert (bound.rows, bound.step, bound.cells) == (1, 1, most)
             if most == 4:
                 moved = sum(abs(with_.get(t, 0) - without.get(t, 0)) for t in with_ | without)
                 reached.append(moved)
                 assert moved <= bound.l1
-    assert max(reached) == 3  # nobody has an item of the last group and all others
+    assert max(reached) == 3  # no person has an item of the last group and all others
     pairs = [
         seal(connect(data, schema), Account(Promise(ONE))).item_pairs(ITEMS, items=range(5))
         for data in (table, table.slice(4))
@@ -961,8 +961,8 @@ def test_people_with_many_items_move_answers_by_no_more_than_they_say() -> None:
     assert pairs[0].sensitivity.l2_squared == 6
 
 
-def test_nodes_of_an_edge_list_move_answers_by_no_more_than_they_say() -> None:
-    """Without a list, those who lose their only edge go with a node: the bound is reached."""
+def test_nodes_of_an_edge_list_change_answers_by_at_most_their_sensitivity() -> None:
+    """Without a list of nodes, removing one also removes those with no other edge: tight."""
     ways = {name: GRAPH_WAYS[name] for name in ("nodes up to a degree", "nodes of a degree")}
     ways["bounded degrees"] = lambda g: g.bounded(key=1).falling_degrees(9, 2)
     star = read_graph([("hub", leaf) for leaf in "abc"])
@@ -986,7 +986,7 @@ def test_nodes_of_an_edge_list_move_answers_by_no_more_than_they_say() -> None:
     assert max(moved) == 6  # the hub: itself, at each of three degrees, and its three leaves
 
 
-def test_nodes_move_answers_by_no_more_than_they_say() -> None:
+def test_nodes_change_answers_by_at_most_their_sensitivity() -> None:
     draw = np.random.default_rng(shifted(2))
     ways = {name: way for name, way in GRAPH_WAYS.items() if name != "degrees"}  # of one edge
     for _ in range(30):
@@ -1008,13 +1008,13 @@ def on_sample(method: Method) -> Account:
 
 def mutants() -> dict[str, Callable[[pytest.MonkeyPatch], Any]]:
     def forgetful_tree(patch: pytest.MonkeyPatch) -> Any:
-        """Give leaves all of epsilon, whatever was spent on the way (001-8)."""
+        """Spend all of epsilon on the leaves, whatever was spent before (001-8)."""
         real = Tree.add
         patch.setattr(Tree, "add", lambda self, level, epsilon: real(self, level, ONE))
         return on_sample(Partition(epsilon=1, max_depth=3))
 
     def sharp_splits(patch: pytest.MonkeyPatch) -> Any:
-        """Take a score of three points for one of one (001-3)."""
+        """Treat a score of sensitivity three as one of sensitivity one (001-3)."""
         patch.setattr(tree_module.GrowthRules, "sensitivity", property(lambda self: 1))
         return on_sample(Partition(epsilon=1, max_depth=3, target="diagnosis"))
 
@@ -1027,7 +1027,7 @@ def mutants() -> dict[str, Callable[[pytest.MonkeyPatch], Any]]:
         return on_sample(DiffGen(epsilon=1, specializations=3))
 
     def free_class_sizes(patch: pytest.MonkeyPatch) -> Any:
-        """Leave what class sizes cost to the counts as well."""
+        """Spend the budget of the class sizes on the counts as well."""
         patch.setattr(
             DiffGenPlan,
             "counts_epsilon",
@@ -1051,7 +1051,7 @@ def mutants() -> dict[str, Callable[[pytest.MonkeyPatch], Any]]:
         return careless.run(connect(method_examples.sample(), PUBLIC), SecureNoise())
 
     def half_of_the_degrees(patch: pytest.MonkeyPatch) -> Any:
-        """Take a node to move half of what it moves (001-1)."""
+        """Assume half of the sensitivity of a node (001-1)."""
         patch.setattr(Degrees, "sensitivity", lambda self, bound: bound // 2)
         return Degrees(epsilon=1, max_degree=4).run(GRAPH, SecureNoise())
 
@@ -1102,8 +1102,8 @@ def test_a_real_method_with_a_wrong_line_ends_in_an_error(
 # --- every method, as it is -----------------------------------------------------------------------
 
 
-def test_openings_name_what_they_are_of() -> None:
-    """That accounts agree with promises is a law, in `hushtable.testing.laws`."""
+def test_query_records_describe_the_query() -> None:
+    """`hushtable.testing.laws` tests that accounts match promises."""
     plan = DiffGen(epsilon=1, specializations=2).plan(PUBLIC)
     account = plan.accounted(connect(method_examples.sample(), PUBLIC), SecureNoise()).account
     assert all("table" in repr(opening.parts[0]) for opening in account.openings)
@@ -1137,7 +1137,7 @@ def test_a_promise_per_row_is_lifted_to_the_unit() -> None:
 @pytest.mark.parametrize(
     ("scale", "variance", "fits"), [(2, 400, True), (2, 20, False), (1, 400, False)]
 )
-def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits: bool) -> None:
+def test_rho_is_checked_against_the_reserved_part(scale: int, variance: int, fits: bool) -> None:
     promise = Promise(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
     account = Account(promise, spends_all=False)
     counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
@@ -1150,11 +1150,11 @@ def test_rho_is_certified_by_what_was_set_aside(scale: int, variance: int, fits:
         look()
         account.settle()
         return
-    with pytest.raises(SealedError, match="nothing is opened"):
+    with pytest.raises(SealedError, match="The counts stay sealed"):
         look()
 
 
-def test_what_is_set_aside_is_not_for_other_looks() -> None:
+def test_the_reserved_part_is_not_available_to_other_queries() -> None:
     whole, half, tiny = ONE, Fraction(1, 2), Fraction(1, 10**9)
     promise = Promise(whole, 2 * tiny, aside=(half, tiny))
     assert promise.covers(Spent(half, tiny))
@@ -1163,7 +1163,7 @@ def test_what_is_set_aside_is_not_for_other_looks() -> None:
     assert not Promise(whole).covers(Spent(rho=tiny))
 
 
-def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
+def test_counts_of_one_run_are_not_opened_in_another() -> None:
     kept: list[Any] = []
 
     def keeping(table: SealedTable, noise: Noise) -> Any:
@@ -1171,7 +1171,7 @@ def test_what_was_counted_for_a_run_is_not_opened_in_another() -> None:
         return noise.open(kept[0], Laplace(ONE), "counts")
 
     run(keeping)
-    with pytest.raises(SealedError, match="is over"):
+    with pytest.raises(SealedError, match="that has ended"):
         run(keeping)
 
 

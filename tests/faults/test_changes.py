@@ -111,7 +111,7 @@ def test_schema_changes_between_plan_and_publish(commands: Commands, scene: Scen
         "another column": (text.replace("  age:", "  height:"), "'height'"),
         "another name": (text.replace("town:", "city:"), "'city'"),
         "another unit": (
-            text + "unit: {kind: person, column: id, max_rows: 2}\n", "keep another ledger"
+            text + "unit: {kind: person, column: id, max_rows: 2}\n", "or another ledger"
         ),
         "half written": (text[: len(text) // 2], ""),
         "empty": ("", "mapping"),

@@ -137,7 +137,7 @@ def test_read_only_folder(commands: Commands, scene: Scene) -> None:
             done = commands.run(scene, scene.publish()).refused()
     except PermissionError as error:
         pytest.skip(f"root cannot be kept from writing here: {error}")
-    assert "choose another place" in done.err
+    assert "choose another folder" in done.err
     assert Ledger.open(scene.ledger).entries() == ()
     scene.check()
 

@@ -1,4 +1,4 @@
-"""Attacks on the two accounts: adaptive charges, exactly; races at each border; kills."""
+"""Attacks on the ledger's two compositions: adaptive charges, races at the limits, kills."""
 
 from __future__ import annotations
 
@@ -38,27 +38,27 @@ def quilt(epsilon: Any, delta: Any) -> ApproxDP:
     return ApproxDP(epsilon=epsilon, delta=delta, rho=concentrated_share(epsilon, delta), **ROW)
 
 
-# --- an adversary, in fractions -------------------------------------------------------------------
+# --- adversary, in fractions ----------------------------------------------------------------------
 
 # Randomized response with the odds RATIO: a two-point mechanism that is pure DP with epsilon
-# ln(RATIO) and no less. What is charged for it is that, rounded up to a multiple of 2**-40.
+# ln(RATIO) and no less. The charge is this epsilon, rounded up to a multiple of 2**-40.
 RATIO = Fraction(21, 20)
 UP = RATIO / (1 + RATIO)
 STEP = log_upper(RATIO, bits=40)
 N_BASIC = 20
 EPSILON = N_BASIC * STEP
-FACTOR = RATIO**N_BASIC  # at most e**EPSILON, so what is computed with it is never too little
+FACTOR = RATIO**N_BASIC  # at most e**EPSILON, so results computed with it are never too small
 DELTA = Fraction(1, 100)
 ALL = Fraction(1)
 
 
 class Adversary:
-    """The best of all strategies against an account, by dynamic programming in fractions.
+    """Best of all strategies against an account, by dynamic programming in fractions.
 
-    Before each charge it has seen all outcomes. It may ask for randomized response, or for the same
-    with a chance of `leak` to tell the data outright, as often as the account allows, in any order,
-    or stop. What it is after is the sum over all transcripts w of max(P(w) - e**EPSILON Q(w), 0):
-    the least delta that all of them together keep at EPSILON.
+    Before each charge it has seen all outcomes. It may query randomized response, or the same with
+    probability `leak` of revealing the data, as often as the account allows, in any order, or stop.
+    It maximizes the sum over all transcripts w of max(P(w) - e**EPSILON Q(w), 0): the smallest
+    delta that all of them together keep at EPSILON.
     """
 
     def __init__(self, account: Account, leak: Fraction, *, rho_charged: Fraction = ALL) -> None:
@@ -84,7 +84,7 @@ class Adversary:
 
         @cache
         def best(loss: int, n: int, m: int) -> tuple[Fraction, str]:
-            """Give the value per probability under P of a transcript, and what to do next."""
+            """Return the value of a transcript per probability under P, and the next action."""
             found = max(Fraction(0), 1 - FACTOR / RATIO**loss), "stop"
             if allowed(n + 1, m):
                 on = [best(loss + way, n + 1, m)[0] for way in (1, -1)]
@@ -99,7 +99,7 @@ class Adversary:
         self.value = best(0, 0, 0)[0]
 
     def visited(self) -> set[tuple[bool, bool]]:
-        """Say in which accounts the charges fit that the best strategy comes to."""
+        """Return which accounts admit the charges that the best strategy reaches."""
         found, seen, todo = set(), set(), [(0, 0, 0)]
         while todo:
             loss, n, m = todo.pop()
@@ -130,14 +130,14 @@ def test_the_charges_are_what_the_mechanism_costs() -> None:
 
 
 @pytest.mark.parametrize("leak", [DELTA / 2, DELTA / 4, DELTA / 10])
-def test_no_strategy_breaks_the_cap_by_a_hair(leak: Fraction) -> None:
+def test_no_strategy_exceeds_the_cap(leak: Fraction) -> None:
     shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
     assert shared is not None
-    assert Adversary(shared, leak).value <= DELTA  # in fractions: not even by a hair
+    assert Adversary(shared, leak).value <= DELTA  # exact, in fractions
 
 
-def test_it_goes_back_and_forth_between_the_accounts_and_comes_close() -> None:
-    """The best strategy is in one account on some paths, in the other on others, and gets most."""
+def test_the_best_strategy_alternates_between_accounts_and_comes_close() -> None:
+    """On some paths the best strategy satisfies one condition, on others the other."""
     account = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
     adversary = Adversary(account, DELTA * 9 / 10)
     assert {(True, False), (False, True)} <= adversary.visited()
@@ -146,15 +146,15 @@ def test_it_goes_back_and_forth_between_the_accounts_and_comes_close() -> None:
     assert adversary.value > DELTA * Fraction(9, 10)
 
 
-def test_rules_that_are_a_little_wrong_are_broken() -> None:
-    """What the proof needs is needed: the same adversary breaks each rule without it."""
+def test_slightly_wrong_rules_are_broken() -> None:
+    """The same adversary breaks each rule that omits an assumption of the proof."""
     # The same delta for both accounts, or for the approximation and the conversion.
     assert Adversary(with_shares(DELTA, Fraction(0), DELTA), DELTA).value > DELTA
     assert Adversary(with_shares(Fraction(0), DELTA, DELTA), DELTA).value > DELTA
     shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
     assert shared is not None
     assert Adversary(shared, DELTA / 2, rho_charged=Fraction(1, 2)).value > DELTA
-    # One step more by basic composition.
+    # One step too many by basic composition.
     basic = Budget(epsilon=EPSILON + STEP, delta=DELTA)
     assert Adversary(Account(basic=basic), DELTA).value > DELTA
 
@@ -238,17 +238,17 @@ def test_twenty_processes_race_at_the_border(kind: str, n_killed: int, tmp_path:
     state = book._read()
     assert state.account is not None
     assert state.account.allows(state.spent)
-    # Nobody who was told of a charge goes without one; the dead may have one that nobody heard of.
+    # Every acknowledged charge is recorded; a killed process may have one more.
     receipts = {entry.receipt for entry in book.entries()}
     assert set(told) <= receipts
     assert len(receipts) <= len(told) + n_died
-    if kind == "quilt":  # the border of the concentrated account
+    if kind == "quilt":  # the limit of zCDP composition
         assert len(book.entries()) == 8
         assert not state.account.basic.covers(state.spent.basic)
-    if kind == "pure":  # that of the basic one
+    if kind == "pure":  # the limit of basic composition
         assert len(book.entries()) == 6
         assert not state.account.concentrated.covers(state.spent.concentrated)
-    # Everybody went on until nothing of theirs fitted.
+    # Every process continued until none of its charges was admitted.
     for promise in {"quilt": [quilt(1, "1e-6")], "pure": [pure("1/2")]}.get(
         kind, [quilt(1, "1e-6"), pure("1/2")]
     ):
@@ -259,7 +259,7 @@ def test_twenty_processes_race_at_the_border(kind: str, n_killed: int, tmp_path:
 
 
 def killed_at(path: Path, act: Any, statement: int) -> bool:
-    """Act in a child that is killed before its n-th SQL statement; say whether it was."""
+    """Act in a child that is killed before its n-th SQL statement; return whether it was."""
     child = os.fork()
     if child == 0:
         n_seen = 0
@@ -302,10 +302,10 @@ ACTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("what", ACTS)
-def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
+def test_a_kill_between_any_two_statements_leaves_a_whole_record_or_none(
     what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Both accounts are in one record and one transaction: there is no half of it."""
+    """Both accounts are in one record and one transaction."""
     statement, n_killed = 0, 0
     used_up = set()
     while True:
@@ -318,7 +318,7 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
             Ledger.create(path, epsilon=3, delta="1e-5")
         before = Ledger.open(path)._read()
         killed = killed_at(path, ACTS[what], statement)
-        after = Ledger.open(path)._read()  # opens, and keeps every rule
+        after = Ledger.open(path)._read()  # opens and satisfies every rule
         assert len(after.digests) in {1, 2}
         if len(after.digests) == 1:
             assert killed
@@ -332,7 +332,7 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
             assert after.account.concentrated.rho
             assert after.total == Loss.of(quilt(1, "1e-6"))
         if len(after.digests) not in used_up:
-            # Whatever happened, the whole of the cap can be used, and no more.
+            # In any case, exactly the whole cap can be used.
             used_up.add(len(after.digests))
             book = Ledger.open(path)
             n_fitting = 0
@@ -349,7 +349,7 @@ def test_a_kill_between_any_two_statements_leaves_all_or_nothing(
 
 
 def life(book: Ledger, told: Any) -> None:
-    """Do all that writes to a ledger, one after the other, and tell after each."""
+    """Do everything that writes to a ledger, in order, and report after each step."""
     kept = book.reserve([quilt(1, "1e-6")], purpose="kept for later")
     told()
     paid = book.charge([quilt(1, "1e-6")], purpose="a first release")
@@ -364,8 +364,8 @@ def life(book: Ledger, told: Any) -> None:
     told()
 
 
-def test_a_kill_anywhere_in_a_life_loses_nothing_that_was_told(tmp_path: Path) -> None:
-    """Reserve, charge, draw, mark as released, take back: a prefix is on record, and goes on."""
+def test_a_kill_at_any_time_loses_no_acknowledged_record(tmp_path: Path) -> None:
+    """After any prefix of reserve, charge, draw, release and void, work can continue."""
     spent_after = [NOTHING]
     book = Ledger.create(tmp_path / "whole", epsilon=3, delta="1e-5")
     life(book, lambda: spent_after.append(book._read().spent))
@@ -388,14 +388,14 @@ def test_a_kill_anywhere_in_a_life_loses_nothing_that_was_told(tmp_path: Path) -
 
         killed = killed_at(path, act, statement)
         n_told = len(heard.read_text())
-        state = Ledger.open(path)._read()  # opens, and keeps every rule
+        state = Ledger.open(path)._read()  # opens and satisfies every rule
         n_written = len(state.digests) - 1  # the first is the ledger itself
         assert n_told <= n_written <= n_told + killed
         assert state.spent == spent_after[n_written]
         if (n_told, n_written) in seen:
             continue
         seen.add((n_told, n_written))
-        # The border stays where it was: as many fit as had fitted without the kill.
+        # The limit is unchanged: as many charges are admitted as without the kill.
         book = Ledger.open(path)
         for reservation in book.reservations():
             if reservation.status == "open":
@@ -414,10 +414,10 @@ def test_a_kill_anywhere_in_a_life_loses_nothing_that_was_told(tmp_path: Path) -
 # --- reservations, split and joined ---------------------------------------------------------------
 
 
-def test_a_reservation_in_pieces_buys_no_more_than_one_in_whole(tmp_path: Path) -> None:
-    """Epsilon adds up and rho does not: set aside in many pieces and drawn in few, or the reverse.
+def test_a_divided_reservation_allows_no_more_than_a_whole_one(tmp_path: Path) -> None:
+    """Epsilon adds up and rho does not: reserved in many parts and drawn in few, or the reverse.
 
-    Whatever is charged in the end must fit as if nothing had ever been reserved.
+    The final charges must be admissible as if nothing had ever been reserved.
     """
     for reserved, drawn in (("1/10", "1/2"), ("1/2", "1/10")):
         path = tmp_path / reserved.replace("/", "-")
@@ -437,13 +437,13 @@ def test_a_reservation_in_pieces_buys_no_more_than_one_in_whole(tmp_path: Path) 
         assert n_fitting <= plain
 
 
-def test_drawing_does_not_open_an_account_that_is_full(tmp_path: Path) -> None:
-    """A draw that has more rho than was set aside is asked against what is left of rho."""
+def test_a_draw_does_not_bypass_a_full_account(tmp_path: Path) -> None:
+    """A draw with more rho than was reserved is checked against the remaining rho."""
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     number = book.reserve([quilt("1/10", "1e-8")] * 10, purpose="in pieces: little rho")
     while book.quote([quilt(1, "1e-6")]).fits:
         book.charge([quilt(1, "1e-6")], purpose="x")
-    # Epsilon 1 is there, but as one release it has a rho of 1/2.
+    # Epsilon 1 is left, but as one release it has a rho of 1/2.
     with pytest.raises(BudgetExceeded):
         book.charge([pure(1)], purpose="joined", reservation=number)
     state = book._read()

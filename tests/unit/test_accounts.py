@@ -1,4 +1,4 @@
-"""The ledger's two accounts: what fits, what an adversary can get out of it, and old ledgers."""
+"""The ledger's two compositions: admitted charges, attacks, and ledgers of older formats."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ def fits(limit: Budget, promise: PureDP | ApproxDP) -> int:
     return Account.for_first(limit, loss).room(NOTHING, loss)
 
 
-# --- currencies -----------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------
 
 
-def test_what_promises_cost() -> None:
+def test_cost_of_promises() -> None:
     assert Loss.of(pure(1)).concentrated == Concentrated(rho=Fraction(1, 2))
     assert Loss.of(pure(8)).concentrated == Concentrated(rho=Fraction(8))  # not 32
     assert Loss.of(approx(1, "1e-6")).concentrated == Concentrated(
@@ -76,14 +76,14 @@ def test_what_promises_cost() -> None:
     assert Loss.of(promise).basic == cap(1, "1e-6")
 
 
-def test_rho_is_rounded_up_and_never_to_nothing() -> None:
+def test_rho_is_rounded_up_and_never_to_zero() -> None:
     for epsilon in ("1/3", "1/1000003", f"1/{10**300 + 1}"):
         rho = Loss.of(pure(epsilon)).concentrated.rho
         assert 0 <= rho - Fraction(epsilon) ** 2 / 2 < Fraction(1, 2**64)
         assert rho > 0
 
 
-def test_quilt_says_its_mu_or_rho_and_only_with_delta() -> None:
+def test_quilt_states_mu_or_rho_only_with_a_delta() -> None:
     (promise,) = Quilt(epsilon=1, delta="1e-6").guarantee(SCHEMA)
     mu = gaussian_share(Fraction(1), Fraction(1, 10**6))
     assert promise == ApproxDP(epsilon=1, delta="1e-6", mu=mu, **ROW)
@@ -112,8 +112,8 @@ def test_a_tiny_rho_is_certified_without_huge_numbers() -> None:
     assert is_concentrated(Fraction(1, 10**350), Fraction(1), Fraction(1, 10**6))
 
 
-def test_no_order_proves_too_much() -> None:
-    """A rho a hundredth above the share is refused for every alpha on a wide grid."""
+def test_no_renyi_order_certifies_too_large_a_rho() -> None:
+    """A rho 1% above the largest is refused for every alpha on a wide grid."""
     epsilon, delta = Fraction(3), Fraction(1, 10**5)
     rho, alpha = certified_share(epsilon, delta)
     assert concentrated_implies(rho, alpha, epsilon, delta)
@@ -123,8 +123,8 @@ def test_no_order_proves_too_much() -> None:
     assert not concentrated_implies(rho, Fraction(10**400), epsilon, delta)
 
 
-def test_epsilon_and_delta_split_into_close_laws_and_a_rest() -> None:
-    """The lemma of ``ledger.md``, by its construction, in fractions, for random pairs of laws."""
+def test_approximate_dp_decomposes_into_close_distributions_and_a_rest() -> None:
+    """Lemma B of ``ledger.md``, by its construction, in fractions, for random pairs."""
     draw, factor = random.Random(shifted(1)), Fraction(3, 2)  # noqa: S311 - e**epsilon
     for _ in range(200):
         p, q = (law([draw.randrange(0, 6) for _ in range(5)] + [1]) for _ in "pq")
@@ -149,7 +149,7 @@ def law(weights: list[int]) -> list[Fraction]:
     return [Fraction(weight, sum(weights)) for weight in weights]
 
 
-# --- what fits ------------------------------------------------------------------------------------
+# --- admitted charges -----------------------------------------------------------------------------
 
 
 def test_many_more_releases_fit() -> None:
@@ -176,7 +176,7 @@ def test_the_whole_cap_in_one_release_fits(tmp_path: Path) -> None:
         assert not book.quote([promise]).fits
 
 
-def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> None:
+def test_the_refusal_of_the_ninth_charge_names_both_compositions(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     for left in range(7, -1, -1):
         book.charge([quilt(1, "1e-6")], purpose="x")
@@ -184,8 +184,8 @@ def test_the_ninth_is_refused_and_said_in_both_currencies(tmp_path: Path) -> Non
     with pytest.raises(BudgetExceeded) as caught:
         book.charge([quilt(1, "1e-6")], purpose="x")
     said = " ".join(caught.value.problems)
-    assert "epsilon 1 was asked for, but 0 remains" in said
-    assert "the concentrated account has no room either: rho about 0.02436" in said
+    assert "epsilon 1 was requested, but 0 remains" in said
+    assert "zCDP composition does not allow it either: rho of about 0.02436" in said
     assert book.remaining() == Budget()
     assert book.verify() == book.entries()[-1].receipt
     assert book.show()["spent"]["epsilon"] == "8"
@@ -206,7 +206,7 @@ def test_publishers_racing_at_the_border_of_the_concentrated_account(tmp_path: P
     assert len(Ledger.open(path).entries()) == 8
 
 
-def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: Path) -> None:
+def test_only_the_first_record_with_nonzero_cost_stores_the_allocation(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     book.reserve([pure("1/10")], purpose="first")
     for _ in range(3):
@@ -215,7 +215,7 @@ def test_only_the_first_record_that_costs_something_writes_the_shares(tmp_path: 
     assert ["account" in body for body in bodies] == [False, True, False, False, False]
 
 
-# --- whatever is done -----------------------------------------------------------------------------
+# --- random histories -----------------------------------------------------------------------------
 
 PROMISES = [
     pure("1/10"), pure("1/2"), approx("1/4", "1e-6"), approx("1/10", "3e-6"), quilt("1/2", "1e-6"),
@@ -224,8 +224,8 @@ PROMISES = [
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_whatever_is_done_one_account_holds_all(seed: int) -> None:
-    """Charges, reservations split and joined, draws, cancels and voids, in random order."""
+def test_every_history_stays_within_one_of_the_accounts(seed: int) -> None:
+    """Charges, divided and joined reservations, draws, cancels and voids, in random order."""
     draw = random.Random(shifted(seed))  # noqa: S311
     state = State()
     apply(state, "init", **INIT)
@@ -279,7 +279,7 @@ def apply(state: State, kind: str, **content: Any) -> None:
 
 
 def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
-    """Reserve in small pieces, draw in one: epsilon adds up, rho does not."""
+    """Reserved in small parts, drawn in one: epsilon adds up, rho does not."""
     state = State()
     apply(state, "init", **INIT)
     apply(state, "reserve", guarantees=[pure("1/10").to_dict()] * 2, purpose="x")
@@ -291,8 +291,8 @@ def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
     assert state.reserved == Loss()
 
 
-def test_a_mistake_that_was_taken_back_does_not_bind_the_shares_of_delta(tmp_path: Path) -> None:
-    """Nobody saw anything of a void charge, so the next one may choose anew."""
+def test_a_voided_charge_does_not_fix_the_allocation_of_delta(tmp_path: Path) -> None:
+    """No output of a voided charge was seen, so the next charge may fix a new allocation."""
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
     wrong = book.charge([pure("1/10")], purpose="wrong file")
     held = book.reserve([pure("1/10")], purpose="x")
@@ -311,7 +311,7 @@ def test_a_mistake_that_was_taken_back_does_not_bind_the_shares_of_delta(tmp_pat
     assert [kind for kind in kinds if kind[1]] == [("charge", True), ("charge", True)]
 
 
-def test_what_was_released_binds_the_shares_of_delta(tmp_path: Path) -> None:
+def test_a_release_fixes_the_allocation_of_delta(tmp_path: Path) -> None:
     state = State()
     apply(state, "init", **INIT)
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
@@ -319,15 +319,15 @@ def test_what_was_released_binds_the_shares_of_delta(tmp_path: Path) -> None:
     apply(state, "charge", **charge)
     apply(state, "void", entry=1, reason="x")
     other = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="although they are fixed"):
+    with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=other)
 
 
-def test_shares_are_fixed_by_what_costs_something() -> None:
+def test_only_records_with_nonzero_cost_fix_the_allocation() -> None:
     state = State()
     apply(state, "init", **{**INIT, "allow_uncounted": True})
     record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
-    with pytest.raises(LedgerError, match="or it costs nothing"):
+    with pytest.raises(LedgerError, match="although it costs nothing"):
         apply(state, "charge", **record, account=Account(basic=cap(2, "1e-5")).to_dict())
     apply(state, "charge", **record)
     assert state.account is None
@@ -349,14 +349,14 @@ def rows_of(path: Path) -> list[Any]:
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Start a ledger as it was before there were two accounts."""
+    """Create a ledger of a format with basic composition only."""
     with monkeypatch.context() as patch:
         patch.setattr(module, "FORMAT", 2)
         patch.setattr(file, "FORMAT", 2)
         return Ledger.create(tmp_path / "old.ledger", epsilon=3, delta="1e-5")
 
 
-def test_old_ledgers_go_on_as_they_were_started(old: Ledger) -> None:
+def test_old_ledgers_keep_their_rules(old: Ledger) -> None:
     for _ in range(3):
         old.charge([quilt(1, "1e-6")], purpose="x")
     with pytest.raises(BudgetExceeded):
@@ -374,7 +374,7 @@ def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> Non
     while old.quote([quilt("1/10", "1e-8")]).fits and number < 40:
         old.charge([quilt("1/10", "1e-8")], purpose="after")
         number += 1
-    assert number == 40  # basic composition takes 20
+    assert number == 40  # basic composition admits 20
     assert rows_of(old.path)[: len(before)] == before
     book = Ledger.open(old.path)
     assert book.show()["format"] == 3
@@ -396,7 +396,7 @@ def test_upgrade_waits_for_open_reservations(old: Ledger) -> None:
         old.upgrade()
     old.release_reservation(number)
     old.upgrade()
-    # A single release may take all that is left.
+    # A single release may use all that is left.
     old.charge([approx(3, "1e-5")], purpose="all")
 
 
@@ -407,14 +407,14 @@ def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
         assert connection.execute("PRAGMA user_version").fetchone() == (3,)
         connection.execute("PRAGMA user_version = 2")
     connection.close()
-    with pytest.raises(LedgerError, match="the file says format 2"):
+    with pytest.raises(LedgerError, match="the file has format 2"):
         Ledger.open(old.path)
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        {"basic_delta": "1/100000"},  # more than delta in all
+        {"basic_delta": "1/100000"},  # more than delta in total
         {"approximation_delta": "1/100000"},
         {"basic_delta": "-1/100000"},
         {"rho": "1"},
@@ -425,7 +425,7 @@ def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
         {"more": "1"},
     ],
 )
-def test_shares_that_break_the_cap_are_refused(forged: dict[str, str]) -> None:
+def test_an_allocation_that_exceeds_the_cap_is_refused(forged: dict[str, str]) -> None:
     limit = cap(3, "1e-5")
     shared = Account.shared(limit)
     assert shared is not None
@@ -435,11 +435,11 @@ def test_shares_that_break_the_cap_are_refused(forged: dict[str, str]) -> None:
         Account.from_dict({**document, **forged}, limit)
 
 
-def test_shares_are_fixed_once() -> None:
+def test_the_allocation_is_fixed_once() -> None:
     state = State()
     apply(state, "init", **INIT)
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
     account = Account(basic=cap(2, "1e-5")).to_dict()
-    with pytest.raises(LedgerError, match="although they are fixed"):
+    with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=account)

@@ -92,7 +92,7 @@ SMALL = grid(30, 40)
         ({"prior_factor": 10, "gamma": "1/5", "n_public": 30162}, "Round it to 31000"),
         ({"prior_factor": 0, "gamma": "1/5", "n_public": 300}, "prior_factor is 0"),
         ({"prior_factor": 1, "gamma": 2, "n_public": 300}, "gamma is 2"),
-        ({"d": "x", "gamma": "1/5"}, "d: 'x' is not a number"),
+        ({"d": "x", "gamma": "1/5"}, "d: 'x' is not a valid number"),
         ({"d": "1/50", "gamma": "1/5", "views": 0}, "views is 0"),
         ({"d": "1/50", "gamma": "1/5", "adversary": "strong"}, "exclusive or independent"),
         ({"d": "1/50", "gamma": "1/5", "view_rule": "twice"}, "memoized or algorithm-4"),
@@ -109,7 +109,7 @@ SMALL = grid(30, 40)
         ),
         (
             {"prior_factor": 1, "gamma": "1/5", "n_public": 9, "source": {"a": [1, 0]}},
-            "certainly true when it is published",
+            "certainly be real if it is published",
         ),
         ({"prior_factor": 1, "gamma": "1/5", "source": 3}, "must map column names"),
     ],
@@ -191,7 +191,7 @@ def test_all_problems_are_told_at_once() -> None:
             AlphaBeta(prior_factor=1, n_public=100, gamma="1/5", source={"a": [1000] + [1] * 29}),
             SMALL,
             ParameterError,
-            "spread the source more evenly",
+            "use a more even source",
         ),
     ],
 )
@@ -734,7 +734,7 @@ def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_pat
         made = publish(table_of(SMALL, rows), SMALL, twice, out=tmp_path / f"view {turn}")
         answer = made.count("a >= 0")
         assert abs(answer.unbiased - turn) < 8 * answer.privacy_std  # an interval of 95 % may miss
-    with pytest.raises(ParameterError, match="makes 1 or more"):
+    with pytest.raises(ParameterError, match="is 1 or more"):
         AlphaBeta(alpha="2/5", beta="3/10", source={"a": [1] * 29 + [9]}).plan(SMALL)
 
 

@@ -1,4 +1,4 @@
-"""Small tables are encoded in NumPy: to the codes that the database gives."""
+"""Small tables are encoded in NumPy, to the same codes as in the database."""
 
 import gzip
 import subprocess
@@ -55,7 +55,7 @@ text_columns = st.sampled_from(
 
 
 def _columns(values: st.SearchStrategy[Any], kind: pa.DataType) -> st.SearchStrategy[Any]:
-    """Draw a column in two pieces, so that each may have a dictionary of its own."""
+    """Draw a column in two chunks, each possibly with its own dictionary."""
     pieces = st.lists(st.none() | values, max_size=6)
     return st.tuples(pieces, pieces).map(
         lambda two: pa.chunked_array([pa.array(piece, kind) for piece in two], kind)
@@ -64,7 +64,7 @@ def _columns(values: st.SearchStrategy[Any], kind: pa.DataType) -> st.SearchStra
 
 @st.composite
 def tables(draw: st.DrawFn) -> tuple[pa.Table, Schema]:
-    """Draw one column of a plain type, the rules for it and, at times, whose rows they are."""
+    """Draw one column of a simple type, its rules and, sometimes, the persons of its rows."""
     kind = draw(st.sampled_from(["categorical", "integer", "number"]))
     raw = draw(
         text_columns | whole_columns if kind == "categorical" else whole_columns | real_columns
@@ -134,8 +134,8 @@ def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], star
     _same(plain.in_memory(), encoded_rows(engines.open(table).source(), schema))
 
 
-def test_a_person_whose_name_stands_twice_in_a_dictionary_is_one_person() -> None:
-    """Else the bound on a person's rows would not hold, and with it no promise."""
+def test_a_person_listed_twice_in_a_dictionary_is_one_person() -> None:
+    """Otherwise the bound on a person's rows, and with it every promise, would fail."""
     names = pa.array(["p", "p", "q", "?", None])
     who = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 1, 0], pa.int8()), names)
     made = {
@@ -182,7 +182,7 @@ def test_a_limit_of_memory_and_compressed_texts_are_for_the_database(tmp_path: P
 
 
 def test_a_small_table_is_published_without_the_database(tmp_path: Path) -> None:
-    """Its import alone would take longer than the work; what is lazy stays so."""
+    """Importing the database would take longer than the work."""
     program = """
 import sys
 import pyarrow as pa
@@ -212,7 +212,7 @@ def test_each_part_may_have_a_dictionary_of_its_own_with_null_in_it() -> None:
         assert connect(table, schema, engine=engine).histograms(["x"])["x"].tolist() == [2, 1, 4]
 
 
-def test_the_largest_column_leaves_room_for_missing() -> None:
+def test_the_largest_column_has_a_code_for_missing() -> None:
     def schema(high: int) -> Schema:
         column = {"type": "integer", "low": 0, "high": high, "missing": "category"}
         return Schema.from_dict({"name": "t", "columns": {"x": column}})
@@ -236,7 +236,7 @@ NUMBER_TEXTS = [
 
 @pytest.mark.parametrize("outside", ["clip", "missing"])
 def test_texts_are_read_as_numbers_like_the_database_does(outside: str, tmp_path: Path) -> None:
-    """One file, once split into fields and read here, and once read where it is."""
+    """One file, read by the NumPy path and by the database."""
     rules = {"outside": outside, "missing": "category"}
     wholes = [(0, 5), (-(2**63), -(2**63) + 9), (2**53, 2**53 + 3), (2**63 - 3, 2**63 - 1)]
     grids = [(0, 5, 1), (-1, 1, 0.25), (0, 1e9, 1), (-1e300, 1e300, 1e299)]

@@ -43,7 +43,7 @@ def view_chance(
 def posteriors(
     prior: dict[Table, Fraction], domain: range, keep: Fraction, insert: Fraction
 ) -> list[list[Fraction]]:
-    """Give the posterior of each tuple for each view, by the definition."""
+    """Return the posterior of each tuple for each view, by definition."""
     result = []
     for view in subsets(domain):
         joint = {
@@ -107,8 +107,8 @@ def test_exclusive_observers_by_enumeration() -> None:
     assert max(p for row in weak for p in row) > gamma
 
 
-def test_observers_who_are_not_sure_that_the_person_takes_part() -> None:
-    """Nobody of the group in the table is one more case, and less telling than the others."""
+def test_observers_unsure_whether_the_person_takes_part() -> None:
+    """No tuple of the group in the table is one more case, and less informative than the others."""
     d, gamma = Fraction(1, 4), Fraction(1, 2)
     keep, insert = solve(d, gamma, "exclusive")
     prior = {frozenset({t}): d for t in range(3)} | {frozenset(): Fraction(1, 4)}
@@ -195,6 +195,6 @@ def test_epsilon_is_never_below_the_loss() -> None:
 
 
 @pytest.mark.parametrize(("keep", "insert"), [(0, 0), (1, "1/2"), ("1/2", "1/2"), ("1/4", "1/2")])
-def test_impossible_coins_are_refused(keep: object, insert: object) -> None:
+def test_invalid_probabilities_are_refused(keep: object, insert: object) -> None:
     with pytest.raises(ParameterError, match="0 < insert < keep < 1"):
         Ratios.of_one_view(keep=Fraction(str(keep)), insert=Fraction(str(insert)))

@@ -1,4 +1,4 @@
-"""Published values become codes again: many at once where that is exact, else one by one."""
+"""Conversion of published values to codes: vectorized if exact, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ def test_many_values_are_read_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_what_is_no_number_is_no_code(bad: float) -> None:
+def test_values_that_are_not_numbers_have_no_code(bad: float) -> None:
     with pytest.raises((ValueError, OverflowError)):
         to_codes(COLUMNS[2], pa.chunked_array([[1.0, bad]]))

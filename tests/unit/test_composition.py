@@ -1,4 +1,4 @@
-"""Composition: against the exact worst case, enumerated."""
+"""Composition theorems against the exact worst case, by enumeration."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from hushtable.privacy.composition import (
 
 
 def worst_case(epsilon: float, delta: float, n: int, at: float) -> float:
-    """Enumerate the worst pair of distributions of one mechanism, n times over.
+    """Enumerate the worst pair of distributions of one mechanism, repeated n times.
 
-    Outcomes: shown for certain with probability delta on one side only, and otherwise a coin that
-    is e^epsilon to 1 (Kairouz, Oh and Viswanath 2015).
+    Outcomes: revealed with certainty with probability delta on one side only, otherwise randomized
+    response with odds e^epsilon to 1 (Kairouz, Oh and Viswanath 2015).
     """
     heads = math.exp(epsilon) / (1 + math.exp(epsilon))
     one = np.array([delta, (1 - delta) * heads, (1 - delta) * (1 - heads), 0.0])
@@ -54,7 +54,7 @@ def test_the_points_of_optimal_composition_are_tight() -> None:
 
 def test_optimal_composition_gains_where_the_errata_says() -> None:
     def gain(n: int) -> float:
-        # What epsilon grows by while at least half of delta is left for the mechanisms.
+        # Growth of epsilon while at least half of delta is left for the mechanisms.
         delta = Fraction(1, 10**5)
         fair = [e for e, d in shares_of(Fraction(1), delta, n) if d * n >= delta / 2]
         return float(max(fair) * n)
@@ -81,7 +81,7 @@ def test_concentrated_shares_are_the_best_that_the_theorem_gives() -> None:
 
 
 def test_a_larger_concentrated_share_is_not_certified() -> None:
-    """The certificate itself, not only the search that it judges."""
+    """Tests the certificate, not only the search that uses it."""
     for epsilon, delta in (
         (Fraction(1), Fraction(1, 10**6)),
         (Fraction(1, 10), Fraction(1, 10**9)),
@@ -99,7 +99,7 @@ def test_a_larger_concentrated_share_is_not_certified() -> None:
         )
 
 
-def test_what_cannot_be_is_refused() -> None:
+def test_impossible_parameters_are_refused() -> None:
     with pytest.raises(ParameterError, match="n_mechanisms is 0"):
         next(shares_of(Fraction(1), Fraction(1, 100), 0))
     with pytest.raises(Refused, match="could be certified"):

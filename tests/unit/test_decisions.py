@@ -1,4 +1,4 @@
-"""Who answers for a spending, why and until when; and ledgers from before anybody was asked."""
+"""Decisions in the ledger and in releases, and ledgers without decisions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def records_of(path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_it_is_in_the_record_and_shown_and_not_in_the_release(tmp_path: Path) -> None:
+def test_a_decision_is_recorded_and_shown_but_not_released(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=3, schema=SCHEMA, decision=BOARD)
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "a", ledger=book, decision=BOARD)
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "b", ledger=book)
@@ -54,11 +54,11 @@ def test_it_is_in_the_record_and_shown_and_not_in_the_release(tmp_path: Path) ->
         if written.is_file():
             assert b"SECRETREASON" not in written.read_bytes(), written
             assert b"data board" not in written.read_bytes(), written
-    # Not even that it could be said: a statement looks as it did before.
+    # A statement without a decision has no key for it.
     assert "decision" not in json.loads((tmp_path / "a" / "statement.json").read_text())
 
 
-def test_a_release_says_it_if_asked(tmp_path: Path) -> None:
+def test_a_release_states_the_decision_on_request(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=3, schema=SCHEMA)
     publish(
         TABLE, SCHEMA, METHOD, out=tmp_path / "a", ledger=book, decision=BOARD, state_decision=True
@@ -67,7 +67,7 @@ def test_a_release_says_it_if_asked(tmp_path: Path) -> None:
     words = (tmp_path / "a" / "STATEMENT.md").read_text()
     assert "- Responsible: the data board\n- Reason: SECRETREASON of the board\n" in words
     assert "- To be reviewed by: 2027-06-30" in words
-    # Also where nothing is charged: then the statement is the only place.
+    # Also without a ledger: then the statement is the only place.
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "b", decision=BOARD, state_decision=True)
     assert Release.load(tmp_path / "b").statement.decision == BOARD
 
@@ -75,27 +75,29 @@ def test_a_release_says_it_if_asked(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"decision": BOARD}, "decision is given, which is about a ledger"),
-        ({"state_decision": True}, "but no decision"),
-        ({"decision": Decision(), "state_decision": True}, "but no decision"),
+        ({"decision": BOARD}, "decision is given without a ledger"),
+        ({"state_decision": True}, "without a decision"),
+        ({"decision": Decision(), "state_decision": True}, "without a decision"),
     ],
 )
-def test_words_that_would_be_lost_are_refused(given: Any, said: str, tmp_path: Path) -> None:
+def test_decisions_that_would_not_be_stored_are_refused(
+    given: Any, said: str, tmp_path: Path
+) -> None:
     with pytest.raises(ParameterError, match=said):
         publish(TABLE, SCHEMA, METHOD, out=tmp_path / "a", **given)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("day", ["in June", "2027-13-01", "30.06.2027", "2027-06-30T10:00"])
-def test_a_day_is_a_day(day: str) -> None:
+def test_review_by_must_be_a_date(day: str) -> None:
     with pytest.raises(ParameterError, match="YEAR-MONTH-DAY"):
         Decision(review_by=day)
 
 
-def test_a_decision_is_no_novel_and_no_dict(tmp_path: Path) -> None:
+def test_long_and_untyped_decisions_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="at most 1000"):
         Decision(reason="x" * 1001)
-    with pytest.raises(ParameterError, match="give a Decision"):
+    with pytest.raises(ParameterError, match="pass a Decision"):
         Ledger.create(tmp_path / "book", epsilon=1, decision={"reason": "x"})  # type: ignore[arg-type]
     assert not (tmp_path / "book").exists()
 
@@ -118,7 +120,7 @@ def test_a_record_whose_decision_was_edited_is_noticed(tmp_path: Path) -> None:
 
 # --- ledgers from before --------------------------------------------------------------------------
 
-# As the first version with two accounts wrote them: the shares stay those of a void charge.
+# As written by the first version with two accounts: the allocation stays that of a void charge.
 BEFORE = [
     '{"allow_uncounted":false,"delta":"1/100000","epsilon":"3","format":3,"kind":"init","name":'
     '"patients","neighbors":"add-remove","salt":"162ca2f403e22e003dcb119ea38c988c","seq":0,"table":'

@@ -218,7 +218,7 @@ def test_files_are_new_and_whole(
     assert json.loads((tmp_path / "report.json").read_text()) == found.to_dict()
     with pytest.raises(ParameterError, match="exists"):
         found.write_html(tmp_path / "report.html")
-    with pytest.raises(ParameterError, match="no folder"):
+    with pytest.raises(ParameterError, match="does not exist"):
         found.write_json(tmp_path / "nowhere" / "report.json")
 
     def interrupted(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Gaussian differential privacy: bounds against many digits, prices against exact enumeration."""
+"""Gaussian differential privacy: bounds against many digits, costs against exact enumeration."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def delta_of(mu: float, epsilon: float) -> float:
 
 
 def hockey_stick(p: Floats, q: Floats, epsilon: float) -> float:
-    """Give the least delta of two distributions on the same outcomes, worked out exactly."""
+    """Return the smallest delta of two distributions on the same outcomes, exactly."""
     return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
 
 
 def exceeds(p: Floats, q: Floats, mu: float) -> bool:
-    """Tell whether two distributions are easier to tell apart than mu-GDP allows."""
-    # Both ways, and also where epsilon is negative: all of the trade-off function.
+    """Return whether two distributions are easier to distinguish than mu-GDP allows."""
+    # In both directions, and also for negative epsilon: the whole trade-off function.
     return any(
         hockey_stick(one, two, epsilon) > delta_of(mu, epsilon) + 1e-12
         for one, two in ((p, q), (q, p))
@@ -67,7 +67,7 @@ def discrete_law(variance: float, at: int = 0, reach: int = 60) -> Floats:
 
 
 @pytest.mark.parametrize("bits", [8, 40, 128, 700, 2500])
-def test_pi_lies_between_its_bounds(bits: int) -> None:
+def test_bounds_enclose_pi(bits: int) -> None:
     low, high = pi_bounds(bits)
     with mpmath.workdps(bits // 3 + 60):
         assert mpmath.mpf(low.numerator) / low.denominator < mpmath.pi
@@ -77,7 +77,7 @@ def test_pi_lies_between_its_bounds(bits: int) -> None:
 
 
 @pytest.mark.parametrize("x", ["1/1000", "1/3", "1", "5/2", "5", "97/10", "20", "38", "60", "-3/2"])
-def test_tails_lie_between_their_bounds(x: str) -> None:
+def test_bounds_enclose_tails(x: str) -> None:
     low, high = upper_tail_bounds(Fraction(x))
     with mpmath.workdps(2500):
         exact = mpmath.erfc(mpmath.mpf(Fraction(x).numerator) / Fraction(x).denominator
@@ -107,57 +107,57 @@ def test_deltas_beyond_floats_have_a_share_too() -> None:
     assert not is_gaussian(mu * Fraction(1001, 1000), one, tiny)
 
 
-def test_what_implies_nothing_is_no_share() -> None:
+def test_values_of_mu_that_imply_nothing_are_refused() -> None:
     one, millionth = Fraction(1), Fraction(1, 10**6)
     for mu in (Fraction(0), Fraction(-1), Fraction(100), Fraction(1)):
         assert not is_gaussian(mu, one, millionth)
     assert is_gaussian(Fraction(1, 10**9), one, millionth)
 
 
-# --- prices ---------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variance", [0.3, 1.0, 4.0, 20.0])
 @pytest.mark.parametrize("shift", [1, 2])
-def test_rounded_noise_is_as_private_as_its_price(variance: float, shift: int) -> None:
+def test_rounded_noise_is_as_private_as_its_cost(variance: float, shift: int) -> None:
     price = RoundedGaussian(Fraction(variance)).price(Sensitivity(rows=shift))
     assert price.mu_squared is not None
     assert price.rho == price.mu_squared / 2
     p, q = rounded_law(variance), rounded_law(variance, at=shift)
     assert not exceeds(p, q, math.sqrt(price.mu_squared))
-    # A price that is a tenth too low would be seen, unless rounding hides nearly everything.
+    # A cost that is 10% too low is detected, unless rounding hides nearly everything.
     if variance >= 1:
         assert exceeds(p, q, 0.9 * math.sqrt(price.mu_squared))
 
 
-def test_discrete_noise_is_not_as_private_as_its_variance_says() -> None:
-    """Why it has no price in mu: its trade-off function has corners below the curve."""
+def test_discrete_noise_is_not_gaussian_dp_for_its_variance() -> None:
+    """It has no cost in mu, because its trade-off function has corners below the curve."""
     assert exceeds(discrete_law(1.0), discrete_law(1.0, at=1), 1.0)
     assert Gaussian(Fraction(1)).price(ONE_ROW).mu_squared is None
 
 
 def two_points(e: float, t: float) -> tuple[Floats, Floats]:
-    """Give the pair on two points whose log ratios are t and t - e: the worst of all."""
+    """Return the worst pair of distributions with log ratios in [t - e, t], on two points."""
     q = -math.expm1(t - e) / (math.exp(t) - math.exp(t - e))
     p = q * math.exp(t)
     return np.array([p, 1 - p]), np.array([q, 1 - q])
 
 
 @pytest.mark.parametrize("e", [0.01, 0.1, 0.5, 1.0, 2.0, 5.0])
-def test_choices_are_as_private_as_their_price_wherever_the_range_lies(e: float) -> None:
+def test_selections_are_as_private_as_their_cost_for_every_range(e: float) -> None:
     mu = math.sqrt(float(CHOICE_FACTOR) * e * e)
     for t in np.linspace(e / 200, e * 199 / 200, 199):
         p, q = two_points(e, float(t))
-        # The corner of the trade-off function, against the curve of mu-GDP; both ways.
+        # The corner of the trade-off function against the curve of mu-GDP, in both directions.
         for reject, miss in ((q[0], p[1]), (p[1], q[0])):
             assert miss >= norm.cdf(norm.isf(reject) - mu) * (1 - 1e-12)
-    if e <= 0.1:  # where it is tight: at the middle of the range
+    if e <= 0.1:  # tight at the middle of the range
         p, q = two_points(e, e / 2)
         assert p[1] < norm.cdf(norm.isf(q[0]) - 0.99 * mu)
 
 
-def test_exponential_choices_among_moved_scores_keep_their_price() -> None:
-    """Scores of neighbors, one up and one down, enumerated; permute-and-flip has no such price."""
+def test_exponential_selections_keep_their_cost() -> None:
+    """Scores of neighbors, one up and one down, enumerated; permute-and-flip has no cost in mu."""
     draw = np.random.default_rng(shifted(3))
     for epsilon in (0.2, 1.0, 3.0):
         mechanism = TopChoices(Fraction(epsilon))
@@ -171,8 +171,8 @@ def test_exponential_choices_among_moved_scores_keep_their_price() -> None:
     assert TopChoices(Fraction(1), rule="permute-and-flip").price(ONE_ROW).mu_squared is None
 
 
-def test_shares_that_follow_what_was_seen_stay_within_the_whole() -> None:
-    """Two looks, the second as precise as the first one's result says: enumerated."""
+def test_adaptive_shares_stay_within_the_total() -> None:
+    """Two queries, the second with a precision that depends on the first result: enumerated."""
     reach = 40
     z = np.arange(-reach, reach + 1)
     first = [rounded_law(4.0, at, reach) for at in (0, 1)]
@@ -180,7 +180,7 @@ def test_shares_that_follow_what_was_seen_stay_within_the_whole() -> None:
     for place in (0, 1):
         rows = []
         for seen, chance in zip(z, first[place], strict=True):
-            # mu**2 of 1/4 is spent; of 3/4 that is left, all where the first was large, else less.
+            # mu**2 = 1/4 is spent; then all of the other 3/4 if the result was large, or less.
             variance = 4 / 3 if seen >= 1 else 5.0
             rows.append(chance * rounded_law(variance, place, reach))
         joint.append(np.concatenate(rows))
@@ -205,9 +205,9 @@ def test_an_account_in_mu_adds_squares_and_refuses_beyond() -> None:
     "mechanism",
     [Gaussian(Fraction(8)), Laplace(Fraction(8)), TopChoices(Fraction(1), 1, "permute-and-flip")],
 )
-def test_noise_without_a_price_in_mu_is_refused(mechanism: object) -> None:
+def test_noise_without_a_cost_in_mu_is_refused(mechanism: object) -> None:
     account = Account(Promise(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
-    with pytest.raises(SealedError, match="no price in it"):
+    with pytest.raises(SealedError, match="cost of this noise in mu is unknown"):
         account.book("counts", [account.root], ONE_ROW, mechanism)
 
 
@@ -216,7 +216,7 @@ def test_rows_of_a_person_have_that_part_of_mu() -> None:
     assert promise.mu == Fraction(1, 5)
 
 
-# --- the promise, and what a ledger makes of it ---------------------------------------------------
+# --- promises and ledgers -------------------------------------------------------------------------
 
 
 def promised(**by: object) -> ApproxDP:
@@ -245,7 +245,7 @@ def test_a_promise_with_too_large_a_mu_is_refused() -> None:
 
 
 def test_gaussian_shares_are_larger_than_concentrated_ones() -> None:
-    """What it is for: more may be spent at the same epsilon and delta."""
+    """The benefit of mu-GDP: a larger budget at the same epsilon and delta."""
     gains = [
         float(gaussian_share(Fraction(1), delta) ** 2 / 2 / concentrated_share(Fraction(1), delta))
         for delta in (Fraction(1, 10**3), Fraction(1, 10**6), Fraction(1, 10**9))
@@ -254,6 +254,6 @@ def test_gaussian_shares_are_larger_than_concentrated_ones() -> None:
 
 
 def test_the_curve_is_that_of_the_definition() -> None:
-    """Solve for mu by another way, and find the same."""
+    """Solve for mu by an independent method and compare."""
     mu = brentq(lambda m: delta_of(m, 0.5) - 1e-5, 1e-3, 5.0, xtol=1e-14)
     assert float(gaussian_share(Fraction(1, 2), Fraction(1, 10**5))) == pytest.approx(mu, rel=1e-7)

@@ -40,7 +40,7 @@ def test_the_statement_says_what_is_not_protected(tmp_path: Path) -> None:  # 00
     assert [promise.family for promise in release.statement.guarantees] == ["threshold"]
     assert not any(promise.counted for promise in release.statement.guarantees)
     text = (tmp_path / "out" / "STATEMENT.md").read_text()
-    for words in ("exactly as they are", "Sensitive values", "4 copies", "do not add up"):
+    for words in ("exact counts", "Sensitive values", "4 copies", "do not compose"):
         assert words in text
 
 

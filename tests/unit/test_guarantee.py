@@ -1,4 +1,4 @@
-"""Promises: validation, words, JSON, composition."""
+"""Guarantees: validation, wording, JSON, composition."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class TestEveryFamily:
         with pytest.raises(ParameterError, match="sigma"):
             type(promise)(**{**promise.to_dict(), "sigma": 1})
 
-    def test_alone_it_is_its_own_composition(self, promise: Guarantee) -> None:
+    def test_a_single_guarantee_is_its_own_composition(self, promise: Guarantee) -> None:
         assert compose([promise]) is promise
 
 
@@ -116,11 +116,11 @@ def test_bounds_of_epsilon_and_delta_are_inclusive() -> None:
     assert PureDP(epsilon=MAX_LOSS, **ROW).epsilon == 10_000
     assert ApproxDP(epsilon=1, delta=MAX_DELTA, **ROW).delta == Fraction(1, 100)
     step = Fraction(1, 10**30)
-    with pytest.raises(ParameterError, match="means nothing"):
+    with pytest.raises(ParameterError, match="protects nothing"):
         check_epsilon(MAX_EPSILON + step)
-    with pytest.raises(ParameterError, match="says nothing"):
+    with pytest.raises(ParameterError, match="protects nothing"):
         PureDP(epsilon=MAX_LOSS + step, **ROW)
-    with pytest.raises(ParameterError, match="one person in a hundred"):
+    with pytest.raises(ParameterError, match="1% of all people"):
         ApproxDP(epsilon=1, delta=MAX_DELTA + step, **ROW)
     for delta in (0, -step, 1, 2, math.nan):
         with pytest.raises(ParameterError, match="delta"):
@@ -206,11 +206,9 @@ class TestUnit:
             Unit(**wrong)
 
     def test_named_in_the_promise(self) -> None:
-        for neighbors, verb in (("add-remove", "Adding or removing"), ("replace", "Exchanging")):
+        for neighbors, verb in (("add-remove", "Adding or removing"), ("replace", "Replacing")):
             text = PureDP(epsilon=1, unit=PERSON, neighbors=neighbors).explain()
-            assert text.startswith(
-                f"{verb} one person (column 'patient', at most 3 rows of whom are used)"
-            )
+            assert text.startswith(f"{verb} one person (column 'patient', at most 3 rows used)")
             text = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors=neighbors).explain()
             assert text.startswith(f"{verb} one row ")
 
@@ -235,7 +233,7 @@ class TestNumbersInWords:
         self, epsilon: Fraction, delta: Fraction
     ) -> None:
         text = ApproxDP(epsilon=epsilon, delta=delta, **ROW).explain()
-        found = re.search(r"at most ([\d.]+) % of the time", text)
+        found = re.search(r"at most ([\d.]+)% of the time", text)
         assert found
         factor = math.exp(epsilon)
         # Smallest sum of the two errors on the line a + exp(epsilon) b = 1 - delta and its mirror.
@@ -243,25 +241,25 @@ class TestNumbersInWords:
         assert 0 <= float(found[1]) / 100 - (1 - error) <= 0.001 + 1e-12
 
     def test_pure_and_approx_differ_in_what_they_bound(self) -> None:
-        assert "can become at most 73.2 % sure" in PureDP(epsilon=1, **ROW).explain()
-        # With a delta a single outcome may settle the question; only the average is bounded.
+        assert "can become at most 73.2% sure" in PureDP(epsilon=1, **ROW).explain()
+        # With a delta, a single outcome may reveal everything; only the average is bounded.
         text = ApproxDP(epsilon=1, delta="3e-6", **ROW).explain()
         assert "sure" not in text
         assert "1 in 333,333 " in text
 
-    def test_hopeless_epsilon_is_called_so(self) -> None:
+    def test_an_epsilon_that_protects_nothing_is_explained_as_such(self) -> None:
         assert "practically certain" in PureDP(epsilon=20, **ROW).explain()
         assert "practically certain" in ApproxDP(epsilon=20, delta="1e-6", **ROW).explain()
 
 
 class TestWhatIsLeftOut:
-    """The errata's warnings must stay in what the release says."""
+    """Warnings from the errata that must stay in the statements of releases."""
 
     def test_threshold_is_advertised_as_a_threshold_only(self) -> None:  # 000-6
         promise = Threshold(k=10)
         assert "anonym" not in promise.explain().lower()
         text = " ".join(promise.unprotected)
-        for gap in ("Sensitive values", "adds 9 copies", "do not add up", "not people"):
+        for gap in ("Sensitive values", "adds 9 copies", "do not compose", "not people"):
             assert gap in text
 
     def test_uncertain_anonymity(self) -> None:  # 002-2
@@ -269,7 +267,7 @@ class TestWhatIsLeftOut:
         for gap in (
             "0.05",
             "not differential privacy",
-            "outlier",
+            "Outliers",
             "Matching",
             "averages out",
             "Sensitive values",
@@ -283,9 +281,9 @@ class TestWhatIsLeftOut:
         # No bound on negative leakage is promised against an exclusive adversary.
         exclusive = BoundedAdversary(d="1/100", gamma="1/5", adversary="exclusive")
         assert "times" not in exclusive.explain()
-        assert "ruled out" in " ".join(exclusive.unprotected)
+        assert "rule out" in " ".join(exclusive.unprotected)
         for promise in (independent, exclusive):
-            assert "does not add up" in " ".join(promise.unprotected)
+            assert "does not compose" in " ".join(promise.unprotected)
 
     def test_differential_privacy(self) -> None:
         rows = " ".join(PureDP(epsilon=1, **ROW).unprotected)
@@ -349,7 +347,7 @@ class TestComposition:
             compose(promises)
 
     def test_a_sum_that_promises_nothing_is_refused(self) -> None:
-        with pytest.raises(ParameterError, match="means nothing"):
+        with pytest.raises(ParameterError, match="protects nothing"):
             compose([PureDP(epsilon=60, **ROW)] * 2)
         with pytest.raises(ParameterError, match="delta"):
             compose([ApproxDP(epsilon=1, delta="1/150", **ROW)] * 2)

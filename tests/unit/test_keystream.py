@@ -1,4 +1,4 @@
-"""The words of a seed are those of ChaCha20, and the words of a release the system's."""
+"""Words of a seed are those of ChaCha20, and words of a release those of the operating system."""
 
 from __future__ import annotations
 
@@ -55,15 +55,15 @@ def test_words_from_anywhere_to_anywhere() -> None:
 
 
 @pytest.mark.parametrize("block", [2**32, 2**33 + 5])
-def test_the_counter_goes_on_beyond_that_of_the_standard(block: int) -> None:
+def test_the_counter_exceeds_that_of_the_standard(block: int) -> None:
     key = hashlib.sha256(b"key").digest()
     both = theirs(key, BLOCK, block=block - 1) + theirs(key, BLOCK, block=block)
     assert ours(key, BLOCK * (block - 1), 2 * BLOCK) == both
 
 
 @pytest.mark.parametrize("seed", [0, 7, -3, 2**80])
-def test_a_seed_means_the_same_for_ever(seed: int) -> None:
-    """However it is read: releases of a seed, and the golden files, hang on it."""
+def test_words_of_a_seed_never_change(seed: int) -> None:
+    """Seeded releases and golden files depend on it, however the words are read."""
     key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed").digest()
     noise, sizes = SeededNoise(seed), (1, 7, 8, 9, 0, 33, 1, 100_003, 2)
     drawn = b"".join(noise._words(n).astype("<u8").tobytes() for n in sizes)
@@ -74,7 +74,7 @@ def test_a_seed_means_the_same_for_ever(seed: int) -> None:
 def test_words_for_releases_are_read_from_the_system_for_each_request(
     n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of them, and no others: each byte is one that the system gave, and is given once."""
+    """Each byte comes from the system and is used once."""
     given: list[bytes] = []
     real = os.urandom
 

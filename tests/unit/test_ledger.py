@@ -63,9 +63,9 @@ def ledger(path: Path) -> Ledger:
 class TestSpending:
     def test_exact_to_the_last_digit(self, ledger: Ledger) -> None:
         for _ in range(10):
-            ledger.charge([pure(0.1)], purpose="tenth")  # ten floats of 0.1 do not add up to 1
+            ledger.charge([pure(0.1)], purpose="tenth")  # ten floats of 0.1 do not sum to 1
         assert ledger.spent() == Budget(epsilon=Fraction(1))
-        # Half of delta is for basic composition, half for the concentrated account.
+        # Half of delta is for basic composition, half for zCDP composition.
         assert ledger.remaining() == Budget(delta=Fraction(1, 2 * 10**5))
         with pytest.raises(BudgetExceeded):
             ledger.charge([pure("1e-300")], purpose="too much")
@@ -85,9 +85,9 @@ class TestSpending:
         with pytest.raises(BudgetExceeded) as caught:
             ledger.charge([approx("3/8", "4e-6")], purpose="second")
         epsilon, delta = caught.value.problems
-        assert epsilon.startswith("epsilon 3/8 was asked for, but 1/4 remains")
+        assert epsilon.startswith("epsilon 3/8 was requested, but 1/4 remains")
         assert "cap is 1, 1/2 is spent and 1/4 is reserved" in epsilon
-        assert delta.startswith("delta 1/250000 was asked for, but 3/1000000 remains")
+        assert delta.startswith("delta 1/250000 was requested, but 3/1000000 remains")
 
     def test_delta_is_capped_on_its_own(self, path: Path) -> None:
         ledger = Ledger.create(path, epsilon=10)
@@ -140,7 +140,7 @@ class TestSpending:
         ledger.charge([pure("3/4")], purpose="as quoted")
         assert ledger.remaining().epsilon == quote.remaining_after.epsilon
 
-    def test_a_quote_knows_how_the_first_charge_shares_delta_out(self, path: Path) -> None:
+    def test_a_quote_includes_the_allocation_by_the_first_charge(self, path: Path) -> None:
         ledger = Ledger.create(path, epsilon=3, delta="1e-5")
         nothing_yet = ledger.remaining()
         for _ in range(2):
@@ -307,7 +307,7 @@ class TestFile:
             "limit": {
                 "epsilon": "1",
                 "delta": "1/200000",
-            },  # half of delta: the other is shared out
+            },  # half of delta; the other half is for zCDP composition
             "spent": {"epsilon": "1/4", "delta": "1/1000000"},
             "reserved": {"epsilon": "1/4", "delta": "0"},
             "left": {"epsilon": "1/2", "delta": "1/250000"},
@@ -527,7 +527,7 @@ class TestFilesThatCannotBeWritten:
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """Make a folder that an unprivileged user can reach, unlike pytest's own."""
+    """Create a folder that an unprivileged user can reach, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o777)
     yield folder
@@ -565,7 +565,7 @@ def test_permissions(open_folder: Path) -> None:
     expected = {
         "400-755": "read-only",
         "000-755": "cannot be opened",
-        "600-555": "read-only|cannot be opened",  # no room for the journal
+        "600-555": "read-only|cannot be opened",  # the journal cannot be created
     }
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_PRIVILEGES, str(open_folder), *expected],
@@ -584,7 +584,7 @@ def test_permissions(open_folder: Path) -> None:
 
 
 def fields_of(record: dict[str, Any], at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """List the paths of all values in a record, nested ones too."""
+    """Return the paths of all values in a record, including nested ones."""
     paths = []
     items = record.items() if isinstance(record, dict) else enumerate(record)
     for key, value in items:
@@ -595,7 +595,7 @@ def fields_of(record: dict[str, Any], at: tuple[Any, ...] = ()) -> list[tuple[An
 
 
 def rewrite(path: Path, records: list[dict[str, Any]]) -> None:
-    """Forge a ledger with these records, digests and head computed as hushtable would."""
+    """Forge a ledger with these records; digests and head are computed as hushtable would."""
     digest = "0" * 64
     sql(path, "DELETE FROM records")
     for seq, record in enumerate(records):
@@ -693,7 +693,7 @@ class TestTampering:
         sql(used.path, "UPDATE records SET seq = 1000 WHERE seq = ?", a)
         sql(used.path, "UPDATE records SET seq = ? WHERE seq = ?", a, b)
         sql(used.path, "UPDATE records SET seq = ? WHERE seq = 1000", b)
-        self.assert_detected(used, match="edited, exchanged or moved")
+        self.assert_detected(used, match="edited, replaced or moved")
 
     def test_all_damage_is_listed(self, used: Ledger) -> None:
         sql(used.path, "UPDATE records SET body = body || ' ' WHERE seq IN (2, 5)")
@@ -706,7 +706,7 @@ class TestTampering:
         "forge",
         [
             lambda r: r[7]["guarantees"][0].update(epsilon="3"),  # beyond the cap
-            lambda r: r[7]["guarantees"][0].update(epsilon="-1/2"),  # gives budget back
+            lambda r: r[7]["guarantees"][0].update(epsilon="-1/2"),  # returns budget
             lambda r: r[7]["guarantees"][0].update(neighbors="replace"),
             lambda r: r[7]["guarantees"][0].update(delta="0"),
             lambda r: r[7].update(kind="refund"),
@@ -718,8 +718,8 @@ class TestTampering:
             lambda r: r[5].update(entry=1),  # voids what was released
             lambda r: r[0].update(epsilon="1/4"),  # a cap below what is spent
             lambda r: r[0].update(format=4),
-            lambda r: r[0].update(format=2),  # which has one account
-            lambda r: r[0].update(format=1),  # which has no rule about what cannot be counted
+            lambda r: r[0].update(format=2),  # the format with basic composition only
+            lambda r: r[0].update(format=1),  # the format without a rule on uncounted releases
             lambda r: r[0].update(allow_uncounted=1),
             lambda r: r[0].update(table={"name": "x", "digest": "y"}),
             lambda r: r[7].update(guarantees=[{"family": "threshold", "k": 5}]),
@@ -727,16 +727,14 @@ class TestTampering:
             lambda r: r[7].update(seq=6),
         ],
     )
-    def test_rules_hold_even_if_all_digests_are_computed_anew(
-        self, used: Ledger, forge: Any
-    ) -> None:
+    def test_rules_hold_even_if_all_digests_are_recomputed(self, used: Ledger, forge: Any) -> None:
         records = self.records(used.path)
         forge(records)
         rewrite(used.path, records)
         with pytest.raises(LedgerError):
             Ledger.open(used.path)
 
-    def test_another_spelling_of_the_same_record(self, used: Ledger) -> None:
+    def test_another_form_of_the_same_record(self, used: Ledger) -> None:
         (digest,) = sql(used.path, "SELECT digest FROM records WHERE seq = 6")[0]
         (last,) = sql(used.path, "SELECT body FROM records WHERE seq = 7")[0]
         digest = digest_of(digest, last + " ")
@@ -752,8 +750,8 @@ class TestTampering:
         assert ledger.verify(receipt=first.receipt) == second.receipt
         path.write_bytes(old)
 
-        # The object that saw the newer file notices by itself.
-        with pytest.raises(LedgerError, match="exchanged"):
+        # The object that read the newer file detects it.
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.charge([pure("3/4")], purpose="again")
         # A new process needs the receipt from the second release's statement.
         reopened = Ledger.open(path)
@@ -773,18 +771,18 @@ class TestTampering:
         records = self.records(path)
         records[0]["epsilon"] = "50"
         rewrite(path, records)
-        forged = Ledger.open(path)  # as the module says: the chain alone cannot see this
+        forged = Ledger.open(path)  # the chain alone cannot reveal this
         assert forged.cap.epsilon == 50
-        with pytest.raises(LedgerError, match="written anew"):
+        with pytest.raises(LedgerError, match="rewritten"):
             forged.verify(receipt=entry.receipt)
-        with pytest.raises(LedgerError, match="exchanged"):
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.verify()
 
     def test_another_ledger_in_its_place(self, tmp_path: Path, ledger: Ledger) -> None:
         ledger.charge([pure(1)], purpose="x")
         fresh = Ledger.create(tmp_path / "fresh", epsilon=1, delta="1e-5", name="survey")
         fresh.path.replace(ledger.path)
-        with pytest.raises(LedgerError, match="exchanged"):
+        with pytest.raises(LedgerError, match="replaced"):
             ledger.charge([pure(1)], purpose="x")
 
     @pytest.mark.parametrize("receipt", ["", "0" * 64, "nonsense"])
@@ -793,7 +791,7 @@ class TestTampering:
             used.verify(receipt=receipt)
 
 
-def test_bytes_that_are_no_text_are_damage(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_reported_as_damage(tmp_path: Path) -> None:
     """SQLite may quote a damaged file's bytes in its message, which Python then cannot read."""
     book = Ledger.create(tmp_path / "people.ledger", epsilon=1, delta=0)
     with (

@@ -22,7 +22,7 @@ from hushtable.privacy.ledger import Budget, Ledger
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 
-# Importing takes longer than the test: one process imports, and forks as often as it is told.
+# Importing takes longer than the test: one process imports, and forks on request.
 PREAMBLE = """
 import os, signal, sys, time
 from hushtable.errors import BudgetExceeded
@@ -59,7 +59,7 @@ def pure(epsilon: Any) -> PureDP:
 
 
 def run(script: str, path: Path, *arguments: str) -> list[str]:
-    """Run a script to its end and return the lines it said."""
+    """Run a script to its end and return the lines that it printed."""
     command = [sys.executable, "-c", PREAMBLE + script, str(path), *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, timeout=600)
     return done.stdout.splitlines()
@@ -104,7 +104,7 @@ def test_eight_processes_never_overspend_together(tmp_path: Path) -> None:
         Fraction(0),
     )
     assert ledger.spent() == Budget(epsilon=spent)
-    # Everyone stopped only when their own step no longer fitted, and not before.
+    # Each process stopped exactly when its own step was no longer admitted.
     assert 1 - min(steps) < spent <= 1
     for _, receipt in acknowledged:
         ledger.verify(receipt=receipt)
@@ -126,13 +126,13 @@ all_well([fork(work) for _ in range(3)])
 """
 
 
-def test_reservations_are_kept_apart(tmp_path: Path) -> None:
+def test_reservations_are_separate(tmp_path: Path) -> None:
     path = tmp_path / "a.ledger"
     ledger = Ledger.create(path, epsilon=1)
     n_charges = len(run(RESERVE_AND_DRAW, path))
     assert ledger.reserved() == Budget()
     assert ledger.spent() == Budget(epsilon=Fraction(n_charges, 20))
-    # Nobody gives up while 1/10 is neither spent nor held, and the last to run holds nothing else.
+    # No process stops while 1/10 is neither spent nor reserved; the last one reserves nothing else.
     assert n_charges == 19
 
 
@@ -169,13 +169,13 @@ def test_kill_keeps_every_acknowledged_charge(tmp_path: Path) -> None:
         assert process.stdin
         assert process.stdout
         for number in range(n_kills):
-            # Somewhere in the loop, elsewhere each time.
+            # At a different position in the loop each time.
             process.stdin.write(f"{0.0007 * number}\n")
             process.stdin.flush()
             while (line := process.stdout.readline()) != "killed\n":
                 entry, receipt = line.split()
                 acknowledged[int(entry)] = receipt
-            # A journal left behind is rolled back by whoever comes next.
+            # The next process rolls back a leftover journal.
             entries = {entry.id: entry.receipt for entry in Ledger.open(path).entries()}
             assert acknowledged.items() <= entries.items()
             # At most one charge per kill was on disk but not yet acknowledged.
@@ -207,7 +207,9 @@ assert os.waitpid(child, 0)[1] == signal.SIGKILL
 
 
 @pytest.mark.parametrize(("moment", "n_entries"), [("before commit", 0), ("after commit", 1)])
-def test_killed_at_the_worst_moment(tmp_path: Path, moment: str, n_entries: int) -> None:
+def test_kill_between_charge_and_acknowledgment(
+    tmp_path: Path, moment: str, n_entries: int
+) -> None:
     path = tmp_path / "a.ledger"
     ledger = Ledger.create(path, epsilon=1)
     size = path.stat().st_size
@@ -281,7 +283,7 @@ def test_fork_while_another_thread_charges(tmp_path: Path) -> None:
     stop = threading.Event()
 
     def charge_until_told() -> None:
-        while not stop.wait(0.015):  # forks fall into a transaction, and children get their turn
+        while not stop.wait(0.015):  # forks happen during a transaction, and children can write
             ledger.charge([pure("1/1000")], purpose="parent")
 
     thread = threading.Thread(target=charge_until_told)
@@ -294,7 +296,7 @@ def test_fork_while_another_thread_charges(tmp_path: Path) -> None:
             if child == 0:
                 status = 1
                 try:
-                    signal.alarm(60)  # a child that hangs dies
+                    signal.alarm(60)  # ends a child that does not respond
                     ledger.charge([pure("1/1000")], purpose="child")
                     status = 0
                 finally:

@@ -1,4 +1,4 @@
-"""Whom a ledger is about, what it cannot count, and an old copy of it that comes back."""
+"""Ledgers: the people they are about, uncounted releases, and restored old copies."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pipeline, name, read)
 
 
-# --- what it cannot count -------------------------------------------------------------------------
+# --- uncounted releases ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_cannot_be_counted_is_refused(tmp_path: Path, guarantees: Any) -> N
     book = Ledger.create(tmp_path / "book", epsilon=1)
     with pytest.raises(CompositionError, match="--allow-uncounted"):
         book.charge(guarantees, purpose="x")
-    with pytest.raises(CompositionError, match="no charge"):
+    with pytest.raises(CompositionError, match="would be free"):
         book.require(guarantees)
     assert not book.quote(guarantees).fits
     assert book.entries() == ()
@@ -118,7 +118,7 @@ def test_refused_before_anything_is_read(tmp_path: Path, noise: Any) -> None:
 def test_a_ledger_that_allows_it_says_so_everywhere(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=1, allow_uncounted=True)
     assert json.loads(rows_of(book.path)[0][1])["allow_uncounted"] is True
-    # Said in the statement of a release that is counted as well, and before there is another.
+    # Also in the statement of a counted release, and before there is an uncounted one.
     counted = publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
     publish(table(), people(), GeneralizeSuppress(k=5), out=tmp_path / "b", ledger=book)
     assert counted.statement.ledger is not None
@@ -144,8 +144,8 @@ def test_allowing_is_true_or_false(tmp_path: Path, allow: Any) -> None:
 
 @pytest.mark.parametrize("d", ["1e-60", "1e-30", "1e-9"])
 @pytest.mark.parametrize("allow", [False, True])
-def test_the_weaker_the_dearer(tmp_path: Path, d: str, allow: bool) -> None:
-    """The attack: a d so small that epsilon was not counted, and rows came out for nothing."""
+def test_weaker_protection_costs_more(tmp_path: Path, d: str, allow: bool) -> None:
+    """An earlier attack: with a tiny d, epsilon was not counted, and releases were free."""
     columns = {f"x{i}": {"type": "integer", "low": 0, "high": 99} for i in range(30)}
     wide = Schema.from_dict({"name": "wide", "columns": columns})  # m = 1e60
     book = Ledger.create(tmp_path / "book", epsilon=1, allow_uncounted=allow)
@@ -157,7 +157,7 @@ def test_the_weaker_the_dearer(tmp_path: Path, d: str, allow: bool) -> None:
 
 # --- ledgers from before --------------------------------------------------------------------------
 
-# As version 1 wrote them, one release counted and one not.
+# As written by version 1, with one counted and one uncounted release.
 OLD = [
     '{"delta":"1/100000","epsilon":"3","format":1,"kind":"init","name":"patients","neighbors":'
     '"add-remove","seq":0,"time":"2025-11-16T09:03:30.497327+00:00","unit":{"column":null,"kind":'
@@ -196,7 +196,7 @@ def test_old_ledgers_go_on_and_refuse_what_they_cannot_count(old: Path, tmp_path
     assert [entry.counted for entry in book.entries()] == [True, False]
     assert book.show()["format"] == 1
     assert not book.allow_uncounted
-    assert book.holds_uncounted()  # from before, and said in what is published now
+    assert book.holds_uncounted()  # from before, and mentioned in new statements
     with pytest.raises(CompositionError, match="ledger init FILE --allow-uncounted"):
         book.charge([Threshold(k=5)], purpose="again")
     release = publish(table(), people(), METHOD, out=tmp_path / "r", ledger=old)
@@ -214,12 +214,12 @@ def test_old_ledgers_are_bound_by_their_name(old: Path) -> None:
         Ledger.open(old).charge(pure("1/10"), purpose="x", schema=people(TICKETS))
 
 
-# --- whom it is about -----------------------------------------------------------------------------
+# --- people ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("nothing_is_read")
 @pytest.mark.parametrize("bound", ["schema", "name"])
-def test_parking_tickets_do_not_pay_for_patients(tmp_path: Path, bound: str) -> None:
+def test_a_ledger_refuses_a_table_about_other_people(tmp_path: Path, bound: str) -> None:
     about: Any = (
         {"schema": people(TICKETS)} if bound == "schema" else {"name": people(TICKETS).name}
     )
@@ -247,11 +247,11 @@ def test_the_first_charge_binds(tmp_path: Path) -> None:
     assert len(book.entries()) == 2
 
 
-def test_a_person_says_that_it_is_the_same_people(tmp_path: Path) -> None:
+def test_a_confirmed_table_about_the_same_people_is_accepted(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=10, schema=people())
     reason = "drivers of the same town; J. Doe"
     publish(table(), people(TICKETS), METHOD, out=tmp_path / "a", ledger=book, same_people=reason)
-    publish(table(), people(TICKETS), METHOD, out=tmp_path / "b", ledger=book)  # known by now
+    publish(table(), people(TICKETS), METHOD, out=tmp_path / "b", ledger=book)  # now known
     publish(table(), people(), METHOD, out=tmp_path / "c", ledger=book)
     first, second = book.tables()
     assert (first.record, first.reason) == (0, "")
@@ -263,7 +263,7 @@ def test_a_person_says_that_it_is_the_same_people(tmp_path: Path) -> None:
             book.charge(pure(1), purpose="x", same_people=empty)  # type: ignore[arg-type]
 
 
-def test_charges_of_other_tools_need_a_word_once_it_is_bound(tmp_path: Path) -> None:
+def test_charges_of_other_tools_need_confirmation_in_a_bound_ledger(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=10)
     book.charge(pure(1), purpose="by another tool")
     book.charge(pure(1), purpose="ours", schema=people())
@@ -274,23 +274,23 @@ def test_charges_of_other_tools_need_a_word_once_it_is_bound(tmp_path: Path) -> 
     assert [bound.name for bound in book.tables()] == ["patients"]
 
 
-def test_units_stay_apart(tmp_path: Path) -> None:
+def test_other_units_are_refused(tmp_path: Path) -> None:
     person = people(
         PATIENTS + "  who: {role: identifier}\nunit: {kind: person, column: who, max_rows: 2}\n"
     )
     book = Ledger.create(tmp_path / "book", epsilon=10, schema=person)
     assert book.unit == person.unit
-    with pytest.raises(CompositionError, match="keep another ledger"):
+    with pytest.raises(CompositionError, match="or another ledger"):
         publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book, same_people="yes")
     with pytest.raises(ParameterError, match="disagree"):
         Ledger.create(tmp_path / "x", epsilon=1, schema=person, unit=Unit(kind="row"))
-    with pytest.raises(ParameterError, match="give a Schema"):
+    with pytest.raises(ParameterError, match="pass a Schema"):
         Ledger.create(tmp_path / "x", epsilon=1, schema=PATIENTS)  # type: ignore[arg-type]
     assert not (tmp_path / "x").exists()
 
 
 def test_the_unit_of_what_is_not_counted_is_checked_too(tmp_path: Path) -> None:
-    """A threshold names no unit, but the table that it is for does."""
+    """A threshold names no unit, but its table does."""
     persons = people(f"{PATIENTS}  id: {{type: integer, low: 0, high: 9, role: identifier}}\n"
                      "unit: {kind: person, column: id, max_rows: 3}\n")  # fmt: skip
     book = Ledger.create(tmp_path / "book", epsilon=1, allow_uncounted=True, name="patients")
@@ -303,7 +303,7 @@ def test_the_unit_of_what_is_not_counted_is_checked_too(tmp_path: Path) -> None:
     book.charge([Threshold(k=5)], purpose="x", schema=people())
 
 
-def test_a_draft_binds_nothing(tmp_path: Path) -> None:
+def test_an_unconfirmed_schema_does_not_bind_a_ledger(tmp_path: Path) -> None:
     draft = people(PATIENTS.replace("high: 99}", "high: 99, confirm: [low, high]}"))
     with pytest.raises(Unconfirmed):
         Ledger.create(tmp_path / "book", epsilon=1, schema=draft)
@@ -330,17 +330,17 @@ def test_a_draft_binds_nothing(tmp_path: Path) -> None:
          False),
     ],
 )  # fmt: skip
-def test_what_tells_tables_apart(text: str, same: bool) -> None:
+def test_digests_identify_tables(text: str, same: bool) -> None:
     assert (people(text).digest == people().digest) is same
 
 
 @pytest.mark.usefixtures("nothing_is_read")
-def test_graphs_are_told_apart_by_their_names(tmp_path: Path) -> None:
+def test_graphs_are_identified_by_their_names(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=10, unit=Unit(kind="node"))
     node: Any = {"unit": Unit(kind="node"), "neighbors": "add-remove"}
     method = Degrees(epsilon=1, max_degree=4, population="endpoints")
     book.charge([PureDP(epsilon=1, **node)], purpose="x", schema=method.schema("friends"))
-    # Another bound makes another column, of the same graph.
+    # Another bound yields another column of the same graph.
     wider = Degrees(epsilon=1, max_degree=8, population="endpoints").schema("friends")
     book.charge([PureDP(epsilon=1, **node)], purpose="x", schema=wider)
     with pytest.raises(CompositionError, match=r"'friends'.*'debts'"):
@@ -370,7 +370,7 @@ def test_a_restored_copy_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             publish(table(), people(), METHOD, out=tmp_path / "out" / "c", ledger=book.path)
     assert book.path.read_bytes() == old
     assert not (tmp_path / "out" / "c").exists()
-    # Elsewhere there is no receipt on file, but one may be handed in: the last statement's.
+    # In another folder there is no stored receipt, but that of the last statement can be passed.
     given = Release.load(tmp_path / "out" / "b").statement.ledger
     assert given is not None
     with pytest.raises(LedgerError, match="older copy"):
@@ -397,15 +397,15 @@ def test_a_receipt_from_anywhere_in_the_chain_is_good(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"nonsense", b"0" * 63, b"0" * 5000])
-def test_a_file_that_holds_no_receipt(tmp_path: Path, content: bytes) -> None:
+def test_a_file_without_a_receipt_is_refused(tmp_path: Path, content: bytes) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=1, schema=people())
     (tmp_path / f"ledger-{book.id}.receipt").write_bytes(content)
-    with pytest.raises(LedgerError, match="holds no receipt"):
+    with pytest.raises(LedgerError, match="does not contain a receipt"):
         publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
     assert book.entries() == ()
 
 
-def test_a_receipt_that_cannot_be_kept_ends_the_run(
+def test_a_receipt_that_cannot_be_stored_ends_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=1, schema=people())
@@ -422,7 +422,7 @@ def test_a_receipt_that_cannot_be_kept_ends_the_run(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["book"]
 
 
-def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_run_are_overwritten(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "book", epsilon=1, schema=people())
     (tmp_path / f".ledger-{book.id}.receipt.new").write_text("half")
     publish(table(), people(), METHOD, out=tmp_path / "a", ledger=book)
@@ -431,16 +431,16 @@ def test_what_a_killed_run_left_is_written_over(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["reservation", "same_people", "receipt"])
-def test_words_about_a_ledger_need_one(tmp_path: Path, option: str) -> None:
+def test_ledger_options_need_a_ledger(tmp_path: Path, option: str) -> None:
     given: Any = {option: 1 if option == "reservation" else "text"}
-    with pytest.raises(ParameterError, match=f"{option} is given.*name the ledger"):
+    with pytest.raises(ParameterError, match=f"{option} is given.*pass the ledger"):
         publish(table(), people(), METHOD, out=tmp_path / "a", **given)
 
 
-def test_a_statement_does_not_tell_how_many_came_before(
+def test_a_statement_does_not_reveal_earlier_attempts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same release after 0 and after 3 failed attempts: equal but for the receipt."""
+    """The same release after 0 and after 3 failed attempts: equal except for the receipt."""
     monkeypatch.setattr(told, "now", lambda: "2030-01-01T00:00:00.000000+00:00")
     documents, receipts = [], []
     for n_failed in (0, 3):
@@ -464,7 +464,7 @@ def test_a_statement_does_not_tell_how_many_came_before(
 def test_a_receipt_cannot_be_guessed_from_what_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two ledgers with the same records at the same times: not one digest is the same."""
+    """Two ledgers with the same records at the same times have no digest in common."""
     monkeypatch.setattr(told, "now", lambda: "2030-01-01T00:00:00.000000+00:00")
     seen: set[str] = set()
     for name in ("a", "b"):
@@ -474,7 +474,7 @@ def test_a_receipt_cannot_be_guessed_from_what_is_known(
         assert all(len(json.loads(body)["salt"]) == 32 for _, body, _ in records)
         assert seen.isdisjoint(digest for _, _, digest in records)
         seen |= {digest for _, _, digest in records}
-    # Nor from a receipt: the next one needs a number that only the ledger has.
+    # Nor from a receipt: the next one needs a random number that only the ledger contains.
     (_, _, first), (_, after, second) = records[1:]
     bare = {k: v for k, v in json.loads(after).items() if k != "salt"}
     assert digest_of(first, json.dumps(bare, sort_keys=True, separators=(",", ":"))) != second

@@ -1,4 +1,4 @@
-"""Schemas of several tables: what they say, and all that is wrong with them at once."""
+"""Schemas of linked tables: content, and all problems at once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_wide_schemas() -> None:
     assert (number.low, number.high) == (0, 13), "the last value stands for more than 12"
     assert isinstance(persons.attributes["any_icu"], Boolean)
     assert visits.unit.max_rows == 12
-    assert schema.conditions[0].startswith("visits: Tables that do not fit.")
+    assert schema.conditions[0].startswith("visits: Tables with out-of-domain values.")
     assert "Keys of visits" in schema.conditions[-1]
 
 
@@ -100,12 +100,12 @@ def test_all_problems_at_once() -> None:
         """)
     told = "\n".join(caught.value.problems)
     for part in (
-        "'persons' is not known here",
+        "'persons' is not a known key",
         "table 'persons': ",
         "table 'visits': foreign_key 'day' is a published column",
         "table 'visits': max_children is missing",
         "table 'visits': order is 'ward', whose values have no order",
-        "table 'other': 'wrong' is not known here",
+        "table 'other': 'wrong' is not a known key",
     ):
         assert part in told, part
 
@@ -114,16 +114,18 @@ def test_all_problems_at_once() -> None:
     ("table", "change", "problem"),
     [
         ("visits", {"parent": "nobody"}, "parent 'nobody' is not among the tables"),
-        ("visits", {"parent": "payments"}, "hangs on itself: visits on payments on visits"),
+        ("visits", {"parent": "payments"}, "is its own ancestor: visits -> payments -> visits"),
         ("visits", {"key": None}, "table 'visits': key is missing"),
-        ("persons", {"columns": {"n_visits": {"type": "boolean"}}}, "'n_visits' is the name of"),
-        ("persons", {"columns": {"Late": {"type": "boolean"}}}, "'late' is the name of"),
-        ("payments", {"columns": {"a.b": {"type": "boolean"}}}, "cannot be called 'a.b'"),
-        ("payments", {"columns": {"id": {"type": "boolean"}}}, "cannot be called 'id'"),
+        ("persons", {"columns": {"n_visits": {"type": "boolean"}}}, "'n_visits' occurs twice"),
+        ("persons", {"columns": {"Late": {"type": "boolean"}}}, "'late' occurs twice"),
+        ("payments", {"columns": {"a.b": {"type": "boolean"}}}, "'a.b' is not a valid name"),
+        ("payments", {"columns": {"id": {"type": "boolean"}}}, "'id' is not a valid name"),
         ("payments", {"parent": None, "foreign_key": None, "max_children": None}, "here persons, "),
     ],
 )
-def test_what_does_not_hang_together(table: str, change: dict[str, Any], problem: str) -> None:
+def test_inconsistent_relations_between_tables_are_refused(
+    table: str, change: dict[str, Any], problem: str
+) -> None:
     content = plain()
     content["tables"][table] |= change
     with pytest.raises(SchemaError) as caught:
@@ -134,7 +136,7 @@ def test_what_does_not_hang_together(table: str, change: dict[str, Any], problem
 def test_names_of_tables_and_facts() -> None:
     content = plain()
     content["tables"]["previous"] = content["tables"].pop("payments")
-    with pytest.raises(SchemaError, match="letters, digits and _, and not 'previous'"):
+    with pytest.raises(SchemaError, match="letters, digits and _ for names"):
         LinkedSchema.from_dict(content)
     content = plain()
     content["tables"]["visits"]["facts"] = {"odd": "day = 3 and ward = 'er'", "no": "wart = 1"}
@@ -146,7 +148,7 @@ def test_names_of_tables_and_facts() -> None:
     )
 
 
-def test_what_came_from_the_data_is_to_be_confirmed() -> None:
+def test_parts_derived_from_the_data_must_be_confirmed() -> None:
     content = plain()
     content["tables"]["visits"]["columns"]["day"]["confirm"] = ["low"]
     with pytest.raises(Unconfirmed, match="table 'visits': column 'day': low came from the data"):

@@ -1,4 +1,4 @@
-"""Long ledgers: what opening one asks for, and what one more charge writes."""
+"""Long ledgers: the work of opening one, and the size of one more charge."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MILLIONTH = Fraction(1, 10**6)
 
 
 def test_a_rho_is_certified_in_integers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each promise of a ledger is certified anew, and the close bounds take too long for that."""
+    """Every promise of a ledger is certified on each use; close bounds are too slow for that."""
     pairs = [(Fraction(n, 1000), MILLIONTH) for n in range(1, 3000, 37)]
     pairs += [(Fraction(n, 10**8), Fraction(1, 10**9)) for n in range(1, 10**4, 379)]
     pairs += [(Fraction(n), Fraction(1, 10**5)) for n in (5, 10, 30)]
@@ -56,10 +56,10 @@ def test_a_rho_is_certified_in_integers(monkeypatch: pytest.MonkeyPatch) -> None
         ("3", "1/200", "37/9"),
     ],
 )
-def test_integers_prove_nothing_that_close_bounds_do_not(
+def test_the_integer_check_certifies_no_more_than_close_bounds(
     epsilon: str, delta: str, alpha: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Around the border, by steps far below the integers' error, the answers agree."""
+    """Around the limit, in steps far below the integers' error, both checks agree."""
     promise, order = (Fraction(epsilon), Fraction(delta)), Fraction(alpha)
     quick = partial(composition._implies_in_integers, a=order.numerator, d=order.denominator)
     monkeypatch.setattr(composition, "_implies_in_integers", lambda *_: False)
@@ -71,12 +71,12 @@ def test_integers_prove_nothing_that_close_bounds_do_not(
     assert low > 0
     for places in range(20, 150, 5):
         assert not quick(high * (1 + Fraction(1, 2**places)), epsilon=promise[0], delta=promise[1])
-    # And they prove nearly all of it: within a billionth.
+    # The integer check certifies nearly all of it, up to a relative 1e-9.
     assert quick(low * (1 - Fraction(1, 10**9)), epsilon=promise[0], delta=promise[1])
 
 
 def changed(draw: random.Random, document: dict[str, Any]) -> dict[str, Any]:
-    """Tamper with a promise: a part is gone, or is something else, or is there too much."""
+    """Tamper with a promise: remove a part, change it, or add one."""
     name = draw.choice([*document, "rho", "delta", "more"])
     values = [
         "0", "-1/2", "1/0", "1/2", "0.5", " 1/2", "ln(2)", "1e-9", "1/100", "10001", "9" * 401,
@@ -102,7 +102,7 @@ def written_promises() -> list[dict[str, Any]]:
 
 
 def test_what_is_read_quickly_is_what_the_model_reads() -> None:
-    """Nothing is read quickly that the model refuses, and nothing is read as something else."""
+    """The fast parser accepts nothing that the model refuses, and reads nothing differently."""
     draw, n_read, n_left = random.Random(shifted(1)), 0, 0  # noqa: S311 - made-up documents
     row = ROW["unit"]
     for document in written_promises():
@@ -123,17 +123,17 @@ def test_what_is_read_quickly_is_what_the_model_reads() -> None:
 
 
 def told(path: Path) -> str:
-    """Say what opening a ledger comes to."""
+    """Return the result of opening a ledger."""
     try:
         return str(Ledger.open(path).show())
     except LedgerError as error:
         return str(error)
 
 
-def test_tampered_ledgers_are_refused_in_the_same_words_however_they_are_read(
+def test_fast_and_full_parsing_refuse_tampered_ledgers_with_the_same_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The digests are computed anew, so that only the rules can tell."""
+    """The digests are recomputed, so that only the rules can detect it."""
     draw = random.Random(shifted(2))  # noqa: S311 - made-up documents
     book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5", allow_uncounted=True)
     for document in written_promises()[:3]:
@@ -158,12 +158,12 @@ def test_tampered_ledgers_are_refused_in_the_same_words_however_they_are_read(
             assert told(book.path) == quick
         said["refused" if "breaks the ledger's rules" in quick else "opened"] += 1
     connection.close()
-    assert said["opened"] >= 6  # every tenth is as it was
+    assert said["opened"] >= 6  # every tenth is unchanged
     assert said["refused"] > 0  # most others; all 54 are fine with probability below 1e-6
 
 
 def _rewrite(connection: sqlite3.Connection, records: list[dict[str, Any]]) -> None:
-    """Write all records with digests that fit them."""
+    """Write all records with matching digests."""
     digest = "0" * 64
     for seq, record in enumerate(records):
         body = canonical(record)
@@ -175,8 +175,8 @@ def _rewrite(connection: sqlite3.Connection, records: list[dict[str, Any]]) -> N
     connection.commit()
 
 
-def test_a_record_of_another_spelling_is_refused(tmp_path: Path) -> None:
-    """The same content with a space more, twice the same name, or nested beyond reading."""
+def test_a_record_that_is_not_canonical_is_refused(tmp_path: Path) -> None:
+    """The same content with an extra space, a duplicate key, or nested too deeply."""
     for name, edit in {
         "space": lambda body: body.replace(":", ": ", 1),
         "twice": lambda body: '{"kind":"charge",' + body[1:],
@@ -194,16 +194,16 @@ def test_a_record_of_another_spelling_is_refused(tmp_path: Path) -> None:
         connection.execute("UPDATE head SET digest = ?", (digest,))
         connection.commit()
         connection.close()
-        with pytest.raises(LedgerError, match=r"own spelling|breaks the ledger's rules"):
+        with pytest.raises(LedgerError, match=r"not in canonical form|breaks the ledger's rules"):
             Ledger.open(book.path)
 
 
-def test_collecting_goes_on_after_a_ledger_was_read(
+def test_the_garbage_collector_is_restored_after_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What others keep frozen stays frozen, and collecting is switched on again."""
+    """Objects frozen by other code stay frozen, and collection is enabled again."""
     monkeypatch.setattr("hushtable.privacy.ledger.LONG", 1)
-    gc.unfreeze()  # what was set aside after tests were collected, or by a command
+    gc.unfreeze()  # objects frozen after test collection, or by a command
     book = Ledger.create(tmp_path / "book", epsilon=3)
     book.verify()
     assert gc.isenabled()
@@ -239,5 +239,5 @@ def test_a_charge_writes_as_much_in_a_long_ledger_as_in_a_short_one(
     connection = sqlite3.connect(book.path)
     sizes = [len(body) for (body,) in connection.execute("SELECT body FROM records ORDER BY seq")]
     connection.close()
-    # The first charge also holds the shares of delta; after that none is longer for its place.
+    # The first charge also contains the allocation; later ones do not depend on their position.
     assert max(sizes[2:]) <= sizes[2] + 40

@@ -1,4 +1,4 @@
-"""What the samplers do bit by bit: kernels, refills, ties, limits, forks, threads, seeds."""
+"""Samplers bit by bit: kernels, refills, ties, limits, forks, threads, seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ONE = Fraction(1)
 
 
 class ScriptedNoise(Noise):
-    """Hand out given words first, then those of a seed."""
+    """Noise that returns given words first, then those of a seed."""
 
     is_private = False
 
@@ -46,7 +46,7 @@ class ScriptedNoise(Noise):
 
 
 class DripNoise(ScriptedNoise):
-    """Refill one word at a time, so that nearly every draw runs dry at least once."""
+    """Noise that fetches one word at a time, so that nearly every draw runs out of words."""
 
     _chunk = 1
 
@@ -72,7 +72,7 @@ class _PathReader(BitReader):
 
 
 def _masses(sampler, depth):
-    """Return the exact probability of each outcome within `depth` bits, and what is undecided."""
+    """Return the exact probability of each outcome within `depth` bits, and the undecided rest."""
     masses, undecided = defaultdict(Fraction), Fraction(0)
     paths = [()]
     while paths:
@@ -139,10 +139,10 @@ def _rounded_mass(variance):
     ],
 )
 def test_every_bit_string_adds_up_to_the_distribution(sampler, mass, depth, most_open):
-    """No chance involved: what is decided never exceeds the true mass, what is missing is open."""
+    """Deterministic: decided outcomes never exceed their probability; the rest is undecided."""
     masses, undecided = _masses(sampler, depth)
     assert sum(masses.values()) + undecided == 1
-    # Normal numbers take more bits than the others: fewer of their strings end so soon.
+    # Normal numbers need more bits than the others: fewer of their strings end early.
     assert undecided < most_open
     for outcome, decided in masses.items():
         assert float(decided) <= mass(outcome) + 1e-15 <= float(decided + undecided) + 2e-15
@@ -240,7 +240,7 @@ def test_kernels_draw_what_python_integers_draw(label, draw, slow, source):
 def test_draws_that_a_kernel_cannot_decide_are_drawn_from_the_same_bits(
     variance, digit_bits, source
 ):
-    """With digits of few bits most draws are left to Python integers, and the bits must agree."""
+    """With digits of few bits, Python integers make most draws, and the bits must agree."""
     a, b = variance.numerator, variance.denominator
     undecided = []
 
@@ -263,7 +263,7 @@ def _two_words(value):
 
 
 def test_arithmetic_on_two_words():
-    """A wrong low word would change so few draws that comparing draws cannot see it."""
+    """A wrong low word would change so few draws that comparing draws cannot detect it."""
     reader = BitReader(SeededNoise(shifted(1))._words)
     for _ in range(300):
         x = reader.take(1 + reader.below(63))
@@ -277,7 +277,7 @@ def test_arithmetic_on_two_words():
         assert (int(high) << 64) + int(low) == x * x
 
 
-def test_coins_on_two_words():
+def test_bernoulli_draws_on_two_words():
     for seed in range(300):
         reader = BitReader(SeededNoise(shifted(seed))._words)
         denominator = 2**125 + reader.take(125)
@@ -321,23 +321,23 @@ def test_refills_do_not_change_the_other_samplers():
     )
 
 
-# --- ties are settled by more bits ---
+# --- ties are resolved by more bits ---
 
 THIRD = (1 << 64) // 3  # the first 64 binary digits of 1/3, and also the next 64
 
 
 @pytest.mark.parametrize(("next_word", "expected"), [(0, True), (2**64 - 1, False)])
-def test_coins_go_on_after_64_equal_bits(next_word, expected):
+def test_bernoulli_draws_continue_after_64_equal_bits(next_word, expected):
     noise = ScriptedNoise([THIRD, next_word])
     assert noise.bernoulli(Fraction(1, 3), size=1).tolist() == [expected]
 
 
-def test_coins_of_a_finite_expansion_end_there():
+def test_bernoulli_draws_of_a_finite_expansion_end_there():
     assert not ScriptedNoise([1 << 63]).bernoulli(Fraction(1, 2), size=1)[0]
     assert ScriptedNoise([(1 << 63) - 1]).bernoulli(Fraction(1, 2), size=1)[0]
 
 
-def test_tables_go_on_after_64_equal_bits():
+def test_table_draws_continue_after_64_equal_bits():
     for following, expected in (([0], 0), ([THIRD - 1], 0), ([THIRD + 1], 1), ([THIRD, 0], 0)):
         drawn = ScriptedNoise([THIRD, *following]).from_table([1, 1, 1], size=1)
         assert drawn.tolist() == [expected]
@@ -349,12 +349,12 @@ def test_tables_go_on_after_64_equal_bits():
     assert ScriptedNoise([2**64 - 1]).from_table([1, 1, 0, 0], size=1).tolist() == [1]
 
 
-def test_subset_goes_on_after_all_given_digits():
+def test_subset_draws_continue_after_all_given_digits():
     """1/3 is .010101...: words that repeat its digits leave all 64 indexes open."""
-    agree = [0, 2**64 - 1] * 150  # 300 digits; 128 are worked out at first
+    agree = [0, 2**64 - 1] * 150  # 300 digits; 128 are computed at first
     assert ScriptedNoise([*agree, 2**64 - 1]).subset(64, p=Fraction(1, 3)).tolist() == []
     assert ScriptedNoise([*agree, 0, 0]).subset(64, p=Fraction(1, 3)).tolist() == list(range(64))
-    # The next digit decides for the second index; the others agree with it, and go on.
+    # The next digit decides for the second index; the others agree with it and continue.
     assert 1 in ScriptedNoise([*agree, 0, 5]).subset(3, p=Fraction(1, 3)).tolist()
 
 
@@ -545,7 +545,7 @@ def test_top_choices_are_different():
 
 
 def permute_and_flip_masses(gaps, factor):
-    """Enumerate all orders."""
+    """Compute the probabilities by enumerating all orders."""
     heads = [math.exp(-factor * gap) for gap in gaps]
     masses = [0.0] * len(gaps)
     orders = list(permutations(range(len(gaps))))
@@ -614,11 +614,11 @@ def test_no_method_takes_a_seed():
 
 @pytest.mark.parametrize("size", [4, 1000])
 def test_a_forked_child_draws_other_noise(size):
-    """Whether it asks for few words or many.
+    """For few words and for many.
 
-    In a test the words come from a seed (`repeatable.py`); a child draws as releases do. So it is
-    a child that draws, forks, and then draws once more, as its own child does. That two of 3000
-    sound numbers are equal has a probability of 1e-12.
+    In a test the words come from a seed (`repeatable.py`); a child draws as releases do. So a child
+    draws, forks, and then draws again, as does its own child. Two of 3,000 independent numbers are
+    equal with probability 1e-12.
     """
     noise = SecureNoise()
     noise.uniform_below(2**62, size=size)

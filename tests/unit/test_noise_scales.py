@@ -1,4 +1,4 @@
-"""The scales that noise is asked for are the ones the proofs name, not half of them."""
+"""Noise scales are those of the proofs, not half of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 
 class Listening(SecureNoise):
-    """Secure noise that remembers what it was asked for."""
+    """Secure noise that records its parameters."""
 
     def __init__(self) -> None:
         self.laplace: list[tuple[Fraction, int]] = []

@@ -248,7 +248,7 @@ def test_each_condition_is_checked_by_itself(
     for name, value in changes.items():
         exact = value if isinstance(value, int) else rational(value)
         object.__setattr__(mechanism, name, exact)
-    with pytest.raises(Refused, match=rf"promise \({broken}[^;]*\); nothing is published"):
+    with pytest.raises(Refused, match=rf"promise \({broken}[^;]*\)\. Nothing is published"):
         mechanism.verify()
 
 

@@ -40,7 +40,7 @@ def test_what_is_no_schema_and_no_method_is_said_at_once(method: Any, tmp_path: 
 
 
 def test_a_reservation_needs_its_ledger(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="name the ledger too"):
+    with pytest.raises(ParameterError, match="pass the ledger too"):
         ht.publish(TABLE, SCHEMA, METHOD, out=tmp_path / "release", reservation=1)
     assert list(tmp_path.iterdir()) == []
 
@@ -146,7 +146,7 @@ def test_the_public_number_of_rows_is_not_that_of_bounded_rows(
         answer = release.count(where)
         assert 600 < answer.value < 1400, where
         assert any("at most 2 rows are used" in note for note in answer.notes)
-    assert "at most 2 rows of whom are used" in (release.folder / "STATEMENT.md").read_text()
+    assert "at most 2 rows used" in (release.folder / "STATEMENT.md").read_text()
 
 
 def test_progress_is_told_and_nothing_is_counted_before_the_charge(tmp_path: Path) -> None:

@@ -94,8 +94,8 @@ def test_a_clause_says_what_it_says_in_python(name: str, clause: str, truth: Tru
     [
         ("pdays < 'never'", "special value"),
         ("pdays = 'often'", "numeric"),
-        ("day >= 'soon'", "not a moment"),
-        ("day >= '2024-13-01'", "'2024-13-01' is not a moment"),
+        ("day >= 'soon'", "not a date or time"),
+        ("day >= '2024-13-01'", "'2024-13-01' is not a date or time"),
         ("clock >= '25:00'", "'25:00' is not a time"),
         ("hour(day) = 3", "no column of times"),
         ("weekday(stay) = 'Monday'", "no column of dates"),

@@ -1,6 +1,6 @@
-"""The arithmetic behind promises, line by line: half or twice of any of it fails here.
+"""Arithmetic of promises: half or twice of any number fails here.
 
-Everything is worked out a second time from the proofs, with no call of the code that is checked.
+Every number is derived again from the proofs, without calling the tested code.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def whole(n: int, **more: Any) -> dict[str, Any]:
 
 
 class Listening(SecureNoise):
-    """Remember the chances of coins."""
+    """Noise that records the probabilities of Bernoulli draws."""
 
     def __init__(self) -> None:
         self.chances: list[Fraction] = []
@@ -81,7 +81,7 @@ def test_the_epsilon_of_alpha_and_beta(max_rows: int) -> None:
 
 
 def test_the_epsilon_of_several_views() -> None:
-    """A row may decide in which view its tuple is new: one tuple in the place of another."""
+    """A row may determine in which view its tuple is new: one tuple replaces another."""
     public = schema({"x": whole(10)})
     plan = AlphaBeta(alpha="2/5", beta="1/10", views=3).plan(public)
     assert float(plan.epsilon) == pytest.approx(
@@ -89,8 +89,8 @@ def test_the_epsilon_of_several_views() -> None:
     )
 
 
-def test_what_is_drawn_is_what_is_promised() -> None:
-    """Kept with alpha + beta; a tuple of the table is not inserted as well."""
+def test_draws_have_the_promised_probabilities() -> None:
+    """Tuples are kept with alpha + beta; a tuple of the table is not inserted as well."""
     domain = schema({"x": whole(4000)}).domain
     law = UniformInsertions(domain, alpha=Fraction(2, 5), beta=Fraction(1, 10))
     keys = np.arange(2000)[:, None]
@@ -130,7 +130,7 @@ def test_a_source_bounds_every_tuple(max_rows: int) -> None:
     for _ in range(n):
         for place, one in ((kept, table), (inserted, nobody)):
             place[one.perturbed(law, noise)[:, 0]] += 1
-    # Exactly: w lots of a tuple are each drawn with the same chance, and none of them with beta.
+    # Exactly: w lots of a tuple are each drawn with the same probability.
     betas = [1 - (1 - law.hit) ** (a * b) for a, b in product(weights["x"], weights["y"])]
     lows = [(1 - law.alpha - beta) / (1 - beta) for beta in betas]
     highs = [(law.alpha + beta) / beta for beta in betas]
@@ -144,7 +144,7 @@ def test_a_source_bounds_every_tuple(max_rows: int) -> None:
     assert float(plan.epsilon) == pytest.approx(max_rows * loss, rel=1e-5)
 
 
-def test_algorithm_4_draws_with_its_chances() -> None:
+def test_algorithm_4_draws_with_its_probabilities() -> None:
     """Known tuples again with s e**(-1/v), fresh ones with (1 - s)**(i - 1) b."""
     domain = schema({"x": whole(3000)}).domain
     keep, insert, views = Fraction(3, 5), Fraction(1, 5), 3
@@ -162,8 +162,8 @@ def test_algorithm_4_draws_with_its_chances() -> None:
     assert abs(n_fresh - 40_000 * rate) < 7 * math.sqrt(40_000 * rate)
 
 
-def test_an_old_tuple_is_not_tossed_again(tmp_path: Path) -> None:
-    """Memoized views: the second has no coin for tuples of the first."""
+def test_an_old_tuple_is_not_drawn_again(tmp_path: Path) -> None:
+    """Memoized views: the second makes no draw for tuples of the first."""
     public = schema({"x": whole(50)})
     table = pa.table({"x": list(range(40))})
     method = AlphaBeta(alpha="97/100", beta="1/100", views=2, coins=tmp_path / "coins")
@@ -188,7 +188,7 @@ def composed(mechanism: Any, n: int) -> tuple[Fraction, Fraction]:
 @pytest.mark.parametrize("max_rows", [1, 4])
 @pytest.mark.parametrize("count_share", ["0", "1/4"])
 def test_columns_share_what_the_others_leave(max_rows: int, count_share: str) -> None:
-    """Basic composition over three columns; a person's rows, and the number of records, first."""
+    """Basic composition over three columns, after a person's rows and the number of records."""
     public = schema(SPARSE, max_rows=max_rows)
     method = Columns(
         **COLUMNS, max_columns=3, columns=[["a"], ["b"], ["c"], ["d"]], count_share=count_share
@@ -206,7 +206,7 @@ def test_columns_share_what_the_others_leave(max_rows: int, count_share: str) ->
 
 
 def test_an_attribute_in_several_columns_is_counted_in_each() -> None:
-    """000-3: one value in a long table reaches as many columns as hold its item."""
+    """000-3: one value of a long table affects every column that contains its item."""
     items = ["m0", "m1", "m2"]
     public = schema(
         {"item": {"type": "categorical", "values": items}, "value": whole(1)}, max_rows=2
@@ -224,7 +224,7 @@ def test_an_attribute_in_several_columns_is_counted_in_each() -> None:
 
 @pytest.mark.parametrize("long", [False, True])
 def test_a_choice_of_columns_is_paid_for(long: bool) -> None:
-    """000-1: what one record changes, and both budgets less by what the choice took."""
+    """000-1: the sensitivity to one record, and both budgets minus the cost of the selection."""
     if long:
         items = {"type": "categorical", "values": [f"m{i}" for i in range(9)]}
         public, names = schema({"item": items, "value": whole(2)}, max_rows=8), {
@@ -259,8 +259,8 @@ def cover_check(n: int, k: int, eta: Fraction) -> CoverCheck:
     return CoverCheck(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(shifted(1)))
 
 
-def test_the_final_check_leaves_room_for_its_own_error() -> None:
-    """Over all turns, both stages and all records: wrong with CONFIDENCE_SHARE of eta at most."""
+def test_the_final_check_allows_for_its_own_error() -> None:
+    """Over all rounds, both stages and all records: wrong with at most CONFIDENCE_SHARE of eta."""
 
     eta = Fraction(1, 10)
     found = cover_check(50, 3, eta)
@@ -271,7 +271,7 @@ def test_the_final_check_leaves_room_for_its_own_error() -> None:
             passes = float(binom.cdf(quota, int(times / eta) + 1, tolerated)) if quota >= 0 else 0.0
             wrong += 50 * passes
     assert wrong <= float(eta * CONFIDENCE_SHARE)
-    # And it is not wasted: one more in the long stage of the first turn would be too many.
+    # The allowance is used up: one more in the long stage of the first round would be too many.
     more = float(binom.cdf(found.quotas(1)[1] + 1, int(100 / eta) + 1, tolerated))
     assert 50 * more > float(eta * CONFIDENCE_SHARE) / 4
 
@@ -293,7 +293,7 @@ def test_levels_that_fail_the_final_check_are_lifted(monkeypatch: pytest.MonkeyP
 
 
 def test_cover_is_counted_in_the_box_that_noise_is_drawn_from() -> None:
-    """51 records on a ring of 51 values: a box of w to each side covers 2 w + 1, never more."""
+    """51 records on a ring of 51 values: a box of half-width w covers 2 w + 1, never more."""
     eta = Fraction(1, 10)
     for k in (3, 4, 7):
         found = cover_check(51, k, eta)
@@ -319,7 +319,7 @@ def test_noise_is_as_wide_as_it_was_checked_and_published() -> None:
         away = np.minimum(away, 200 - away)
         assert (away <= made.widths).all()
         widest = max(widest, int((away / made.widths).max() * 100))
-        # Fitting are those within the width: the published spread says how many.
+        # Records within the width fit: the published half-width determines how many.
         assert (2 * made.widths + 1 >= 2 * 5 - 1).all()
     assert widest > 80  # and errors do reach that far
 
@@ -331,7 +331,7 @@ def test_records_ask_for_their_own_k_and_hide_among_their_own_group() -> None:
     method = Uncertain(k=3, eta="1/5", carry=["sex"], k_column="own", edges="wrap")
     assert method.plan(public).wanted(rows).tolist() == [12] * 20 + [3] * 20
     made = method.plan(public).perturb(rows, SeededNoise(shifted(1)))
-    # Of one sex there are half as many within reach: 12 of them lie 24 values wide at least.
+    # Half of the records in range have the same sex: 12 of them span at least 24 values.
     assert (2 * made.widths[:20] + 1 >= 2 * 12 - 1).all()
     alone = rows.copy()
     alone[:, 1] = [0.0] * 38 + [1.0] * 2

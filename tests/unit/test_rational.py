@@ -1,4 +1,4 @@
-"""Parameters become the fractions that were meant; bounds of e**x and ln x hold."""
+"""Conversion of parameters to fractions; bounds of e**x and ln x."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schemas, taxonomies, domains and recodings: what is accepted, refused, and said."""
+"""Schemas, taxonomies, domains and recodings: valid and invalid input, and messages."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ def one_column(**column: object) -> Schema:
         ({"type": "number", "low": 0, "high": float("inf"), "step": 1}, "high"),
         ({"type": "number", "low": float("nan"), "high": 1, "step": 1}, "low"),
         ({"type": "categorical", "values": []}, "values"),
-        ({"type": "categorical", "values": ["a", "a"]}, "values stand twice: a"),
+        ({"type": "categorical", "values": ["a", "a"]}, "values are listed twice: a"),
         ({"type": "categorical", "values": [True, False]}, "put it in quotes"),
         ({"type": "categorical", "values": ["a"], "outside": "clip"}, "clip is for numbers"),
         ({"type": "categorical", "values": ["a"], "outside": "missing"}, "missing: category"),
         ({"type": "categorical", "values": ["a"], "other": "b"}, "other 'b' is not one of"),
         ({"type": "integer", "low": 0, "high": 3, "other": 4}, "other 4 is not one of"),
         ({"type": "number", "low": 0, "high": 1, "step": 0.5, "other": 0.3}, "other 0.3 is not"),
-        ({**AGE, "missing": "category", "other": 4}, "other 4 is the value of no cell"),
+        ({**AGE, "missing": "category", "other": 4}, "other 4 is never used"),
         ({"type": "categorical", "values": ["a", "b"], "taxonomy": {"*": ["a"]}}, "not cover: b"),
         (
             {"type": "categorical", "values": ["a"], "taxonomy": {"*": ["a", "b"]}},
             "not in the list",
         ),
         ({"type": "text"}, "type must be categorical, boolean, integer, number"),
-        ({"type": "integer", "low": 0, "high": 1, "colour": 3}, "'colour' is not known here"),
+        ({"type": "integer", "low": 0, "high": 1, "colour": 3}, "'colour' is not a known key"),
     ],
 )
 def test_a_wrong_column_is_named_and_explained(column: dict[str, object], said: str) -> None:
@@ -115,7 +115,7 @@ def test_a_wrong_schema_file_is_one_clear_message(text: str, said: str, tmp_path
     assert said in str(caught.value)
 
 
-def test_files_that_are_no_text_or_not_there(tmp_path: Path) -> None:
+def test_missing_and_binary_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
     for name in ("latin.yaml", "absent.yaml", "."):
         with pytest.raises(SchemaError):
@@ -137,7 +137,7 @@ def test_taxonomy_file_gives_the_values(tmp_path: Path) -> None:
     assert column.values == ("a", "b", "c")
 
 
-def test_publish_waits_for_confirmation() -> None:
+def test_publish_refuses_an_unconfirmed_schema() -> None:
     schema = one_column(type="integer", low=0, high=3, confirm=["low", "high"])
     with pytest.raises(Unconfirmed, match=r"column 'c': low, high came from the data"):
         schema.require_confirmed()
@@ -176,7 +176,7 @@ def test_by_default_every_cell_has_a_code(
     for strict in ({"missing": "forbid", "outside": "refuse"}, {"outside": "refuse"}):
         without = {key: value for key, value in column.items() if key != "other"}
         refusing = one_column(**without | strict)
-        assert "rows all fit" in refusing.conditions[0]
+        assert "rows all match" in refusing.conditions[0]
 
 
 def test_missing_is_its_own_code() -> None:
@@ -196,10 +196,10 @@ def test_missing_is_its_own_code() -> None:
         ([("a", ""), ("b", "*")], "empty cell"),
         ([("a", "x", "*"), ("a", "y", "*")], "more than one parent"),
         ([("a", "x", "p"), ("b", "x", "q")], "more than one parent"),
-        ([("a", "x", "*"), ("a", "x", "*")], "stands twice"),
+        ([("a", "x", "*"), ("a", "x", "*")], "is listed twice"),
     ],
 )
-def test_a_torn_hierarchy_is_refused(rows: list[tuple[str, ...]], said: str) -> None:
+def test_an_inconsistent_hierarchy_is_refused(rows: list[tuple[str, ...]], said: str) -> None:
     with pytest.raises(TaxonomyError, match=said):
         Taxonomy.from_rows(rows)
 
@@ -277,7 +277,7 @@ def test_packed_keys_sort_like_the_rows() -> None:
     assert by_key == sorted(range(200), key=lambda i: tuple(codes[i]))
 
 
-def test_recodings_cover_every_code_and_keep_missing_apart() -> None:
+def test_recodings_cover_every_code_and_never_merge_missing() -> None:
     schema = sample_schema()
     for rules in (
         {"age": 20},
@@ -299,15 +299,15 @@ def test_recodings_cover_every_code_and_keep_missing_apart() -> None:
     ("rules", "said"),
     [
         ({"age": 0}, "bin width 0"),
-        ({"age": 2.5}, "does not lie on the grid"),
-        ({"age": [65, 18]}, "must rise"),
-        ({"age": [200]}, "outside 0 to 99"),
+        ({"age": 2.5}, "is not on the grid"),
+        ({"age": [65, 18]}, "must be in increasing order"),
+        ({"age": [200]}, "outside the range 0 to 99"),
         ({"age": {"a": "b"}}, "neither a bin width"),
-        ({"age": float("nan")}, "not a number"),
+        ({"age": float("nan")}, "not a finite number"),
         ({"sex": 1}, "needs a taxonomy"),
         ({"region": 9}, "level 9 does not exist"),
         ({"region": [1, 2]}, "does not generalize a categorical"),
-        ({"region": {"bay": "west"}}, "lacks"),
+        ({"region": {"bay": "west"}}, "does not contain"),
         ({"salary": 3}, "not a published column"),
         ({"visit": 3}, "not a published column"),
     ],
@@ -329,8 +329,8 @@ def test_number_bins_use_exact_decimals() -> None:
     )
 
 
-def test_problems_are_said_in_words_of_a_schema() -> None:
-    """And not in those of the library that finds them."""
+def test_validation_errors_use_the_terms_of_a_schema() -> None:
+    """Messages do not use the terms of the validation library."""
     content = {
         "name": "",
         "columns": {
@@ -342,7 +342,7 @@ def test_problems_are_said_in_words_of_a_schema() -> None:
         Schema.from_dict(content)
     assert list(error.value.problems) == [
         "schema: name is empty; fill it in.",
-        "column 'a': value True is a truth value, as YAML reads yes, no, true and false; put it in "
-        "quotes.",
+        "column 'a': value True is a truth value (YAML reads yes, no, true and false as such); "
+        "put it in quotes.",
         "column 'b': values is empty; fill it in.",
     ]

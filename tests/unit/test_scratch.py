@@ -1,4 +1,4 @@
-"""Folders for work under way: held while in use, removed when not, never another's."""
+"""Scratch folders: locked while in use, removed afterwards, never those of others."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ time.sleep(600)
 """
 
 
-def test_what_is_in_use_stays_and_what_is_left_goes(tmp_path: Path) -> None:
+def test_folders_in_use_stay_and_leftovers_are_removed(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as other:
@@ -34,7 +34,7 @@ def test_what_is_in_use_stays_and_what_is_left_goes(tmp_path: Path) -> None:
         mine = Scratch(tmp_path, "work-")
         assert held.is_dir()
         other.kill()
-    assert held.is_dir()  # nobody has looked yet
+    assert held.is_dir()  # before any sweep
     again = Scratch(tmp_path, "work-")
     assert not held.exists()
     assert mine.folder.is_dir()
@@ -45,7 +45,7 @@ def test_what_is_in_use_stays_and_what_is_left_goes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["other prefix", "readable", "file", "link"])
-def test_what_is_not_ours_is_not_touched(kind: str, tmp_path: Path) -> None:
+def test_folders_of_others_are_not_touched(kind: str, tmp_path: Path) -> None:
     place = tmp_path / ("job-1" if kind == "other prefix" else "work-1")
     target = tmp_path / "target"
     target.mkdir(mode=0o700)
@@ -89,7 +89,7 @@ def test_a_forked_child_leaves_its_parents_folder(tmp_path: Path) -> None:
     scratch.close()
 
 
-def test_it_is_the_owners_alone(tmp_path: Path) -> None:
+def test_only_the_owner_has_access(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         scratch = Scratch(tmp_path, "work-")

@@ -237,8 +237,8 @@ def test_a_row_is_read_the_same_whatever_stands_in_others(kind, tmp_path):
 
 
 @pytest.mark.parametrize(("reading", "words"), [
-    ({"delimiter": "ab"}, "one sign"), ({"encoding": "klingon"}, "not known"),
-    ({"decimal": "x"}, "decimal"), ({"delimiter": ",", "decimal": ","}, "same sign"),
+    ({"delimiter": "ab"}, "one character"), ({"encoding": "klingon"}, "not known"),
+    ({"decimal": "x"}, "decimal"), ({"delimiter": ",", "decimal": ","}, "same character"),
     ({"rename": {0: "a"}}, "rename"),
 ])  # fmt: skip
 def test_bad_reading_is_refused(reading, words):

@@ -1,4 +1,4 @@
-"""The thinned domain has exactly the law of independent coins."""
+"""Random subsets of huge domains have exactly the distribution of independent draws."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FALSE_ALARM = 1e-6
 
 
 def assert_law(domain: Domain, p: Fraction, runs: int) -> None:
-    """Compare how often each subset was drawn with independent coins; false alarm 1e-6."""
+    """Compare the frequency of each subset with independent draws; false alarm 1e-6."""
     noise, m = SecureNoise(), domain.size
     found = np.zeros(1 << m, np.int64)
     for _ in range(runs):
@@ -33,7 +33,7 @@ def assert_law(domain: Domain, p: Fraction, runs: int) -> None:
         found[sum(1 << domain.rank(row) for row in codes.tolist())] += 1
     sizes = np.array([bin(s).count("1") for s in range(1 << m)])
     expected = runs * float(p) ** sizes * (1 - float(p)) ** (m - sizes)
-    # Rare subsets are taken together, by size.
+    # Rare subsets are grouped by size.
     rare = expected < 8
     observed = [*found[~rare], found[rare].sum()]
     wanted = [*expected[~rare], expected[rare].sum()]
@@ -51,19 +51,19 @@ def test_law_over_all_subsets(p: str) -> None:
 def test_law_of_numbers_with_several_digits(
     shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Digits of one bit: every number of the tree has several, columns may exceed one."""
+    """With digits of one bit, every number of the tree has several, and columns may exceed one."""
     monkeypatch.setattr(sparse_subset_module, "_DIGIT", 1)
     domain = Domain({f"x{i}": size for i, size in enumerate(shape)})
     assert_law(domain, Fraction(1, 3), 800)
 
 
-def test_law_when_every_coin_needs_better_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_law_when_every_draw_needs_closer_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounded_coins, "_BITS", 1)
     assert_law(Domain({"a": 5}), Fraction(1, 3), 1500)
 
 
 def test_bounds_are_refined_until_they_decide() -> None:
-    """A coin of probability 1/3 whose first bounds are 0 and 1; false alarm 1e-6."""
+    """A draw of probability 1/3 whose first bounds are 0 and 1; false alarm 1e-6."""
     asked = []
 
     def bounds(bits: int) -> tuple[Fraction, Fraction]:
@@ -117,7 +117,7 @@ def test_the_number_kept_varies_as_it_should() -> None:
     ids=lambda domain: f"{len(str(domain.size))}-digits",
 )  # fmt: skip
 def test_huge_domains(domain: Domain) -> None:
-    """Sizes and places over domains far beyond enumeration; false alarm 1e-6 each."""
+    """Numbers and positions of cells in domains beyond enumeration; false alarm 1e-6 each."""
     mean = 3000
     keys = sparse_subset(domain, p=Fraction(mean, domain.size), noise=SecureNoise())
     low, high = binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 10**9, mean / 10**9)

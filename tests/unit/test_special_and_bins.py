@@ -1,4 +1,4 @@
-"""Special values are apart in every recoding and search; public bins are where lines are cut."""
+"""Special values are never merged in recodings and searches; public bins are the only cuts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PDAYS = Integer(type="integer", low=0, high=30, special={999: "never", 12: "unkn
                 missing="category", bins=[0, 5, 20])  # fmt: skip
 
 
-def test_the_codes_apart_come_last() -> None:
+def test_codes_of_special_values_and_missing_come_last() -> None:
     assert (PDAYS.n_values, PDAYS.size, PDAYS.missing_code, PDAYS.n_apart) == (31, 34, 33, 3)
     assert [PDAYS.value(code) for code in range(31, 34)] == [999, 12, None]
     assert [PDAYS.code_of(value) for value in (999, 12, 13, None)] == [31, 32, 13, 33]
@@ -64,7 +64,7 @@ def test_a_special_value_is_never_merged(rule: Any) -> None:
         (Date(type="date", low="2024-01-01", high="2024-12-01", step="month", bins=6), [0, 6]),
     ],
 )  # fmt: skip
-def test_bins_begin_where_they_are_said_to(column: Any, starts: list[int]) -> None:
+def test_bins_start_at_the_declared_values(column: Any, starts: list[int]) -> None:
     assert list(column.bin_starts) == starts
     bins = bins_of(column)
     assert bins is not None
@@ -74,13 +74,13 @@ def test_bins_begin_where_they_are_said_to(column: Any, starts: list[int]) -> No
 @pytest.mark.parametrize(
     ("column", "said"),
     [
-        ({"bins": [3, 2]}, "must rise"),
-        ({"bins": [50]}, "outside 0 to 30"),
+        ({"bins": [3, 2]}, "must be in increasing order"),
+        ({"bins": [50]}, "outside the range 0 to 30"),
         ({"bins": 0.5}, "grid"),
         ({"bins": "logarithmic"}, "bins"),
         ({"special": {1: "x", 2: "x"}}, "same name: x"),
         ({"special": {"x": 1.5}}, "special"),
-        ({"special": {True: "x"}}, "no number"),
+        ({"special": {True: "x"}}, "not a number"),
     ],
 )
 def test_wrong_bins_and_special_values_name_the_column(column: dict[str, Any], said: str) -> None:
@@ -131,7 +131,7 @@ def test_diffgen_cuts_categories_along_their_order() -> None:
         found = cuts_of(school, seed, 1)
         seen.add(found.starts)
         assert found.size == 3  # two runs of neighbors, and missing
-    assert seen == {(0, 1), (0, 2), (0, 3), (0, 4)}  # each has a chance of 5 % and more
+    assert seen == {(0, 1), (0, 2), (0, 3), (0, 4)}  # each has a probability of at least 5%
     flat = school.model_copy(update={"ordered": False})
     assert cuts_of(flat, 1, 1).size == 6
 
@@ -177,7 +177,7 @@ def test_a_forecast_of_regions_is_what_a_tree_without_tests_has(
     assert released.tables["data"].num_rows == most
 
 
-def test_quilt_counts_in_bins_with_special_values_apart() -> None:
+def test_quilt_counts_in_bins_and_never_merges_special_values() -> None:
     schema = Schema.from_dict({"name": "t", "columns": {"x": PDAYS.model_dump()}})
     (values,) = values_of(schema)
     assert (values.size, values.n_values) == (6, 3)

@@ -1,4 +1,4 @@
-"""Labels that files of Stata and SPSS give values: what is proposed, and what is counted."""
+"""Value labels of Stata and SPSS files: proposals of a draft, and counts."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def test_labels_are_categories_and_names_of_codes(file: Path) -> None:
     assert made.schema.reading.labels == ("sex",)
     assert "reading" in made.schema.confirm
     sex, income, pain, same = (schema.columns[name] for name in LABELS)
-    assert sex.values == ("male", "female", "other")  # whether anybody has it or not
+    assert sex.values == ("male", "female", "other")  # whether or not any row has it
     assert (income.type, income.low, income.special) == (
         "integer", 0, {-9: "refused", -8: "does not know"},
     )  # fmt: skip
     assert (pain.type, pain.low, pain.high, pain.special) == ("integer", 0, 10, {})
-    assert same.type == "integer"  # one label for two values tells them apart no more
+    assert same.type == "integer"  # one label for two values merges them
     assert made.remarks["pain"] == ("labels in the file: 0 = none, 10 = worst.",)
 
 

@@ -1,4 +1,4 @@
-"""A release depends on the values of the private rows, and on nothing else about their table."""
+"""A release depends only on the values of the private rows, not on the form of their table."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def chunked(table: pa.Table) -> pa.Table:
 
 
 def with_dictionaries(table: pa.Table) -> pa.Table:
-    """Chunks with dictionaries of their own, each with a value that no row has."""
+    """Return chunks with their own dictionaries, each with a value that no row has."""
     columns = {}
     for name in table.column_names:
         column = table.column(name)
@@ -140,11 +140,11 @@ def test_the_form_of_a_table_in_the_same_order(method: Method, tmp_path: Path) -
         assert folder_of(form(TABLE), method, tmp_path / str(number), "memory") == plain
 
 
-# --- what methods hand out ------------------------------------------------------------------------
+# --- results of methods ---------------------------------------------------------------------------
 
 
 def laden() -> pa.Table:
-    """Make rows with a mark in everything but their values."""
+    """Return rows with a marker in everything except their values."""
     coded = pa.DictionaryArray.from_arrays(pa.array([1, 1], pa.int8()), ["CANARY", "F"])
     inner = pa.field("part", pa.int64(), metadata={"CANARY": "2"})
     nested = pa.array([{"part": 1}, {"part": 2}], pa.struct([inner]))
@@ -167,7 +167,7 @@ def test_only_values_are_written(tmp_path: Path) -> None:
     assert read.schema.metadata is None
     assert str(read.schema.field("sex").type) == "string"
     found = pq.read_metadata(tmp_path / "rows.parquet")
-    assert set(found.metadata) == {b"ARROW:schema"}  # types and names, as they are read above
+    assert set(found.metadata) == {b"ARROW:schema"}  # types and names, as read above
 
 
 def test_the_same_rows_are_the_same_bytes(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ def test_a_dictionary_is_the_schemas_or_none() -> None:
 def test_what_a_method_hands_out_is_stripped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the folder and in what is exported from it."""
+    """In the folder and in exports."""
     real = NoisyCountsPlan.release
 
     def release(self: NoisyCountsPlan, source: Any, noise: Any) -> Released:

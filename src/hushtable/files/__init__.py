@@ -1,1 +1,1 @@
-"""Files: written whole, scratch that is the owner's alone, YAML, what this machine can hold."""
+"""File access: atomic writes, private scratch folders, YAML, and memory limits."""

@@ -1,4 +1,4 @@
-"""Rows for another program: a new file, whole or not at all, in one of two formats."""
+"""Export of rows to a new CSV or Parquet file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
-    """Write rows to a new ``.csv`` or ``.parquet`` file; they are made once it can be written."""
+    """Write rows to a new ``.csv`` or ``.parquet`` file; call `rows` only if the path is valid."""
     if path.suffix not in {".csv", ".parquet"}:
         raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
     if path.exists():
@@ -36,7 +36,7 @@ def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> Non
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
-    """Write beside the target and rename, so that a file is there whole or not at all."""
+    """Write to a temporary file and rename it, so that no partial file appears."""
     try:
         scratch = Scratch(path.parent, f".{path.name}-part-")
         try:

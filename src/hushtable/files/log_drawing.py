@@ -1,4 +1,4 @@
-"""Draw lines over two logarithmic axes, as the text of an SVG file."""
+"""Line charts with two logarithmic axes, as SVG text."""
 
 from __future__ import annotations
 
@@ -10,45 +10,23 @@ from html import escape
 BLUE, GRAY, RED = "#0b5cad", "#8a8a8a", "#b3261e"
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 620, 52, 350
-_STEEP = 3  # decades from which only powers of ten are marked
+_STEEP = 3  # from this many decades on, only powers of ten get a tick
 
 
 @dataclass(frozen=True)
 class DrawnLine:
-    """Hold a line.
+    """Line of a chart."""
 
-    Parameters
-    ----------
-    points : sequence of pairs of float
-        Where it goes, all above zero.
-    color : str
-        Its color.
-    label : str
-        What it is, or nothing.
-    width : float
-        How thick it is.
-    dotted : bool
-        Whether each point has a dot.
-    """
-
-    points: Sequence[tuple[float, float]]
+    points: Sequence[tuple[float, float]]  # all coordinates above 0
     color: str = BLUE
-    label: str = ""
+    label: str = ""  # empty: not in the legend
     width: float = 2
-    dotted: bool = False
+    dotted: bool = False  # whether each point gets a dot
 
 
 @dataclass(frozen=True)
 class Band:
-    """Hold an area between two lines over the same places.
-
-    Parameters
-    ----------
-    low, high : sequence of pairs of float
-        The lines.
-    label : str
-        What lies between.
-    """
+    """Area between two lines over the same x values."""
 
     low: Sequence[tuple[float, float]]
     high: Sequence[tuple[float, float]]
@@ -56,12 +34,12 @@ class Band:
 
 
 class _LogAxis:
-    """Place numbers on a logarithmic axis, between two ends of the drawing."""
+    """Logarithmic axis between two positions of the drawing."""
 
     def __init__(self, values: Iterable[float], start: float, stop: float) -> None:
         logarithms = [math.log10(value) for value in values]
         low, high = min(logarithms), max(logarithms)
-        # At least half a decade, which has a tick in it and shows what is flat as flat.
+        # At least half a decade, so that there is a tick and a flat line looks flat.
         room = max(0.05, (0.5 - (high - low)) / 2)
         self.low, self.high = low - room, high + room
         self.start, self.stop = start, stop
@@ -72,7 +50,7 @@ class _LogAxis:
 
     @property
     def ticks(self) -> list[float]:
-        """Numbers to write beside the axis."""
+        """Numbers written beside the axis."""
         decades = range(math.floor(self.low), math.ceil(self.high) + 1)
         steps = (1, 2, 5) if self.high - self.low < _STEEP else (1,)
         places = [step * 10.0**decade for decade in decades for step in steps]
@@ -89,20 +67,11 @@ def draw_lines(
     mark: tuple[float, float, str] | None = None,
     upright: float | None = None,
 ) -> str:
-    """Draw lines, and an area, a point and an upright where there are any.
+    """Return a chart of lines as SVG text, with an optional area, marked point and vertical line.
 
-    Parameters
-    ----------
-    title, note, x_label : str
-        What is written above the drawing, below that, and under it.
-    lines : sequence of DrawnLine
-        The lines; the later are drawn over the earlier.
-    band : Band, optional
-        An area under all lines.
-    mark : pair of float and str, optional
-        A point to mark, and its name.
-    upright : float, optional
-        Where a thin line goes from bottom to top.
+    Later lines are drawn over earlier ones, and all lines over `band`. `title` and `note` are
+    written above the chart; `mark` is a point and its name; `upright` is the x value of a dashed
+    vertical line.
 
     Examples
     --------
@@ -157,7 +126,7 @@ def draw_lines(
 
 
 def _grid(x: _LogAxis, y: _LogAxis, x_label: str) -> list[str]:
-    """Draw the ticks of both axes, and what the lower one is about."""
+    """Return the grid lines and ticks of both axes, and the label of the x axis."""
     upright = [
         f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
         f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:,.10g}</text>'
@@ -174,7 +143,7 @@ def _grid(x: _LogAxis, y: _LogAxis, x_label: str) -> list[str]:
 
 
 def _legend(named: Sequence[tuple[str, str, float]]) -> list[str]:
-    """Name the lines: each its label, its color and how strong that is."""
+    """Return the legend from labels, colors and opacities."""
     body = []
     for number, (label, color, strength) in enumerate(reversed(named)):
         foot = _BOTTOM - 12 - 18 * number

@@ -1,4 +1,4 @@
-"""What this machine can hold."""
+"""Memory of this machine, and memory limits."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 
 from hushtable.errors import ParameterError
 
-_ASSUMED = 8 * 2**30  # where the system does not tell
+_ASSUMED = 8 * 2**30  # if the system does not report it
 
 
 def physical_memory() -> int:
-    """Give the bytes of memory that are built in.
+    """Return the physical memory in bytes.
 
     Examples
     --------
@@ -28,7 +28,7 @@ _THOUSANDS = {"k": 1, "m": 2, "g": 3, "t": 4}
 
 
 def parse_memory_limit(text: str) -> tuple[str, str]:
-    """Give the number of a limit and the letter of its unit, or refuse it.
+    """Parse a limit to its number and the letter of its unit; raise `ParameterError` if invalid.
 
     Examples
     --------

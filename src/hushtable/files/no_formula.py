@@ -1,4 +1,4 @@
-"""Texts that a spreadsheet would run as formulas, made harmless."""
+"""Escaping of texts that a spreadsheet would run as formulas."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pyarrow as pa
 
 _NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
 _PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
-_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width twins
+_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width forms
 
 
 def no_formula(text: str) -> str:
-    """Put a quote before a text that a spreadsheet would run.
+    """Put a quote before a text that a spreadsheet would run as a formula.
 
     Examples
     --------
@@ -24,7 +24,7 @@ def no_formula(text: str) -> str:
 
 
 def formula_safe(frame: pa.Table) -> pa.Table:
-    """Quote texts and names of columns that a spreadsheet would run as a formula."""
+    """Quote texts and column names that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue

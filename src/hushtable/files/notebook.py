@@ -1,4 +1,4 @@
-"""What notebooks show: pieces of HTML in which every text is escaped."""
+"""HTML fragments for notebooks; all texts are escaped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from html import escape
 
 
 def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Write a table.
+    """Return an HTML table.
 
     Examples
     --------
@@ -22,7 +22,7 @@ def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def html_list(sentences: Iterable[str]) -> str:
-    """Write sentences one below the other.
+    """Return an HTML list of sentences.
 
     Examples
     --------

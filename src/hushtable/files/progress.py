@@ -1,29 +1,29 @@
-"""How long work says how far it has come, and how long it will still take."""
+"""Progress reports of long tasks, and estimates of the remaining time."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 _BETWEEN = " · "
-_ENOUGH = 0.2  # share of the work that must be done before its pace says anything
+_ENOUGH = 0.2  # share of the work after which the remaining time is estimated
 
 
 class Progress(Protocol):
-    """Hear what is being done and what share of it is done, from 0 to 1.
+    """Callback that receives the current phase and the share of the work done, from 0 to 1.
 
-    What is being done is a phase, which may say how much of it was done, see `counted`.
+    The phase may include a count of what was done; see `counted`.
     """
 
     def __call__(self, what: str, share: float) -> None:
-        """Take note."""
+        """Report progress."""
 
 
 def silent(what: str, share: float) -> None:
-    """Take no note."""
+    """Ignore a progress report."""
 
 
 def counted(phase: str, done: str) -> str:
-    """Say how much of a phase was done.
+    """Add a count of what was done to a phase.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def counted(phase: str, done: str) -> str:
 
 
 def phase_of(what: str) -> tuple[str, str]:
-    """Tell a phase from how much of it was done.
+    """Split a report into the phase and the count of what was done.
 
     Examples
     --------
@@ -46,7 +46,7 @@ def phase_of(what: str) -> tuple[str, str]:
 
 
 def seconds_left(elapsed: float, share: float) -> float | None:
-    """Guess how long work will still take that goes on as it did; None where it is too early.
+    """Estimate the remaining time at the same pace; None if less than 20% is done.
 
     Examples
     --------
@@ -57,7 +57,7 @@ def seconds_left(elapsed: float, share: float) -> float | None:
 
 
 def duration(seconds: float) -> str:
-    """Write a length of time as people say it.
+    """Format a duration with a suitable unit.
 
     Examples
     --------

@@ -1,11 +1,11 @@
-"""Folders for work under way: the owner's alone, and gone when the work is over.
+"""Scratch folders, accessible by their owner only and removed after use.
 
-Each folder is held by a lock that the operating system drops when the process ends, however it
-ends. So the next run can tell what a killed one left behind from what is in use, and removes it.
-(Cleaners of temporary folders respect the same lock.)
+Each folder is locked; the operating system releases the lock when the process ends for any reason.
+The next run can therefore distinguish folders that a killed process left behind from those in use,
+and removes the former. (Cleaners of temporary folders respect the same lock.)
 
-For private rows the next run is too late. They lie in a folder that a small process watches: when
-the process that made the folder is gone, even killed, the watcher removes it.
+For private rows the next run is too late. A small process watches their folder and removes it when
+the process that created it ends, even if it was killed.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from hushtable.errors import ParameterError
 
 try:
     import fcntl
-except ImportError:  # Windows has no such locks: there, nothing is removed for others
+except ImportError:  # Windows has no such locks; leftover folders are not removed there
     fcntl = None  # type: ignore[assignment]
 
 _SPILL_PREFIX = "hushtable-spill-"
-_WATCH = 'read -r _; rm -rf -- "$1"'  # reading ends when the other end of the pipe is gone
+_WATCH = 'read -r _; rm -rf -- "$1"'  # the read ends when the other end of the pipe closes
 
 
 class Scratch:
-    """Own a new folder, readable by its owner only, until `close`.
+    """New folder, accessible by its owner only, that exists until `close`.
 
-    Making one removes those of the same kind whose process was killed.
+    Creating one removes folders with the same prefix whose process was killed.
 
     Parameters
     ----------
     parent : Path
-        Where to make it.
+        Folder in which to create it.
     prefix : str
-        What kind it is: the beginning of its name.
+        Beginning of its name, one per kind of use.
 
     Examples
     --------
@@ -61,16 +61,16 @@ class Scratch:
             try:
                 self._held = _hold(self.folder)
             except (BlockingIOError, FileNotFoundError):
-                continue  # a sweep came between making and holding it, and removes it
+                continue  # another process's sweep found it before the lock, and removes it
             except OSError:
-                pass  # a disk without locks: nothing is swept there either
+                pass  # a file system without locks; leftover folders are not removed there
             break
         self._process = os.getpid()
 
     def close(self) -> None:
-        """Remove the folder and all that is left in it."""
+        """Remove the folder and its content."""
         if os.getpid() != self._process:
-            return  # a forked child: the folder is its parent's
+            return  # a forked child; the folder belongs to its parent
         shutil.rmtree(self.folder, ignore_errors=True)
         if self._held is not None:
             os.close(self._held)
@@ -78,7 +78,7 @@ class Scratch:
 
 
 def _hold(folder: Path) -> int | None:
-    """Lock a folder for as long as the descriptor is open, or raise `OSError`."""
+    """Lock a folder for as long as the descriptor is open; raise `OSError` if it is locked."""
     if fcntl is None:
         return None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -93,16 +93,16 @@ def _hold(folder: Path) -> int | None:
 
 
 def _sweep(parent: Path, prefix: str) -> None:
-    """Remove the folders of this kind that belong to us and to no living process."""
+    """Remove this user's folders with this prefix that no living process has locked."""
     if fcntl is None:
         return
     found: list[Path] = []
     with contextlib.suppress(OSError), os.scandir(parent) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(prefix)]
     for folder in found:
-        with contextlib.suppress(OSError):  # in use, or somebody else was quicker
+        with contextlib.suppress(OSError):  # in use, or another process removed it first
             status = folder.lstat()
-            # Ours are owner-only; a published folder never is, whatever its name.
+            # Scratch folders are owner-only; a published folder never is, whatever its name.
             if status.st_uid == os.getuid() and status.st_mode == stat.S_IFDIR | stat.S_IRWXU:
                 held = _hold(folder)
                 shutil.rmtree(folder, ignore_errors=True)
@@ -110,21 +110,16 @@ def _sweep(parent: Path, prefix: str) -> None:
                     os.close(held)
 
 
-# --- the folder for private rows that do not fit memory --------------------------------------
+# --- folder for private rows that exceed memory ----------------------------------------------
 
 _spill_lock = threading.Lock()
-_spill: dict[int, Scratch] = {}  # by process: a forked child makes its own
+_spill: dict[int, Scratch] = {}  # by process id: a forked child creates its own
 
 
 def spill_folder() -> str:
-    """Make a folder for private rows that do not fit memory.
+    """Create a folder for private rows that exceed memory; raise `ParameterError` if impossible.
 
-    It lies in one folder per process, which is removed when the process ends, even by SIGKILL.
-
-    Raises
-    ------
-    ParameterError
-        If there is no place to write.
+    It is inside one folder per process, which is removed when the process ends, even by SIGKILL.
     """
     try:
         with _spill_lock:
@@ -137,36 +132,35 @@ def spill_folder() -> str:
         return tempfile.mkdtemp(dir=root.folder)
     except OSError as error:
         raise ParameterError(
-            f"no folder for temporary files can be made ({why_not_written(error)}); set TMPDIR to "
+            f"cannot create a folder for temporary files ({why_not_written(error)}); set TMPDIR to "
             "a folder on a local disk that you may write to."
         ) from None
 
 
 def is_spilled(path: Path) -> bool:
-    """Tell whether a file lies in a folder for private rows, which goes with its process."""
+    """Return whether a file is in a folder for private rows, which is removed with its process."""
     return any(parent.name.startswith(_SPILL_PREFIX) for parent in path.parents)
 
 
 def held_on_to(path: Path) -> Path:
-    """Give a spilled file a second name in this process's own folder.
+    """Hard-link a spilled file into this process's own folder and return the new path.
 
-    So it can be read to the end, whatever becomes of the process that wrote it, and goes with this
-    one. Nothing is copied.
+    The file then stays readable if the process that wrote it ends, and is removed with this one.
     """
     own = Path(spill_folder()) / path.name
     try:
         own.hardlink_to(path)
-    except OSError:  # gone, or a disk without links: read it where it is
+    except OSError:  # gone, or a file system without hard links
         return path
     return own
 
 
 def _watch(scratch: Scratch) -> None:
-    """Have a folder removed when this process is gone."""
+    """Start a process that removes the folder when this process ends."""
     atexit.register(scratch.close)
     if os.name != "posix":
         return
-    with contextlib.suppress(OSError):  # without a shell, the next run removes it
+    with contextlib.suppress(OSError):  # without a shell, the next run removes the folder
         watcher = subprocess.Popen(  # noqa: S603 - fixed program, the folder as its argument
             ["/bin/sh", "-c", _WATCH, "sh", os.fspath(scratch.folder)],
             stdin=subprocess.PIPE,
@@ -174,9 +168,9 @@ def _watch(scratch: Scratch) -> None:
             stderr=subprocess.DEVNULL,
             cwd="/",
             env={"PATH": "/usr/bin:/bin"},
-            start_new_session=True,  # what is sent to this process's group does not reach it
+            start_new_session=True,  # signals to this process's group do not reach it
         )
-        # Runs before `scratch.close`, which finds nothing left to do.
+        # Runs before `scratch.close`, which then finds the folder gone.
         atexit.register(_dismiss, watcher, os.getpid())
 
 
@@ -188,17 +182,17 @@ def _dismiss(watcher: subprocess.Popen[bytes], process: int) -> None:
 
 
 def why_not_written(error: OSError) -> str:
-    """Say why a file could not be written, and what to do.
+    """Explain why a file could not be written, and what to do.
 
     Examples
     --------
     >>> why_not_written(OSError(errno.ENOSPC, "No space left on device"))
-    'the disk is full; make room and run again'
+    'the disk is full; free some space and run again'
     """
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}:
-        return "the disk is full; make room and run again"
+        return "the disk is full; free some space and run again"
     if error.errno == errno.EROFS:
-        return "the disk is read-only; choose another place"
+        return "the disk is read-only; choose another folder"
     if error.errno in {errno.EACCES, errno.EPERM}:
-        return "you may not write there; choose another place"
+        return "you have no permission to write there; choose another folder"
     return error.strerror or "it cannot be written"

@@ -1,4 +1,4 @@
-"""How many rows a Parquet file takes room for, read from its footer."""
+"""Number of rows that reading a Parquet file allocates."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import pyarrow.parquet as pq
 
 
 def stored_rows(file: pq.ParquetFile) -> int:
-    """Add up the rows of a Parquet file's parts: reading makes room for them, whatever it holds."""
+    """Return the sum of rows over row groups: reading allocates memory for this many."""
     parts = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
     return sum(part.num_rows for part in parts)

@@ -1,4 +1,4 @@
-"""Templates of pages: markup in names and values is text, and a missing word is an error."""
+"""Jinja templates with escaping; an undefined variable is an error."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 
 def templates(package: str) -> Environment:
-    """Read the templates of a package, from its folder of that name."""
+    """Return the environment of a package's templates."""
     return Environment(
         loader=PackageLoader(package),
         autoescape=True,

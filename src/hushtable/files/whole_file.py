@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and are still there after a power cut."""
+"""Atomic writes: files appear complete or not at all, and survive a power failure."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hushtable.errors import ParameterError
 
 
 def require_new(path: str | Path) -> Path:
-    """Refuse a file that exists or whose folder does not."""
+    """Return the path; raise `ParameterError` if it exists or its folder does not."""
     path = Path(path)
     if path.exists():
         raise ParameterError(f"{str(path)!r} exists; choose another name or remove it.")
     if not path.parent.is_dir():
-        raise ParameterError(f"{str(path)!r}: there is no folder {str(path.parent)!r}.")
+        raise ParameterError(f"{str(path)!r}: the folder {str(path.parent)!r} does not exist.")
     return path
 
 
 def write_whole(path: str | Path, text: str) -> None:
-    """Write a new text file for its owner alone; an interrupt leaves nothing.
+    """Write a new text file that only its owner can read; an interrupt leaves no file.
 
     Examples
     --------
@@ -39,23 +39,17 @@ def write_whole(path: str | Path, text: str) -> None:
 
 
 def replace_whole(path: Path, text: str) -> None:
-    """Write a text file for everybody in the place of an older one; writers must take turns."""
+    """Replace a text file that everyone can read; the caller must exclude concurrent writers."""
     part = path.with_name(f".{path.name}.new")
-    part.unlink(missing_ok=True)  # of a run that was killed here
+    part.unlink(missing_ok=True)  # left by a killed run
     _put(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644), part, path, text)
 
 
 def replace_own(path: Path, text: str, *, lasting: bool = True) -> None:
-    """Write a text file for its owner alone in the place of an older one; the last writer wins.
+    """Replace a text file that only its owner can read; the last writer wins.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    text : str
-        What is to stand in it.
-    lasting : bool
-        Whether it must outlive a power cut; what is written many times a minute need not.
+    With `lasting`, wait until the file would survive a power failure; skip this for files written
+    many times a minute.
 
     Examples
     --------
@@ -70,7 +64,7 @@ def replace_own(path: Path, text: str, *, lasting: bool = True) -> None:
 
 
 def _put(handle: int, part: Path, path: Path, text: str, *, lasting: bool = True) -> None:
-    """Bring a text to the disk beside its place, then rename the file."""
+    """Write text to a temporary file in the same folder, then rename it."""
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
@@ -84,9 +78,9 @@ def _put(handle: int, part: Path, path: Path, text: str, *, lasting: bool = True
 
 
 def sync(path: Path) -> None:
-    """Wait until a file or folder is on the disk: a power cut must not leave half of it."""
+    """Wait until a file or folder is on disk, so that a power failure leaves no partial file."""
     if os.name != "posix" and path.is_dir():
-        return  # folders cannot be opened there
+        return  # Windows cannot open folders
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -95,6 +89,6 @@ def sync(path: Path) -> None:
 
 
 def sha256_of(path: Path) -> str:
-    """Give the digest of a file, in hexadecimal digits."""
+    """Return the SHA-256 digest of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,9 +1,9 @@
-"""Rows that are published, written from their values alone.
+"""Writing of published rows from their values alone.
 
-An Arrow table is more than its values: metadata of the table, of columns and of fields inside them,
-dictionaries with values that no row has, the chunks it came in, columns that say that they hold no
-missing value. Any of it may come from the private table. So there is one way to write rows: from a
-form that says nothing beyond which values are in which row.
+An Arrow table contains more than its values: metadata of the table, of columns and of nested
+fields, dictionaries with values that no row has, chunk boundaries, and nullability flags. Any of
+these may come from the private table. All rows are therefore written from a normal form that
+contains only the values of each row.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
-    """Give the same values in the one form that rows are written from.
+    """Return the same values in normal form: without metadata, chunks or nullability flags.
 
-    A dictionary stays where it is the schema's list of values, which is public, and quick to write.
+    A dictionary is kept only if it equals the schema's list of values, which is public.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
 
 
 def write_parquet(table: pa.Table, path: Path, schema: Schema | None = None) -> None:
-    """Write rows to a Parquet file that depends on their values and their order alone."""
+    """Write rows to a Parquet file that depends only on their values and order."""
     pq.write_table(bare(table, schema), path, compression="zstd")
 
 
@@ -61,7 +61,7 @@ def _has_dictionary(column: pa.ChunkedArray, values: pa.Array) -> bool:
 
 
 def _bare_type(kind: pa.DataType) -> pa.DataType:
-    """Give the type that holds the same values, without dictionaries and metadata inside."""
+    """Return the type of the same values without dictionaries, extension types and metadata."""
     while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
     if pa.types.is_struct(kind):
@@ -77,6 +77,6 @@ def _bare_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Put all chunks together: where pages end must not tell where they did."""
+    """Combine all chunks, so that page boundaries do not reveal them."""
     whole = column.combine_chunks()
     return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])

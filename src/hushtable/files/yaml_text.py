@@ -1,4 +1,4 @@
-"""YAML: what somebody else may have written is read as plain data, and plain data is written."""
+"""YAML: strict reading of untrusted text as plain data, and writing."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import yaml
 
-MAX_NODES = 2_000_000  # after anchors are written out: a few lines can stand for billions
+MAX_NODES = 2_000_000  # after expanding anchors: a few lines can expand to billions of nodes
 MAX_NESTING = 100
 
 
 def read_yaml(text: str) -> Any:
-    """Read plain data, or raise `ValueError` with a sentence that says why not.
+    """Parse YAML to plain data; raise `ValueError` with a sentence if it is invalid.
 
     Examples
     --------
@@ -30,18 +30,18 @@ def read_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(_said(error)) from None
     except (ValueError, OverflowError, TypeError, KeyError, AttributeError, IndexError):
-        # What the reader makes of odd numbers, dates and tags.
+        # PyYAML raises these for malformed numbers, dates and tags.
         raise ValueError("a value cannot be read; put it in quotes.") from None
     _check_size(content)
     return content
 
 
 class OneLine(list[Any]):
-    """A list that is written on one line."""
+    """List that is written on one line."""
 
 
 def write_yaml(content: Any) -> str:
-    """Write plain data.
+    """Return plain data as YAML.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def write_yaml(content: Any) -> str:
     low: 0
     confirm: [low]
 
-    Codes with leading zeros are in quotes, all of them: to some readers 0028 is 28.
+    Codes with leading zeros are always quoted: some parsers read 0028 as 28.
 
     >>> print(write_yaml({"zip": ["0017", "0028"]}), end="")
     zip:
@@ -74,7 +74,7 @@ def _check_size(content: Any) -> None:
         if level > MAX_NESTING:
             raise ValueError(f"it is nested more than {MAX_NESTING} levels deep.")
         if n_nodes + len(waiting) > MAX_NODES:
-            raise ValueError(f"it has more than {MAX_NODES:,} parts once anchors are written out.")
+            raise ValueError(f"it has more than {MAX_NODES:,} nodes after expanding anchors.")
         if isinstance(node, dict):
             waiting.extend((below, level + 1) for below in node.values())
         elif isinstance(node, list):
@@ -82,7 +82,7 @@ def _check_size(content: Any) -> None:
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """A safe loader that refuses duplicate keys instead of keeping the last one."""
+    """Safe loader that refuses duplicate keys instead of keeping the last one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
@@ -93,7 +93,7 @@ class _StrictLoader(yaml.SafeLoader):
                 twice += [str(key)] if key in seen else []
                 seen.add(key)
             except TypeError:
-                pass  # a key that is no plain value is refused below
+                pass  # an unhashable key is refused below
         if twice:
             raise yaml.constructor.ConstructorError(
                 None,
@@ -105,7 +105,7 @@ class _StrictLoader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """A safe dumper that knows `OneLine`, and quotes codes that others read as numbers."""
+    """Safe dumper that supports `OneLine` and quotes codes that other parsers read as numbers."""
 
 
 _Dumper.add_implicit_resolver("", re.compile(r"0[0-9]+$"), ["0"])

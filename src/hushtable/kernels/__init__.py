@@ -1,7 +1,7 @@
-"""The few compiled loops: exact samplers, histograms, sums over pairs.
+"""Compiled loops: exact samplers, histograms, sums over pairs.
 
-Importing numba takes longer than most questions to a release, so a module is imported when one of
-its loops is first run: those who may never run it write ``from hushtable import kernels`` and
+Importing numba takes longer than most queries of a release, so modules are imported when one of
+their loops first runs. Code that may not need them writes ``from hushtable import kernels`` and
 ``kernels.samplers.fill_below``.
 """
 

@@ -1,25 +1,23 @@
-"""How many records fit a perturbed record at least as well as its owner: sums over all pairs.
+"""Number of records that fit a perturbed record at least as well as its owner: sums over all pairs.
 
-What is computed: A, the expected number of records that fit, the record itself counted as 1, for
-noise of a given scale (`gaussian_anonymity`, `uniform_anonymity`); and the other way round the
-smallest scale for which A reaches k (`gaussian_scales`, `uniform_scales`). Every scale is rounded
-up, never down: a record must not be less anonymous than was promised.
+A is the expected number of records that fit, where the record itself counts as 1.
+`gaussian_scales` and `uniform_scales` find, for each record, the smallest scale of the noise at
+which A reaches k. Scales are always rounded up: a record must not be less anonymous than promised.
 
-How: A rises with the scale, so the smallest scale is found by bisection. Each trial would take a
-sum over all other records. Instead, a record looks at the others once and keeps what all its trials
-need:
+A increases with the scale, so bisection finds the smallest scale. Each step would need a sum over
+all other records. Instead, each record visits the others once and stores what all its steps need:
 
-- Gaussian noise reaches everywhere, but only distances matter. They are counted in bins, and a
-  distance stands for the upper edge of its bin: the sum is a lower bound of A. A trial takes a few
-  hundred bins whatever the number of records.
-- Uniform noise ends at the side of its cube, but the differences of all columns matter. They are
-  kept for the records within a bound, which is widened until A reaches k inside it.
+- Gaussian noise has unbounded support, but only distances matter. They are counted in bins, where
+  a distance is replaced by the upper edge of its bin, so the sum is a lower bound of A. A step
+  processes a few hundred bins, whatever the number of records.
+- Uniform noise is bounded by the side of its cube, but the differences in all columns matter. They
+  are stored for the records within a bound, which is widened until A reaches k inside it.
 
-Records are solved in runs along an order in space, each starting from the scale of the one before:
-neighbors need similar noise, so few trials are needed. Runs go to different threads and know
-nothing of each other, so results do not depend on how many threads there are.
+Records are processed in runs along a space-filling order. Each starts from the scale of the
+previous one: neighbors need similar noise, so few steps are needed. Runs are distributed over
+threads and are independent, so results do not depend on the number of threads.
 
-All functions work on points in normalized units, one row per record. `shape` holds a positive
+All functions work on points in normalized units, one row per record. `shape` contains a positive
 factor per record and column (or one row for all): record i is perturbed in column l with
 ``scale * shape[i, l]``, and its distances are measured in those units. Notation follows
 ``uncertain.md`` of its family: delta is a Euclidean distance and w a coordinate difference, both
@@ -42,33 +40,33 @@ from hushtable.kernels.space import Points, Vector, leaf_order, threads_for
 with needing("publish"):
     from numba import njit, prange
 
-# Squared distances are binned on the top bits of their double: 7 bits of mantissa make bins whose
-# upper edge is at most 1 + 1/128 times the value, that is 0.39 % in the distance.
+# Squared distances are binned by the top bits of their double: 7 bits of mantissa yield bins whose
+# upper edge is at most 1 + 1/128 times the value, that is 0.39% in the distance.
 _SHIFT = 45
 _BINS_PER_OCTAVE = 128
 _OCTAVES = 48
 _N_BINS = _BINS_PER_OCTAVE * _OCTAVES
 
-_RUN = 32  # records solved one after the other, each starting from the scale of the one before
+_RUN = 32  # records processed sequentially, each starting from the scale of the previous one
 _PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
 
 
 def gaussian_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
-    """Find a sigma per record with A >= k, at most 0.5 % above the smallest such sigma.
+    """Return a sigma per record with A >= k, at most 0.5% above the smallest such sigma.
 
-    Distances are rounded up to the edge of their bin, so the sum is a lower bound of A and the
-    result errs upward only. Where no sigma is enough, the result is infinite: A stays below
-    1 + duplicates + (others) / 2. Where duplicates alone suffice, it is 0.
+    Distances are rounded up to the edge of their bin, so the sum is a lower bound of A and errors
+    only increase the result. It is infinite if no sigma suffices (A stays below 1 + duplicates +
+    (others) / 2), and 0 if duplicates alone suffice.
     """
     return _solve(_gaussian_run, points, k, shape)
 
 
 def uniform_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
-    """Find a cube side per record with A >= k, at most 0.05 % above the smallest such side.
+    """Return a cube side per record with A >= k, at most 0.05% above the smallest such side.
 
-    Only records within the side in every column count, so no distance is approximated. Where no
-    side is enough (A stays below the number of records, unless all are equal), the result is
-    infinite; where duplicates alone suffice, it is 0.
+    Only records within the side in every column count, so no distance is approximated. The result
+    is infinite if no side suffices (A stays below the number of records, unless all are equal), and
+    0 if duplicates alone suffice.
     """
     return _solve(_uniform_run, points, k, shape)
 
@@ -79,7 +77,7 @@ def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vect
     inverse = 1.0 / (np.ones((1, len(columns))) if shape is None else np.ascontiguousarray(shape))
     n = columns.shape[1]
     out = np.empty(n)
-    # Neighbors in space have similar scales: solve along a space-filling order.
+    # Neighbors in space have similar scales, so process records along a space-filling order.
     order = leaf_order(points)
     wanted = np.broadcast_to(np.asarray(k, np.float64), n).copy()
     with threads_for(n * n // 100):
@@ -89,8 +87,8 @@ def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vect
 
 # --- scales for Gaussian noise -------------------------------------------------------------------
 
-# P(M >= z) between table points by straight lines: the tail is convex, so the lines lie above it,
-# by at most (z^2 + 1) / (8 * 512^2) < 4e-5 of it for z <= 9. The factor brings them below again.
+# P(M >= z) is interpolated linearly between table points. The tail is convex, so the interpolation
+# is too large, by at most (z^2 + 1) / (8 * 512^2) < 4e-5 of it for z <= 9; the factor corrects it.
 _TAIL_STEPS = 512
 _TAIL_END = 9.0
 _TAIL = np.array(
@@ -100,11 +98,11 @@ _TAIL = np.array(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _gaussian_tail_sum(halves: Vector, counts: Vector, n_used: int, sigma: float) -> float:
-    """Sum a lower bound of P(M >= half / sigma) over the bins, the nearest first."""
+    """Return a lower bound of the sum of P(M >= half / sigma) over bins, nearest first."""
     total = 0.0
     for b in range(n_used):
         place = halves[b] * (_TAIL_STEPS / sigma)
-        if place >= _TAIL_END * _TAIL_STEPS:  # the rest is below 1e-18 each; leaving it out is safe
+        if place >= _TAIL_END * _TAIL_STEPS:  # the rest is below 1e-18 each; omitting it is safe
             break
         point = int(place)
         here = _TAIL[point]
@@ -133,7 +131,7 @@ def _bin_edges(top: int, halves: Vector) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _extents(columns: Points) -> Vector:
-    """Measure how far the records are apart in each column."""
+    """Return the range of the records in each column."""
     extents = np.empty(columns.shape[0])
     for column in range(columns.shape[0]):
         extents[column] = columns[column].max() - columns[column].min()
@@ -142,7 +140,7 @@ def _extents(columns: Points) -> Vector:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _top_bin(extents: Vector, factors: Vector) -> int:
-    """Find the bin of the largest squared distance that there can be."""
+    """Return the bin of the largest possible squared distance."""
     cap = np.empty(1)
     cap[0] = 1e-300
     for column in range(len(extents)):
@@ -154,7 +152,7 @@ def _top_bin(extents: Vector, factors: Vector) -> int:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _count_in_bins(squares: Vector, top: int, histogram: NDArray[np.int64]) -> int:
-    """Count the squared distances of each bin; give how many are 0, which are in none.
+    """Count the squared distances in each bin; return the number of zeros, which are in no bin.
 
     The squares are overwritten by their bins.
     """
@@ -174,7 +172,7 @@ def _count_in_bins(squares: Vector, top: int, histogram: NDArray[np.int64]) -> i
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _take_used(histogram: NDArray[np.int64], edges: Vector, halves: Vector, counts: Vector) -> int:
-    """Move the bins that hold anything to the front of `halves` and `counts`; give how many."""
+    """Move nonempty bins to the front of `halves` and `counts`; return their number."""
     n_used = 0
     for b in range(_N_BINS):
         if histogram[b] > 0:
@@ -260,7 +258,7 @@ def _gaussian_root(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
-    """Sum prod(1 - w / side) over the gathered records that are within the side."""
+    """Return the sum of prod(1 - w / side) over the gathered records within the side."""
     total = 0.0
     inverse = 1.0 / side
     for j in range(n_used):
@@ -274,7 +272,7 @@ def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
-    """Measure the largest coordinate difference between record i and each other."""
+    """Compute the largest coordinate difference between record i and each other record."""
     reaches[:] = 0.0
     for column in range(columns.shape[0]):
         here, factor = columns[column, i], inverse[column]
@@ -284,7 +282,7 @@ def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _survey(reaches: Vector) -> tuple[int, float, float]:
-    """Count the duplicates; give the smallest reach above 0 and the largest."""
+    """Return the number of duplicates, and the smallest positive and the largest difference."""
     n_same, nearest, farthest = 0, np.inf, 0.0
     for j in range(len(reaches)):
         n_same += reaches[j] == 0.0
@@ -304,7 +302,7 @@ def _gather(
     near: Vector,
     widths: Points,
 ) -> int:
-    """Keep reaches and coordinate differences of the records within a bound; give how many."""
+    """Store the differences of the records within a bound; return their number."""
     n_used = 0
     for j in range(len(reaches)):
         if 0.0 < reaches[j] < bound:
@@ -339,7 +337,7 @@ def _uniform_run(
             if target >= n - n_same:
                 out[i] = np.inf
                 continue
-            # Terms vanish beyond the side: gather who is within a bound, widen it if it is short.
+            # Terms vanish beyond the side: gather records within a bound, and widen it if needed.
             bound = 1.1 * guess if guess > 0.0 else 2.0 * nearest
             low = 0.0
             while True:
@@ -355,9 +353,9 @@ def _uniform_run(
 def _cube_root(
     widths: Points, reach: Vector, n_used: int, target: float, low: float, high: float
 ) -> float:
-    """Bracket by growing steps down from a side that is enough, bisect, return the upper end.
+    """Bracket by growing steps down from a sufficient side, bisect, return the upper end.
 
-    A `low` above 0 is a side that is not enough.
+    A `low` above 0 is a side that is not sufficient.
     """
     step = 1.1
     while low == 0.0:

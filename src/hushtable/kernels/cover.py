@@ -1,4 +1,4 @@
-"""After how many draws of noise fewer than k records fit, counted box by box."""
+"""Number of noise draws after which fewer than k records fit, computed by bounding boxes."""
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters best
 
@@ -13,7 +13,7 @@ from hushtable.kernels.space import BLOCK, TIE, Points, Vector, threads_for
 with needing("publish"):
     from numba import njit, prange
 
-_FAMILY = 16  # boxes per box around boxes
+_FAMILY = 16  # blocks per enclosing box
 
 
 def count_uncovered(
@@ -26,24 +26,24 @@ def count_uncovered(
     half_sides: Vector | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
-    """Count, per record, the draws of noise after which fewer than k records fit.
+    """Count, per record, the noise draws after which fewer than k records fit.
 
     Parameters
     ----------
     points : array (n, d)
-        The records of one level in units in which the noise is round, in `leaf_order`.
+        The records of one level, in units in which the noise is isotropic, in `leaf_order`.
     noise : array (m, d)
-        Draws of the noise, the same for every record; at most half a period to each side.
+        Draws of the noise, the same for every record; at most half a period in each direction.
     k : array (n,)
-        How many records must fit, the record itself included; one per asked row.
+        Number of records that must fit, the record itself included; one per requested row.
     limit : int
-        Counting stops for a record when it has been uncovered more often than this.
+        Stop counting for a record when its count exceeds this.
     period : array (d,), optional
-        Length of each column where its ends are joined; without it the columns are open.
+        Length of each cyclic column; by default no column is cyclic.
     half_sides : array (d,), optional
-        For uniform noise: half the width of the box. Without it, fits are compared by distance.
+        For uniform noise: half the width of the box. By default, fits are compared by distance.
     rows : array, optional
-        Which records are asked about; all of them by default.
+        Requested records; by default all.
 
     Examples
     --------
@@ -70,13 +70,13 @@ def count_uncovered(
 
 
 def _boxes(points: Points, size: int) -> tuple[Points, Points]:
-    """Bound each run of `size` consecutive points by a box: its low and its high corner."""
+    """Return the low and high corners of the bounding box of each run of `size` points."""
     starts = np.arange(0, len(points), size)
     return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
 
 
 def _blocked(points: Points) -> NDArray[np.float64]:
-    """Lay points out as (block, column, place in the block), the last block filled up."""
+    """Arrange points as (block, column, position in the block); pad the last block."""
     n, d = points.shape
     n_blocks = -(-n // BLOCK)
     filled = np.concatenate((points, np.repeat(points[-1:], n_blocks * BLOCK - n, axis=0)))
@@ -85,7 +85,7 @@ def _blocked(points: Points) -> NDArray[np.float64]:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _gap(low: float, high: float, z: float, period: float) -> float:
-    """Give the distance from z to an interval, the short way round where there is one."""
+    """Return the distance from z to an interval; in a cyclic column, the shorter way around."""
     if low <= z <= high:
         return 0.0
     up, down = low - z, z - high
@@ -96,7 +96,7 @@ def _gap(low: float, high: float, z: float, period: float) -> float:
 def _is_apart(
     low: Vector, high: Vector, period: Vector, z: Vector, sides: Vector, square: float
 ) -> bool:
-    """Tell whether nothing in a box can fit: out of reach in a column, or too far altogether."""
+    """Return whether nothing in a box can fit: outside in one column, or too distant overall."""
     gaps = 0.0
     for column in range(len(z)):
         gap = _gap(low[column], high[column], z[column], period[column])
@@ -120,7 +120,7 @@ def _fits_in_block(
     square: float,
     work: Vector,
 ) -> int:
-    """Count the records of a block that fit; plain loops over 32 places, which vectorize."""
+    """Count the records of a block that fit, with simple loops that vectorize."""
     n_fits = 0
     if square < 0.0:
         for place in range(BLOCK):
@@ -162,7 +162,7 @@ def _n_fits(
     k: int,
     work: Vector,
 ) -> int:
-    """Count who fits, up to k: the own family of blocks first, then outward in the list."""
+    """Count the records that fit, up to k: first the own group of blocks, then outward."""
     n_families, n_blocks = len(family_low), len(low)
     n_fits = 0
     for turn in range(2 * n_families):
@@ -211,7 +211,7 @@ def _count_uncovered(
             for column in range(d):
                 z[column] = points[i, column] + noise[draw, column]
                 if z[column] < 0.0:
-                    # Open columns have no end to come back from; their period is infinite.
+                    # Columns that are not cyclic have an infinite period.
                     z[column] += period[column] if period[column] < np.inf else 0.0
                 elif z[column] >= period[column]:
                     z[column] -= period[column]

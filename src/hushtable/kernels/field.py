@@ -1,30 +1,29 @@
-"""Loops over the particles of a field: counting, fitting, Gibbs sweeps, choice of rows.
+"""Loops over the particles of a log-linear model: counting, fitting, Gibbs sweeps, row selection.
 
-What it does. A field (`hushtable.methods.quilt.field`) is held as particles: rows of small codes,
-each with a weight. Four things are done to all of them, many times over:
+A log-linear model (`hushtable.methods.quilt.field`) is represented by particles: rows of small
+codes, each with a weight. The loops do four things to all of them, many times:
 
 - `add_weights` counts: it sums the weights over the cells of tables;
-- `take_steps` and `move_and_weigh` fit: for one table after the other the weights of the rows in a
-  cell are multiplied by the factor that brings the cell to its noisy count, held back by a pull
-  towards what was before;
-- `gibbs` moves: it draws the codes of a row anew from the field, one column at a time or two that
-  depend on each other strongly, given the rest of the row;
-- `swap_rows` chooses: it replaces rows of a sample wherever that brings the counts of all pairs of
-  columns closer to what is wanted.
+- `take_steps` and `move_and_weigh` fit: for one table after the other, they multiply the weights of
+  the rows in a cell by the factor that brings the cell to its noisy count, with regularization
+  toward the previous model;
+- `gibbs` resamples the codes of each row from the model, one column at a time or two strongly
+  dependent ones, given the rest of the row;
+- `swap_rows` replaces rows of a sample wherever this brings the counts of all pairs of columns
+  closer to their targets.
 
-How. Tables of different shapes lie one after the other in flat arrays; offsets and strides say
-where, so that a loop needs no Python object. What a Gibbs sweep multiplies is a `Layout`. Its
-numbers have no sign: a place that may be negative is checked before each access, which costs a
-sweep more than half of its time.
+Tables of different shapes are concatenated in flat arrays with offsets and strides, so that loops
+need no Python objects. A Gibbs sweep uses a `Layout`. Its numbers are unsigned: a check for
+negative indexes before each access takes more than half of the time of a sweep.
 
-Why so. Rows are read from memory more often than anything is computed from them, so the loops are
-arranged by what is read: `add_weights` takes a part of the rows that stays in the cache through all
-tables, `move_and_weigh` changes the weights for one table while it counts the next, and a row is
-moved through all its columns before the next one is touched.
+Reading rows from memory takes longer than computing with them, so the order of loops minimizes
+reads: `add_weights` processes all tables for a part of the rows that fits in the cache,
+`move_and_weigh` updates the weights for one table while it counts the next, and `gibbs` processes
+all columns of a row before the next row.
 
-Everything here is post-processing of published numbers. Its coins need no secrecy, so they come
-from a small generator (SplitMix64, Steele, Lea and Flood 2014) whose state is an array of one word
-that the caller seeds and the loops move on.
+All of this is post-processing of published numbers. Its random numbers need no secrecy and come
+from a small generator (SplitMix64, Steele, Lea and Flood 2014), whose state is an array of one
+word; the caller seeds it and the loops advance it.
 """
 
 from __future__ import annotations
@@ -47,24 +46,24 @@ State = NDArray[np.uint64]
 Places = NDArray[np.uint64]
 
 THETA_LIMIT = 8.0
-"""Log-factors stay between minus and plus this."""
+"""Bound of the absolute value of log-factors."""
 
 STEP_LIMIT = 4.0
-"""A log-factor moves by at most this in one step."""
+"""Largest change of a log-factor in one step."""
 
 _NEWTON_STEPS = 12
-_IN_CACHE = 2048  # rows that are taken through all tables before the next ones
-_RESCALE = 1e100  # products of factors beyond it are scaled back, long before they overflow
-_RESCALE_EVERY = 16  # factors: each is at most e**THETA_LIMIT
+_IN_CACHE = 2048  # rows that are processed for all tables before the next rows
+_RESCALE = 1e100  # larger products of factors are rescaled, long before they overflow
+_RESCALE_EVERY = 16  # factors; each is at most e**THETA_LIMIT
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 
 
 class Layout(NamedTuple):
-    """Where the factors of each column lie.
+    """Positions of the factors of each column.
 
-    The factors of column i are ``first[i]`` to ``first[i + 1]``, the first of them its own alone.
-    Factor f is a table that begins at ``starts[f]`` of `factors` with the column's own values next
-    to each other; its other columns and their strides are ``near[f]`` to ``near[f + 1]`` of
+    The factors of column i are ``first[i]`` to ``first[i + 1]``; the first is that of the column
+    alone. Factor f is a table that begins at ``starts[f]`` of `factors`, with the column's own
+    values adjacent; its other columns and their strides are ``near[f]`` to ``near[f + 1]`` of
     `near_columns` and `near_strides`.
     """
 
@@ -77,12 +76,12 @@ class Layout(NamedTuple):
     factors: Floats
 
 
-# --- coins ----------------------------------------------------------------------------------------
+# --- random numbers -------------------------------------------------------------------------------
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def uniform(state: State) -> float:
-    """Draw a number in [0, 1) and move the state on."""
+    """Return a random number in [0, 1) and advance the state."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -93,7 +92,7 @@ def uniform(state: State) -> float:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def shuffle(values: Integers, state: State) -> None:
-    """Bring values into random order, in place."""
+    """Shuffle values in place."""
     for last in range(len(values) - 1, 0, -1):
         other = int(uniform(state) * (last + 1))
         values[last], values[other] = values[other], values[last]
@@ -101,7 +100,7 @@ def shuffle(values: Integers, state: State) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
-    """Take places by cumulated weights, evenly spaced from a coin on."""
+    """Systematic sampling: select positions by cumulative weight at equal distances from `coin`."""
     step = cumulated[-1] / len(places)
     place, last = 0, len(cumulated) - 1
     for n_taken in range(len(places)):
@@ -118,7 +117,7 @@ def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
 def index_cells(
     rows: Particles, columns: Integers, starts: Integers, places: Integers, out: Index
 ) -> None:
-    """Give the cell of each row in the table of some columns.
+    """Compute the cell of each row in the table of some columns.
 
     A code c of column p of the table adds ``places[starts[p] + c]`` to the number of the cell.
     """
@@ -133,7 +132,7 @@ def index_cells(
 def add_cells(
     rows: Particles, columns: Integers, strides: Integers, cells: Floats, out: Floats
 ) -> None:
-    """Add to each row what is in its cell of the table of some columns."""
+    """Add to each row the value of its cell in the table of some columns."""
     for row in range(len(rows)):
         cell = 0
         for position in range(len(columns)):
@@ -153,8 +152,8 @@ def add_weights(  # noqa: PLR0917 - kernels take arrays by position
 ) -> None:
     """Sum the weights of rows over the tables of many groups of columns.
 
-    Group g has the columns ``columns[starts[g]:starts[g + 1]]`` and its cells begin at
-    ``offsets[g]`` of `out`. Rows are taken in parts that stay in the cache.
+    Group g has the columns ``columns[starts[g]:starts[g + 1]]``, and its cells begin at
+    ``offsets[g]`` of `out`. Rows are processed in parts that fit in the cache.
     """
     for begin in range(0, len(rows), _IN_CACHE):
         end = min(begin + _IN_CACHE, len(rows))
@@ -178,9 +177,9 @@ def add_weights(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def solve_cell(expected: float, theta: float, count: float, pull: float) -> float:
-    """Give the step x with expected e^x + pull (theta + x) = count, kept within the limits.
+    """Solve expected e^x + pull (theta + x) = count for the step x, within the limits.
 
-    The left side rises in x, so Newton's method finds it; its steps are damped.
+    The left side increases in x, so a damped Newton method converges.
     """
     x = 0.0
     for _ in range(_NEWTON_STEPS):
@@ -198,11 +197,10 @@ def solve_cell(expected: float, theta: float, count: float, pull: float) -> floa
 def move_and_weigh(
     before: Index, factors: Floats, mine: Index, weights: Floats, n_cells: int
 ) -> Floats:
-    """Multiply the weights by the factors of the table before, and sum them over a table.
+    """Multiply the weights by the factors of the previous table, and sum them over a table.
 
-    Two sums side by side: rows in the same cell need not wait for each other. The weights of a
-    table's cells change when the next table is counted, so that they are read and written once per
-    table.
+    Two sums run side by side, so that rows in the same cell need not wait for each other. Applying
+    a table's factors while the next table is summed reads and writes each weight once per table.
     """
     even, odd = np.zeros(n_cells), np.zeros(n_cells)
     pairs = len(weights) - len(weights) % 2
@@ -230,7 +228,7 @@ def move(before: Index, factors: Floats, weights: Floats) -> None:
 def take_steps(
     expected: Floats, theta: Floats, counts: Floats, pulls: Floats, floor: float
 ) -> tuple[Floats, float, float]:
-    """Take one regularized fitting step in each cell of a table: theta moves.
+    """Take one regularized fitting step in each cell of a table; `theta` is updated.
 
     The step x solves m e^x + pull (theta + x) = count, where m is the weight of the particles in
     the cell, at least `floor`.
@@ -242,7 +240,7 @@ def take_steps(
     float
         The share of the weight that is moved.
     float
-        The share of the weight that cells without particles ask for.
+        The share of the weight that is missing in cells without particles.
     """
     moved, asked, total = 0.0, 0.0, 0.0
     steps = np.empty(len(theta))
@@ -263,7 +261,7 @@ def take_steps(
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _rescale(values: Floats, size: np.uint64) -> None:
-    """Divide values by the largest if it is beyond all bounds."""
+    """Divide values by the largest if it is extremely large or small."""
     largest = 0.0
     for v in range(_ZERO, size):
         largest = max(largest, values[v])
@@ -276,7 +274,7 @@ def _rescale(values: Floats, size: np.uint64) -> None:
 def _multiply(  # noqa: PLR0917 - kernels take arrays by position
     values: Floats, rows: Particles, row: int, column: np.uint64, without: np.uint64, layout: Layout
 ) -> None:
-    """Set values[v] to the product of a column's factors, but for those shared with `without`."""
+    """Set values[v] to the product of a column's factors, except those shared with `without`."""
     size, own = layout.sizes[column], layout.first[column]
     for v in range(_ZERO, size):
         values[v] = layout.factors[layout.starts[own] + v]
@@ -308,12 +306,9 @@ def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
     j: np.uint64,
     layout: Layout,
 ) -> int:
-    """Find the factors that columns i and j share: where they begin, and how far j steps.
+    """Find the factors shared by columns i and j: their start, and the stride of j.
 
-    Returns
-    -------
-    int
-        How many there are.
+    Returns the number of shared factors.
     """
     n_shared = 0
     for factor in range(layout.first[i] + _ONE, layout.first[i + _ONE]):
@@ -340,7 +335,7 @@ def _sum_out(  # noqa: PLR0917 - kernels take arrays by position
     strides: Places,
     factors: Floats,
 ) -> None:
-    """Multiply joint[u] by the sum of `mine` times the factors shared with u."""
+    """Multiply joint[u] by the sum over v of `mine` times the factors shared with u."""
     for u in range(_ZERO, n_joint):
         total = 0.0
         for v in range(_ZERO, size):
@@ -369,15 +364,15 @@ def _draw(values: Floats, size: np.uint64, coin: float) -> np.uint64:
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
-    """Draw each row anew from the field, site after site, given the rest of the row.
+    """Resample each row from the model, site by site, given the rest of the row.
 
-    A site is a column (the second entry is their number), or two columns that are drawn jointly:
-    the second by what it weighs summed over the first, then the first given the second.
+    A site is a column (the second entry is then the number of columns), or two columns that are
+    drawn jointly: the second by its weight summed over the first, then the first given the second.
 
-    The coin of row r at a site is the fraction of a + r b, with a and b drawn once for the site:
-    uniform for each row, and evenly spread over rows that follow each other. Rows come sorted, so
-    that like rows share out the possible values instead of drawing them independently, which
-    leaves less sampling error (array randomized quasi-Monte Carlo, L'Ecuyer, Lecot and Tuffin
+    The random number of row r at a site is the fractional part of a + r b, with a and b drawn once
+    per site: uniform for each row, and evenly distributed over consecutive rows. Rows are sorted,
+    so that similar rows share the possible values evenly instead of drawing them independently,
+    which reduces the sampling error (array randomized quasi-Monte Carlo, L'Ecuyer, Lecot and Tuffin
     2008).
     """
     sizes, factors = layout.sizes, layout.factors
@@ -418,7 +413,7 @@ def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
                 rows[row, j] = u
 
 
-# --- choice of rows -------------------------------------------------------------------------------
+# --- selection of rows ----------------------------------------------------------------------------
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -433,23 +428,20 @@ def swap_rows(  # noqa: PLR0917 - kernels take arrays by position
     offered: Integers,
     state: State,
 ) -> int:
-    """Replace chosen rows by offered ones wherever that brings all pair counts closer.
+    """Replace chosen rows by offered ones wherever this brings the pair counts closer to target.
 
-    `chosen` and `offered` are places in the pool, `excess` is the count of each cell minus what is
-    wanted. Replacing row a by b moves one from a cell to another in each pair that tells them
-    apart; the sum of squares changes by 2 (excess[to] - excess[from]) + 2 for each.
+    `chosen` and `offered` are positions in the pool; `excess` is the count of each cell minus its
+    target. Replacing row a by b moves a count of 1 from one cell to another in each pair table in
+    which the two differ; each adds 2 (excess[to] - excess[from]) + 2 to the sum of squares.
 
-    Returns
-    -------
-    int
-        How many rows were replaced.
+    Returns the number of replacements.
     """
     n_swapped = 0
     n_times = np.zeros(len(pool), np.int32)
     for a in chosen:
         n_times[a] += 1
     for b in offered:
-        if n_times[b]:  # no row of the pool twice
+        if n_times[b]:  # each row of the pool at most once
             continue
         place = int(uniform(state) * len(chosen))
         a = chosen[place]

@@ -1,7 +1,7 @@
-"""Which records fit best: owners of noisy records, and noisy records at a point.
+"""Best-fitting records: owners of noisy records, and noisy records at a point.
 
-All loops are over all pairs, one thread per noisy record or point, and compare *misfits*: for
-Gaussian noise the squared distance in sigmas, for boxes whether the point is inside.
+All loops run over all pairs, one thread per noisy record or point, and compare *misfits*: the
+squared distance in sigmas for Gaussian noise, and for boxes whether the point is inside.
 """
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters
@@ -29,26 +29,26 @@ def rank_owners(
     is_gaussian: bool,
     period: Vector | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
-    """Compare, for each noisy record, its owner's fit with that of the records of its level.
+    """Compare each owner's fit to its noisy record with that of other records of its level.
 
     Parameters
     ----------
     points, z : array (n, d)
         True and noisy records, row by row.
     reach : array (n, d)
-        Sigma, or half the side from end to end.
+        Sigma, or half the side of the box.
     level : array (n,)
-        Records with different numbers are told apart.
+        Noise level of each record; only records of the same level are compared.
     is_gaussian : bool
-        How fits are compared.
+        Whether fits are compared by distance, or by box.
     period : array (d,), optional
-        Length of each column where its ends are joined.
+        Length of each cyclic column.
 
     Returns
     -------
     n_better, n_equal, posterior : arrays (n,)
-        Records that fit better, those that fit equally (the owner included), and the owner's
-        posterior probability from equal prior ones.
+        Number of records that fit better, number that fit equally (the owner included), and the
+        owner's posterior probability from a uniform prior.
     """
     n, d = points.shape
     better, equal = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -60,7 +60,7 @@ def rank_owners(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _misfit(x: Vector, z: Vector, reach: Vector, is_gaussian: bool, period: Vector) -> float:
-    """Give the squared distance in sigmas; or 0 inside the box and infinity outside."""
+    """Return the squared distance in sigmas; for boxes, 0 inside and infinity outside."""
     total = 0.0
     for column in range(len(x)):
         step = abs(x[column] - z[column])
@@ -115,17 +115,17 @@ def best_fits(
     Parameters
     ----------
     tests : array (m, d)
-        The points asked about.
+        The test points.
     z, reach : array (n, d)
-        Noisy records; sigma, or half the side from end to end.
+        Noisy records; sigma, or half the side of the box.
 
     Returns
     -------
     rows : array (m, q)
         The best fits, best first.
     logs : array (m, q)
-        Their log densities without the constants that all share. Where no box holds the point,
-        minus infinity, and the rows are those whose boxes would have to grow least to hold it.
+        Their log densities without constants that all share. If no box contains the point, minus
+        infinity, and the rows are those whose boxes would have to grow least to contain it.
     """
     n_columns = tests.shape[1]
     rows = np.empty((len(tests), q), np.int64)
@@ -160,8 +160,8 @@ def _best_fits(
                 step = abs(columns[column, i] - here)
                 step = min(step, abs(around - step)) * inverse[column, i]
                 misfits[i] = misfits[i] + step * step if is_gaussian else max(misfits[i], step)
-        # Smaller is better: minus the log density, or for boxes beyond reach a large number that
-        # grows with how far the box falls short.
+        # Smaller is better: minus the log density, or for boxes that do not contain the point a
+        # large number that increases with the distance.
         worst = np.inf
         n_held = 0
         held = np.empty(q)

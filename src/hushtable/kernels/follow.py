@@ -1,4 +1,4 @@
-"""Compiled loop that lets people of one wave become rows of the next, until counts are right."""
+"""Loop that assigns people of one wave to rows of the next until counts match."""
 
 from __future__ import annotations
 
@@ -14,39 +14,23 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
-_OTHER_PERSON = 0.1  # how often another person is tried in place of another value
+_OTHER_PERSON = 0.1  # probability of trying another person instead of another value
 
 
 class Counted(NamedTuple):
-    """Say which tables are counted, and where their cells are.
+    """Counted tables and the positions of their cells."""
 
-    Parameters
-    ----------
-    sizes : int array
-        How many codes each column has.
-    singles : int array
-        Where the cells of each column begin.
-    pairs : int array (column, column)
-        Where the cells of two columns of a row begin, for the first before the second.
-    steps : int array
-        Where the cells of each column of the wave before and the same column now begin.
-    weights : array
-        For each cell what a squared excess counts for.
-    likely : array
-        For each cell what is wanted, added up along its line: where people of a value go.
-    """
-
-    sizes: Integers
-    singles: Integers
-    pairs: Integers
-    steps: Integers
-    weights: Floats
-    likely: Floats
+    sizes: Integers  # number of codes of each column
+    singles: Integers  # start of each column's cells
+    pairs: Integers  # start of the cells of two columns of a row, the first before the second
+    steps: Integers  # start of the cells of each column in the previous wave by the same column now
+    weights: Floats  # weight of a squared excess, for each cell
+    likely: Floats  # target of each transition cell, cumulative over the new value
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
-    """Add to one cell; give the change in squared excess."""
+    """Add to one cell; return the change in weighted squared excess."""
     change: float = by * (2 * excess[cell] + by) * weights[cell]
     excess[cell] += by
     return change
@@ -56,7 +40,7 @@ def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
 def _change(  # noqa: PLR0917 - kernels take arrays by position
     excess: Floats, row: Codes, before: Codes, column: int, by: float, counted: Counted
 ) -> float:
-    """Add a row to all cells that one of its columns is in; a `before` of length 0 is nobody."""
+    """Add a row to all cells of one of its columns; an empty `before` is a row without a past."""
     sizes, weights, code = counted.sizes, counted.weights, row[column]
     change: float = 0.0
     change += _add(excess, counted.singles[column] + code, by, weights)
@@ -76,7 +60,7 @@ def _change(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: Counted) -> float:
-    """Add a row of somebody who was there before to all cells that it is in, each once."""
+    """Add the row of a followed person to all of its cells, each once."""
     sizes, weights = counted.sizes, counted.weights
     change = 0.0
     for a in range(len(sizes)):
@@ -89,7 +73,7 @@ def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: Counte
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _likely(counted: Counted, column: int, code: int, coin: float) -> int:
-    """Draw where somebody with a code goes; -1 where nothing is known."""
+    """Draw the next value of a person with a code; -1 if no transition is known."""
     size = counted.sizes[column]
     start = counted.steps[column] + code * size
     at = coin * counted.likely[start + size - 1]
@@ -110,31 +94,31 @@ def follow(  # noqa: PLR0917 - kernels take arrays by position
     n_tries: int,
     state: State,
 ) -> int:
-    """Change values, and who stays, wherever that brings all counts closer to what is wanted.
+    """Change values, and who is followed, wherever this brings all counts closer to target.
 
     Parameters
     ----------
     now : int array (row, column)
-        Codes of the rows now; changed in place.
+        Codes of the current rows; modified in place.
     who : int array
-        For each row who of the wave before it is, or -1; changed in place.
+        For each row the person of the previous wave, or -1; modified in place.
     before : int array (person, column)
-        Codes of the wave before.
+        Codes of the previous wave.
     gone : int array
-        Those of the wave before who are in no row; changed in place.
+        People of the previous wave who are in no row; modified in place.
     excess : array
-        For each cell of the counted tables its count minus what is wanted.
+        Count minus target of each cell of the counted tables; modified in place.
     counted : Counted
         The tables.
     n_tries : int
-        How many changes to try.
+        Number of changes to try.
     state : array
-        The coins.
+        State of the random numbers.
 
     Returns
     -------
     int
-        How many were made.
+        Number of changes made.
     """
     n, n_columns, made = len(now), len(counted.sizes), 0
     nobody = np.empty(0, np.int16)

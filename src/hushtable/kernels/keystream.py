@@ -1,8 +1,8 @@
-"""Words of a ChaCha20 keystream, for noise that repeats itself.
+"""Words of a ChaCha20 keystream, for reproducible noise.
 
-ChaCha20 as in RFC 8439, with a nonce of zeros and the counter of 64 bits that its author gave it:
-the same up to block 2**32, which is where the RFC's counter ends. Secrets do not hang on it: noise
-for releases is read from the operating system.
+ChaCha20 as in RFC 8439, with a nonce of zeros and the original 64-bit counter: identical up to
+block 2**32, where the RFC's counter ends. No secret depends on it: noise for releases is read from
+the operating system.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hushtable.extras import needing
 with needing("publish", "randomness"):
     from numba import njit
 
-# numba computes with 64 bits: what is stored into an array of 32 is cut to them.
+# numba computes with 64 bits; storing into a 32-bit array truncates.
 
 _SIGMA = np.frombuffer(b"expand 32-byte k", "<u4").astype(np.uint32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -25,7 +25,7 @@ _WORDS_PER_BLOCK = 8
 
 @njit
 def _mix(x, a, b, c, bits):  # type: ignore[no-untyped-def]
-    """Add b to a, and turn what that makes of c to the left by some bits."""
+    """Add b to a, and rotate c xor a to the left by some bits."""
     x[a] += x[b]
     mixed = np.uint64(x[c] ^ x[a])
     x[c] = mixed << np.uint64(bits) | mixed >> np.uint64(32 - bits)
@@ -41,16 +41,9 @@ def _quarter_round(x, a, b, c, d):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
 def fill_words(key: NDArray[np.uint32], begin: int, out: NDArray[np.uint64]) -> None:
-    """Fill `out` with the words of a key's stream from word `begin` on.
+    """Fill `out` with the words of a key's stream, starting at word `begin`.
 
-    Parameters
-    ----------
-    key : uint32 array (8)
-        The key.
-    begin : int
-        How many words of the stream come before.
-    out : uint64 array
-        Where to put them; each is eight bytes of the stream, the lowest first.
+    The key is 8 words of 32 bits. Each output word is eight bytes of the stream, lowest first.
     """
     start, x = np.zeros(16, np.uint32), np.empty(16, np.uint32)
     for i in range(4):

@@ -1,4 +1,4 @@
-"""Count many small tables in one pass over rows of codes."""
+"""Counting of many small tables in one pass over rows of codes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Integers = NDArray[np.int64]
 
 
 class Tally:
-    """Gather dense tables of groups of columns, from rows that come in parts.
+    """Dense tables of groups of columns, accumulated from rows that arrive in parts.
 
     Parameters
     ----------
     groups : sequence of sequences of int
         Positions of the columns of each table.
     shapes : sequence of tuples of int
-        The size of each of those columns.
+        Sizes of those columns.
 
     Examples
     --------
@@ -52,7 +52,7 @@ class Tally:
         )
 
     def tables(self) -> list[Integers]:
-        """Give the tables; they share memory with what is counted."""
+        """Return the tables; they share memory with the counts."""
         bounds = zip(self._offsets[:-1], self._offsets[1:], self._shapes, strict=True)
         return [self._counts[start:stop].reshape(shape) for start, stop, shape in bounds]
 

@@ -1,4 +1,4 @@
-"""The nearest published records of given ones, columns of any kind together."""
+"""Nearest published records of given ones, with columns of any type."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Matrix = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _ONE = 1 << 36
-"""The distance of two values that have nothing in common, in the steps of whole numbers."""
+"""Distance of two different values of an unordered column, in integer steps."""
 
 
 def nearest(
@@ -27,9 +27,9 @@ def nearest(
 ) -> tuple[Integers, Matrix]:
     """Find the nearest published records of each target.
 
-    The distance is a sum over columns: in an ordered one the difference (positions are scaled to
-    the public range), else 0 if equal and 1 if not. Against a missing value (NaN) it is 1, between
-    two missing ones 0. Among equally near records chance decides, for each target anew.
+    The distance is a sum over columns. In an ordered column it is the difference (positions are
+    scaled to the public range); otherwise 0 if equal and 1 if not. To a missing value (NaN) it is
+    1, between two missing values 0. Ties are broken at random, independently for each target.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ def nearest(
     ordered : array (d,)
         Which columns are ordered.
     n_neighbors : int
-        How many are wanted, at most the number of published records.
+        Number of neighbors, at most the number of published records.
     seed : int
-        Where that chance comes from.
+        Seed for breaking ties.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def nearest(
     places = np.zeros((len(targets), n_neighbors), np.int64)
     distances = np.full((len(targets), n_neighbors), np.inf)
     if n_neighbors and len(targets):
-        columns = _telling_first(targets, published, ordered)
+        columns = _most_selective_first(targets, published, ordered)
         _nearest(
             np.ascontiguousarray(targets[:, columns]),
             np.ascontiguousarray(published[:, columns]),
@@ -77,8 +77,8 @@ def nearest_without_each(
 ) -> Integers:
     """Find, for each target and each column, the nearest published record by all other columns.
 
-    Distances are those of `nearest`, in whole multiples of 2**-36: a column is taken off a sum
-    exactly, so that records that are equally near stay so.
+    Distances are those of `nearest`, in integer multiples of 2**-36, so that subtracting a column
+    from a sum is exact and ties are preserved.
 
     Parameters
     ----------
@@ -87,12 +87,12 @@ def nearest_without_each(
     ordered : array (d,)
         Which columns are ordered.
     seed : int
-        Where the chance comes from that decides among equally near records.
+        Seed for breaking ties.
 
     Returns
     -------
     array (n, d)
-        Places of the nearest records, by the column left out.
+        Positions of the nearest records, by the omitted column.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def nearest_without_each(
     """
     places = np.zeros(targets.shape, np.int64)
     if len(published) and len(targets):
-        columns = _telling_first(targets, published, ordered)
+        columns = _most_selective_first(targets, published, ordered)
         found = np.zeros(targets.shape, np.int64)
         _nearest_without_each(
             _in_steps(targets[:, columns]), _in_steps(published[:, columns]), np.uint64(seed), found
@@ -113,15 +113,17 @@ def nearest_without_each(
 
 
 def _in_steps(matrix: Matrix) -> Integers:
-    """Write positions and codes so that values differ by `_ONE` at least, or by less in order."""
+    """Convert positions and codes to integers; different codes differ by at least `_ONE`."""
     return np.where(np.isnan(matrix), -2 * _ONE, np.rint(matrix * _ONE)).astype(np.int64)
 
 
-def _telling_first(targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]) -> Integers:
-    """Order the columns so that most records are ruled out by the first few."""
+def _most_selective_first(
+    targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]
+) -> Integers:
+    """Order the columns so that the first few exclude most records."""
     some, others = targets[:64, None, :], published[None, :256, :]
     apart = np.where(ordered, np.abs(some - others), some != others)
-    apart[np.isnan(some) | np.isnan(others)] = 0.5  # which of 0 and 1 does not matter here
+    apart[np.isnan(some) | np.isnan(others)] = 0.5  # 0 or 1; this is only a heuristic
     return np.argsort(-apart.mean(axis=(0, 1)), kind="stable")
 
 
@@ -198,7 +200,7 @@ def _nearest_without_each(
                 if total > reach:
                     break
             if total > reach:
-                continue  # too far, whichever column is left out
+                continue  # too far, whichever column is omitted
             lot = _scrambled(own_seed + np.uint64(j))
             is_nearer = False
             for column in range(n_columns):

@@ -1,4 +1,4 @@
-"""Count pairs of items that stand in the same record."""
+"""Counting of pairs of items in the same record."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def add_pairs(  # noqa: PLR0917 - kernels take arrays by position
     agree: NDArray[np.int64],
     differ: NDArray[np.int64],
 ) -> None:
-    """Add each pair of a record's items to `agree` or `differ`; records are runs of owners.
+    """Add each pair of a record's items to `agree` or `differ`; a record is a run of equal owners.
 
-    Items rise within a record, and pair (i, j) with i < j is entry i n - i (i + 1) / 2 + j - i - 1.
+    Items increase within a record; pair (i, j) with i < j is entry i n - i (i + 1) / 2 + j - i - 1.
     """
     start = 0
     for place in range(len(owners)):

@@ -1,7 +1,7 @@
-"""Partition around medoids: BUILD, and SWAP as FasterPAM does it.
+"""Partition around medoids: BUILD, and SWAP as in FasterPAM.
 
-After Kaufman and Rousseeuw (1990) and Schubert and Rousseeuw (2021). Nothing here is random: ties
-go to the lowest number, so equal distances give equal clusters.
+See Kaufman and Rousseeuw (1990) and Schubert and Rousseeuw (2021). The result is deterministic:
+ties go to the lowest number, so equal distances give equal clusters.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ with needing("publish"):
     from numba import njit
 
 MAX_PASSES = 100
-"""Swaps stop after so many passes without one; each swap lowers the cost, so few are needed."""
+"""Limit of passes over the points; each swap lowers the cost, so few are needed."""
 
-_LEAST_GAIN = 1e-9  # relative; a smaller gain is rounding and could go on for ever
+_LEAST_GAIN = 1e-9  # relative; a smaller gain is rounding error and might never end
 
 
 def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
-    """Cluster points by their distances; give the number of the cluster of each point.
+    """Cluster points by their distances; return the cluster number of each point.
 
     Parameters
     ----------
@@ -39,12 +39,12 @@ def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
     """
     medoids = find_medoids(distances, n_clusters)
     clusters: NDArray[np.int64] = np.argmin(distances[:, medoids], axis=1)
-    clusters[medoids] = np.arange(n_clusters)  # also where a medoid has a twin at distance 0
+    clusters[medoids] = np.arange(n_clusters)  # also if two medoids are at distance 0
     return clusters
 
 
 def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
-    """Find medoids whose cost no exchange of a medoid for another point lowers, in order.
+    """Return sorted medoids such that swapping one for another point does not lower the cost.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.
     if distances.shape != (n, n) or not 1 <= n_clusters <= n:
         raise ParameterError(
             f"n_clusters is {n_clusters} for distances of shape {distances.shape}; the distances "
-            "must be square, and there are 1 to as many clusters as points."
+            "must be square, and n_clusters at least 1 and at most the number of points."
         )
     medoids = _build(distances, n_clusters)
     _swap(distances, medoids, MAX_PASSES)
@@ -99,7 +99,7 @@ def _nearest_two(
     d_first: NDArray[np.float64],
     d_second: NDArray[np.float64],
 ) -> None:
-    """Find for each point its nearest medoid, and the distances to it and to the next."""
+    """Find each point's nearest medoid, and the distances to it and to the second nearest."""
     for point in range(len(distances)):
         d_first[point] = d_second[point] = np.inf
         first[point] = 0
@@ -115,11 +115,11 @@ def _nearest_two(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _swap(distances: NDArray[np.float64], medoids: NDArray[np.int64], max_passes: int) -> int:
-    """Exchange medoids for other points as long as that lowers the cost; give the exchanges.
+    """Swap medoids for other points while this lowers the cost; return the number of swaps.
 
-    For a candidate, the change of cost by putting it in place of each of the k medoids is found in
-    one pass over the points, not k: what is saved whichever medoid goes is added up once, and only
-    the points of a medoid that goes are corrected.
+    For a candidate, one pass over the points computes the change of cost for replacing each of the
+    k medoids: savings that do not depend on the replaced medoid are summed once, and only the
+    points of the replaced medoid are corrected.
     """
     n, k = len(distances), len(medoids)
     first = np.empty(n, np.int64)
@@ -127,7 +127,7 @@ def _swap(distances: NDArray[np.float64], medoids: NDArray[np.int64], max_passes
     _nearest_two(distances, medoids, first, d_first, d_second)
     is_medoid = np.zeros(n, np.bool_)
     is_medoid[medoids] = True
-    # With one medoid there is no second: whoever replaces it serves all points.
+    # With one medoid there is no second nearest: the replacement serves all points.
     changes, n_swaps, quiet, candidate = np.empty(k), 0, 0, 0
     passes = 0
     while quiet < n and passes < max_passes * n:

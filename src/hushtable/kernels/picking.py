@@ -1,4 +1,4 @@
-"""Compiled loop that picks one of several draws for each row, so that counts are as wanted."""
+"""Loop that selects one of several draws for each row, so that counts match targets."""
 
 from __future__ import annotations
 
@@ -14,48 +14,36 @@ Codes = NDArray[np.int16]
 
 
 class Pairs(NamedTuple):
-    """Say which tables of two columns are counted, and where their cells are.
+    """Counted tables of two columns and the positions of their cells."""
 
-    Parameters
-    ----------
-    first, second : int array
-        The columns of each table.
-    widths : int array
-        How many codes the second one has.
-    starts : int array
-        Where its cells begin.
-    weights : array
-        For each cell what a squared excess counts for.
-    """
-
-    first: Integers
+    first: Integers  # columns of each table
     second: Integers
-    widths: Integers
-    starts: Integers
-    weights: Floats
+    widths: Integers  # number of codes of the second column
+    starts: Integers  # start of each table's cells
+    weights: Floats  # weight of a squared excess, for each cell
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def pick(draws: Codes, picked: Integers, order: Integers, excess: Floats, pairs: Pairs) -> int:
-    """Take another draw of a row wherever that brings counts closer to what is wanted; in place.
+    """Select another draw of a row wherever this brings counts closer to target; in place.
 
     Parameters
     ----------
     draws : int array (draw, row, column)
         Codes.
     picked : int array
-        For each row which draw is taken.
+        The selected draw of each row.
     order : int array
-        The rows in the order in which they are looked at.
+        The rows in the order in which they are visited.
     excess : array
-        For each cell of the tables its count minus what is wanted.
+        Count minus target of each cell of the tables.
     pairs : Pairs
         The tables.
 
     Returns
     -------
     int
-        How many rows took another draw.
+        Number of rows whose draw changed.
     """
     made = 0
     for row in order:

@@ -1,4 +1,4 @@
-"""Loops over edges: reading them, ordering them, bounding degrees, realizing degree sequences."""
+"""Loops over edges: parsing, ordering, bounding degrees, realizing degree sequences."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _NEWLINE, _RETURN, _TAB, _SPACE, _COMMA, _SHARP, _PERCENT = 10, 13, 9, 32, 44, 3
 def split_pairs(
     text: Bytes, per_line: int, kept: Bytes, ends: Integers
 ) -> tuple[int, int, int]:  # pragma: no cover - compiled
-    """Copy the words of all lines into `kept` and note where each ends.
+    """Copy the words of all lines into `kept` and record where each ends.
 
-    Words are parted by blanks, tabs or a comma; a line that starts with ``#`` or ``%`` is a
-    comment. Lines without exactly `per_line` words are left out and counted.
+    Words are separated by spaces, tabs or a comma; a line that starts with ``#`` or ``%`` is a
+    comment. Lines without exactly `per_line` words are skipped and counted.
 
     Returns
     -------
     n_words, n_bad_lines, first_bad_line
-        The line number counts from 1; it is 0 where all lines are good.
+        The line number counts from 1; it is 0 if all lines are valid.
     """
     n_words = n_bad = first_bad = 0
     size, place, line = 0, 0, 0
@@ -79,7 +79,7 @@ def _mixed(word: np.uint64) -> np.uint64:  # pragma: no cover - compiled
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def hash_texts(text: Bytes, offsets: Integers, key: np.uint64) -> Hashes:  # pragma: no cover
-    """Hash each text text[offsets[i]:offsets[i + 1]] under a key."""
+    """Hash each text text[offsets[i]:offsets[i + 1]] with a key."""
     out = np.empty(len(offsets) - 1, np.uint64)
     for i in range(len(out)):
         state = key
@@ -100,9 +100,9 @@ def hash_pairs(hashes: Hashes, source: Codes, target: Codes) -> Hashes:  # pragm
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def sort_words(words: Hashes, first_bit: int, n_bits: int) -> Hashes:  # pragma: no cover
-    """Sort by `n_bits` bits from `first_bit` on, others in the order given, in linear time.
+    """Sort stably by `n_bits` bits from `first_bit` on, in linear time.
 
-    Eleven bits at a time from the lowest: each pass keeps the order of those before it.
+    Radix sort with eleven bits at a time from the lowest; each pass preserves earlier order.
     """
     other = np.empty_like(words)
     words = words.copy()
@@ -128,7 +128,7 @@ def sort_words(words: Hashes, first_bit: int, n_bits: int) -> Hashes:  # pragma:
 def projected_degrees(
     source: Codes, target: Codes, n_nodes: int, max_degree: int
 ) -> Integers:  # pragma: no cover - compiled
-    """Add edges in the order given, each iff both its ends are still below the bound."""
+    """Add edges in the order given, each if and only if both its ends are still below the bound."""
     degree = np.zeros(n_nodes, np.int64)
     for i in range(len(source)):
         one, two = source[i], target[i]
@@ -140,10 +140,10 @@ def projected_degrees(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def realize(degrees: Integers) -> tuple[Codes, Codes]:  # pragma: no cover - compiled
-    """Build a simple graph with these degrees (sorted downwards, graphical): Havel and Hakimi.
+    """Build a simple graph with these degrees (decreasing, graphical): Havel and Hakimi.
 
-    The largest node is joined to the next largest. Where the last of them stand in a block of
-    equal degrees, the end of that block is taken, so that the order stays sorted by itself.
+    The largest node is joined to the next largest ones. If the last of them are in a block of equal
+    degrees, the end of that block is used, so that the degrees stay sorted.
     """
     left = degrees.copy()
     n_edges = left.sum() // 2
@@ -172,7 +172,7 @@ def realize(degrees: Integers) -> tuple[Codes, Codes]:  # pragma: no cover - com
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _first_at_most(values: Any, start: int, bound: int) -> int:  # pragma: no cover - compiled
-    """Find the first place from `start` on whose value is at most `bound`; values fall."""
+    """Find the first position from `start` on whose value is at most `bound`; values decrease."""
     low, high = start, len(values)
     while low < high:
         middle = (low + high) // 2

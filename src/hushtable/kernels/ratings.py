@@ -1,4 +1,4 @@
-"""Least squares for one side of a rating model."""
+"""Least-squares solver for one side of a rating model."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def solve_sides(  # noqa: PLR0917 - kernels take arrays by position
     prior: float,
     regularization: float,
 ) -> NDArray[np.float64]:
-    """Solve for the bias and the factors of each user (or item), the other side held fixed.
+    """Solve for the bias and the factors of each user (or item) with the other side fixed.
 
-    Ratings ``starts[i]`` to ``starts[i + 1]`` are those of number i. An error is explained by
-    bias + (bias of the other) + factors times factors of the other; squares of what is solved for
-    cost `prior` and `regularization` for each rating.
+    Ratings ``starts[i]`` to ``starts[i + 1]`` are those of number i. The model of an error is
+    bias + (bias of the other) + factors times factors of the other. Squares of the unknowns are
+    penalized by `prior`, plus `regularization` times the sum of weights.
     """
     n, width = len(starts) - 1, others.shape[1]
     solved = np.zeros((n, width))

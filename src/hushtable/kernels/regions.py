@@ -1,7 +1,7 @@
-"""Loops over the rows of a tree's regions: what every split would give, and carrying it out.
+"""Loops over the rows of a tree's regions: scoring and applying splits.
 
-Rows are cells of the frequency table. For every axis there is an order of the cells: by region,
-and inside a region by position on that axis. A region is the same range of places in all orders.
+Rows are cells of the frequency table. Each axis has an order of the cells: by region, and inside a
+region by position on that axis. A region is the same range of positions in all orders.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ Places = NDArray[np.int32]
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def telling(left: Integers, whole: Integers) -> int:  # pragma: no cover - compiled
-    """Count, in points, the rows of a side beyond what it would have if it told nothing of classes.
+    """Return the score `TELLING`: rows of a side in excess of independence of side and class.
 
-    The sum over classes c of max(0, x_c - r1 C_c / n), written so that it is near exact in floats.
+    This is `POINTS` times the sum over classes c of max(0, x_c - r1 C_c / n), rounded down and
+    written such that it is nearly exact in floats.
     """
     n_left, n = 0, 0
     for c in range(len(whole)):
@@ -36,7 +37,7 @@ def telling(left: Integers, whole: Integers) -> int:  # pragma: no cover - compi
     beyond = 0.0
     for c in range(len(whole)):
         x, y = float(left[c]), float(whole[c] - left[c])
-        # n times the difference: both products are positive, and small where little is beyond.
+        # n times the difference: both products are positive, and small if the excess is small.
         beyond += max(0.0, x * (n - n_left - y) - y * (n_left - x))
     return int(np.floor(POINTS * beyond / n))
 
@@ -45,12 +46,12 @@ def telling(left: Integers, whole: Integers) -> int:  # pragma: no cover - compi
 def split_score(
     left: Integers, whole: Integers, quality: int
 ) -> int:  # pragma: no cover - compiled
-    """Value a split: twice quality (2), which is min(r1, r2); twice quality (3); or `telling`."""
+    """Score a split: twice quality (2), which is min(r1, r2); twice quality (3); or `telling`."""
     if quality == TELLING:
         points: int = telling(left, whole)
         return points
     n_left = n_right = 0
-    # The best and second best class of each side, to find the best pair of different classes.
+    # The best and second-best class of each side, to find the best pair of different classes.
     best_left = next_left = best_right = next_right = 0
     at_left = at_right = -1
     for c in range(len(whole)):
@@ -91,9 +92,9 @@ def score_interval(
 ) -> int:  # pragma: no cover - compiled
     """Score all cuts of an interval; cuts between the same two occupied positions are one run.
 
-    A cut is named by the first position of the right half. Run i has ways[i] cuts from starts[i]
-    on. Returns the number of runs. Every cut from `first` + 1 to `last` is in one of them, wherever
-    rows are: how many cuts there are, and which, is public.
+    A cut is identified by the first position of the right half. Run i has ways[i] cuts from
+    starts[i] on. Returns the number of runs. Every cut from `first` + 1 to `last` is in one of
+    them, wherever rows are: the number and identity of cuts are public.
     """
     n_runs, place, start = 0, 0, first + 1
     left = np.zeros(len(whole), np.int64)
@@ -126,8 +127,8 @@ def score_subsets(
     ways: Integers,
     starts: Integers,
 ) -> int:  # pragma: no cover - compiled
-    """Score all splits of a set into two; a split is named by the side with the lowest position."""
-    # Loops instead of array expressions throughout: those take seconds to compile.
+    """Score all splits of a set in two, identified by the side with the lowest position."""
+    # Loops instead of array expressions throughout: the latter take seconds to compile.
     inside, at = np.zeros(64, np.int64), np.zeros(64, np.int64)
     n_inside = 0
     for p in range(63):
@@ -140,7 +141,7 @@ def score_subsets(
     left = np.zeros(len(whole), np.int64)
     n_splits = (1 << (n_inside - 1)) - 1
     for split in range(n_splits):
-        # The lowest position is always on the named side, with any proper part of the others.
+        # The lowest position is always on the identifying side, with any proper subset of others.
         side = np.int64(1) << inside[0]
         for c in range(len(whole)):
             left[c] = table[0, c]
@@ -159,7 +160,7 @@ def score_subsets(
 def class_counts(
     order: Places, counts: Integers, classes: Places, begins: Integers, ends: Integers, n: int
 ) -> Integers:  # pragma: no cover - compiled
-    """Count the rows of each region by class."""
+    """Return the number of rows of each region by class."""
     out = np.zeros((len(begins), n), np.int64)
     for region in range(len(begins)):
         for place in range(begins[region], ends[region]):
@@ -177,7 +178,7 @@ def divide(
     subsets: NDArray[np.bool_],
     cuts: Integers,
 ) -> Integers:  # pragma: no cover - compiled
-    """Put the left half of each region before the right half, in all orders; say where it ends."""
+    """Put the left half of each region before the right half, in all orders; return its end."""
     n_axes, n_cells = orders.shape
     right = np.zeros(n_cells, np.bool_)
     middles = begins.copy()

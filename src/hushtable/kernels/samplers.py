@@ -1,14 +1,14 @@
-"""The exact samplers of `hushtable.privacy.bit_reader`, compiled for parameters under 2**62.
+"""Exact samplers of `hushtable.privacy.bit_reader`, compiled for parameters below 2**62.
 
-They consume the stream bit for bit in the same way; the tests hold them to that, draw for draw.
+They consume the stream bit for bit in the same way; tests compare the two draw for draw.
 
-A kernel that runs out of words puts its state back to the beginning of the draw it was in and
-returns. The caller appends words and calls again, so the unfinished draw sees the same bits as
-before, followed by more: nothing is thrown away because of what it was, which would bias the draw.
+A kernel that runs out of words resets its state to the beginning of the current draw and returns.
+The caller appends words and calls again, so the unfinished draw sees the same bits as before,
+followed by more. No bits are discarded because of their value, which would bias the draw.
 
-State of a kernel's stream: ``state[0]`` next word, ``state[1]`` bits left over from the last word,
-``state[2]`` how many, ``state[3]`` set to 1 when the words ran out, and to 2 where a kernel cannot
-decide a draw with the precision that it has: that one is left to the `BitReader`.
+State of a kernel's stream: ``state[0]`` is the next word, ``state[1]`` the bits left of the last
+word, ``state[2]`` their number. ``state[3]`` is 1 if the words ran out, and 2 if the kernel cannot
+decide a draw with its precision; that draw is left to the `BitReader`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ with needing("publish"):
     from numba import njit
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters
-# numba turns a mix of signed and unsigned integers into floats, so every cast below is deliberate.
+# numba converts a mix of signed and unsigned integers to floats, so every cast below is needed.
 
 _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
@@ -30,13 +30,13 @@ _HALF_WORD = np.uint64(32)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _ALL = np.uint64(0xFFFFFFFFFFFFFFFF)
 _WORD = np.uint64(64)
-# A plain 1 would be a type of its own to numba, and everything it is given to compiled once more.
+# A literal 1 has a type of its own in numba; each function called with it would compile again.
 _UNIT = np.int64(1)
 
 
 @njit
 def _take(n_bits, words, state):  # type: ignore[no-untyped-def]
-    """Return 1 to 62 random bits as int64, or set state[3] when there are not enough."""
+    """Return 1 to 62 random bits as int64, or set state[3] if there are not enough."""
     wanted = np.uint64(n_bits)
     held = state[2]
     if held >= wanted:
@@ -119,9 +119,9 @@ def _geometric(numerator, denominator, words, state):  # type: ignore[no-untyped
         accepted = _exp_coin_within_one(remainder, denominator, words, state)
         if accepted or state[3] != _ZERO:
             break
-    # (remainder + denominator * whole) // numerator, carried along as quotient and rest so that no
-    # product is formed. The result grows by denominator/numerator <= 2**50 (the caller's limit) per
-    # step, so int64 holds it for 2**12 steps; more have probability e**-4096.
+    # (remainder + denominator * whole) // numerator, stored as quotient and remainder so that no
+    # product is computed. The result grows by denominator/numerator <= 2**50 (the caller's limit)
+    # per step, so int64 holds it for 2**12 steps; more have probability e**-4096.
     per_step = denominator // numerator
     rest_per_step = denominator - per_step * numerator
     result = remainder // numerator
@@ -150,14 +150,14 @@ def _laplace(numerator, denominator, words, state):  # type: ignore[no-untyped-d
 
 @njit
 def _put(state, into):  # type: ignore[no-untyped-def]
-    """Copy the state; ``into[:] = state`` takes seconds to compile, for an error never raised."""
+    """Copy the state; ``into[:] = state`` takes seconds to compile."""
     for i in range(4):
         into[i] = state[i]
 
 
 @njit
 def _ran_out(state, start):  # type: ignore[no-untyped-def]
-    """Go back to where the draw began if the words ran out in it; else the next one begins here."""
+    """Restore the state at the start of the draw if the words ran out; otherwise save the state."""
     if state[3] != _ZERO:
         _put(start, state)
         return True
@@ -167,7 +167,7 @@ def _ran_out(state, start):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
-    """Fill out[done:] with uniform integers in [0, n); return how far the words reached."""
+    """Fill out[done:] with uniform integers in [0, n); return the number of entries filled."""
     start = state.copy()
     while done < out.shape[0]:
         value = _below(n, words, state)
@@ -180,7 +180,7 @@ def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
-    """Put a uniform choice of what is left at each of the positions from `done` up to k."""
+    """Put a uniformly chosen remaining item at each of the positions from `done` up to k."""
     start = state.copy()
     n = items.shape[0]
     while done < k:
@@ -194,7 +194,7 @@ def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
-    """Toss a coin of probability exp(-numerators[i]/denominator) for each i from `done` on."""
+    """Draw a boolean of probability exp(-numerators[i]/denominator) for each i from `done` on."""
     start = state.copy()
     while done < out.shape[0]:
         value = _exp_coin(numerators[done], denominator, words, state)
@@ -251,7 +251,7 @@ def _subtract(high, low, minus_high, minus_low):  # type: ignore[no-untyped-def]
 
 @njit
 def _wide_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
-    """Toss `_coin` for a 128-bit fraction below one whose denominator is under 2**126."""
+    """Draw like `_coin` for a 128-bit fraction below 1 whose denominator is below 2**126."""
     while high != _ZERO or low != _ZERO:
         high = (high << _ONE) | (low >> np.uint64(63))
         low <<= _ONE
@@ -310,7 +310,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
 
 @njit
 def _tail_coin(k, x, digit_bits, words, state):  # type: ignore[no-untyped-def]
-    """Toss a coin with probability exp(-x (2 k + x) / (2 k + 2)), by first digits of numbers."""
+    """Return True with probability exp(-x (2 k + x) / (2 k + 2)), from first digits of numbers."""
     last = x
     even = True
     while True:
@@ -334,7 +334,7 @@ def _tail_coin(k, x, digit_bits, words, state):  # type: ignore[no-untyped-def]
 
 @njit
 def _normal(digit_bits, words, state):  # type: ignore[no-untyped-def]
-    """Draw the whole part and the first digit of the size of a normal number."""
+    """Draw the integer part and the first digit of the absolute value of a normal number."""
     while True:
         k = _geometric(_UNIT, np.int64(2), words, state)
         x = np.int64(0)
@@ -351,12 +351,12 @@ def _normal(digit_bits, words, state):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def fill_rounded_gaussian(sigma, digit_bits, out, done, words, state):  # type: ignore[no-untyped-def]
-    """Fill out[done:] with normal numbers of standard deviation `sigma`, rounded to whole ones.
+    """Fill out[done:] with normal numbers of standard deviation `sigma`, rounded to integers.
 
-    `sigma` is a float that is off by less than 2**-50 of itself. A draw is decided here if both
-    ends of what the first digit leaves open are rounded alike, each moved out by 2**-48 of itself
-    and of one: IEEE arithmetic errs by less. If they are not, or if two digits were the same, the
-    kernel stops before the draw, with ``state[3]`` at 2.
+    `sigma` is a float with a relative error below 2**-50. A draw is decided here if both ends of
+    the interval left open by the first digit round to the same integer, each end moved outward by
+    2**-48 of itself plus 1: the error of IEEE arithmetic is smaller. Otherwise, or if two digits
+    were equal, the kernel stops before the draw, with ``state[3]`` at 2.
     """
     start = state.copy()
     unit = 1.0 / float(np.int64(1) << digit_bits)
@@ -385,9 +385,9 @@ def fill_subset(  # type: ignore[no-untyped-def]
 ):
     """Keep each index in [0, n) with the probability whose binary digits are given, 64 at a time.
 
-    Each word gives one random bit to each index of a group of 64. An index is decided at the first
-    bit that differs from the probability's digit. Returns (next group, next word, number kept,
-    whether more digits are needed); a group that cannot be finished is left as if never begun.
+    Each word provides one random bit to each index of a group of 64. An index is decided at the
+    first bit that differs from the probability's digit. Returns (next group, next word, number
+    kept, whether more digits are needed); a group that cannot be finished is left unchanged.
     """
     while group * 64 < n and kept + 64 <= out.shape[0]:
         at = position

@@ -1,4 +1,4 @@
-"""Compiled loop that exchanges drawn rows until they follow each other as they should."""
+"""Loop that exchanges values of sampled rows until their sequence matches target counts."""
 
 from __future__ import annotations
 
@@ -18,53 +18,33 @@ BESIDE, BEFORE = 0, 1
 
 
 class Kin(NamedTuple):
-    """Say whose rows are whose; rows of one parent follow each other.
+    """Groups of rows by parent; rows of one parent are consecutive."""
 
-    Parameters
-    ----------
-    turns, sizes : int array
-        For each row its place among those of its parent, and how many these are.
-    marks : int array (row, 2)
-        Facts that hold of what orders a row, and of its other columns: between parents, values go
-        only where the same facts hold, so that facts of parents stay true.
-    """
-
-    turns: Integers
-    sizes: Integers
+    turns: Integers  # position of each row among those of its parent
+    sizes: Integers  # number of rows of its parent
+    # (row, 2): facts about the ordering column of a row, and about its other columns. Between
+    # parents, values are exchanged only if the same facts hold, so that facts of parents stay true.
     marks: Integers
 
 
 class Counted(NamedTuple):
-    """Say which tables are counted, and where their cells are.
+    """Counted tables and the positions of their cells."""
 
-    Parameters
-    ----------
-    kinds : int array
-        For each table whether its second column is of the same row (`BESIDE`) or of the row before
-        it (`BEFORE`).
-    first, second : int array
-        Its columns.
-    widths : int array
-        How many codes the second one has.
-    starts : int array
-        Where its cells begin.
-    weights : array
-        For each cell what a squared excess counts for.
-    """
-
-    kinds: Integers
-    first: Integers
+    kinds: (
+        Integers  # whether the second column is of the same row (`BESIDE`) or previous (`BEFORE`)
+    )
+    first: Integers  # columns of each table
     second: Integers
-    widths: Integers
-    starts: Integers
-    weights: Floats
+    widths: Integers  # number of codes of the second column
+    starts: Integers  # start of each table's cells
+    weights: Floats  # weight of a squared excess, for each cell
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _move(  # noqa: PLR0917 - kernels take arrays by position
     excess: Floats, rows: Codes, turns: Integers, row: int, by: float, counted: Counted
 ) -> float:
-    """Add a row to all cells that it is in, or take it out; give the change in squared excess."""
+    """Add a row to its cells, or remove it; return the change in weighted squared excess."""
     change = 0.0
     after = row + 1 if row + 1 < len(turns) and turns[row + 1] > 0 else -1
     for table in range(len(counted.kinds)):
@@ -103,44 +83,44 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
     n_tries: int,
     state: State,
 ) -> int:
-    """Exchange values of two rows wherever that brings all counts closer to what is wanted.
+    """Exchange values of two rows wherever this brings all counts closer to target.
 
     Parameters
     ----------
     rows : int array (row, column)
-        Codes. The first column is what orders rows of one parent, then come the `n_own` - 1 other
-        columns of the row itself, then columns that stay where they are.
+        Codes. The first column orders the rows of one parent; then come the `n_own` - 1 other
+        columns of the row itself, then columns that are never exchanged.
     kin : Kin
-        Whose rows are whose.
+        Groups of rows by parent.
     places : int array (row, 2)
-        From which rows what orders a row, and its other columns, have come.
+        The rows from which the ordering column and the other columns of each row came.
     n_own : int
-        How many columns are of the row itself.
+        Number of columns of the row itself.
     excess : array
-        For each cell of the counted tables its count minus what is wanted.
+        Count minus target of each cell of the counted tables.
     counted : Counted
         The tables.
     n_tries : int
-        How many exchanges to try.
+        Number of exchanges to try.
     state : array
-        The coins.
+        State of the random numbers.
 
     Returns
     -------
     int
-        How many were made.
+        Number of exchanges made.
     """
     n, made, turns = len(rows), 0, kin.turns
     for _ in range(n_tries):
         one, two = int(uniform(state) * n), int(uniform(state) * n)
-        turned = uniform(state) < 0.25  # what orders them, or all else
+        turned = uniform(state) < 0.25  # exchange the ordering column, or all others
         first, last, part = (0, 1, 0) if turned else (1, n_own, 1)
         if not turned and uniform(state) < 0.5:  # among siblings
             two = one - turns[one] + int(uniform(state) * kin.sizes[one])
         elif kin.marks[places[one, part], part] != kin.marks[places[two, part], part]:
             continue
         if abs(one - two) < 2:
-            continue  # both may be in one cell of a row and the one before it
+            continue  # both may be in the same cell of a row and its previous row
         if turned and not (
             _fits(rows, turns, one, rows[two, 0]) and _fits(rows, turns, two, rows[one, 0])
         ):
@@ -164,7 +144,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _fits(rows: Codes, turns: Integers, row: int, code: int) -> bool:
-    """Say whether rows of a parent stay in order if one gets another code."""
+    """Return whether the rows of a parent stay ordered if one gets another code."""
     if turns[row] > 0 and rows[row - 1, 0] > code:
         return False
     last = row + 1 >= len(turns) or turns[row + 1] == 0

@@ -1,4 +1,4 @@
-"""Records as points in space: what loops over all pairs of them share."""
+"""Records as points in space: shared by loops over all pairs of records."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ with needing("publish"):
 Points = NDArray[np.float64]
 Vector = NDArray[np.float64]
 
-TIE = 1e-9  # relative difference in distance below which two fits are called equal
+TIE = 1e-9  # relative difference of distances below which two fits are equal
 
 BLOCK = 32  # records per leaf of the order in space
 
-_LITTLE_WORK = 500_000  # draws times records; a pair of records is a hundredth of that
+_LITTLE_WORK = 500_000  # draws times records; a pair of records counts as a hundredth
 
 
 @contextmanager
 def threads_for(work: int) -> Iterator[None]:
-    """Use one thread for little work (about half a second): waking others may take longer."""
+    """Use one thread for little work (about half a second): starting others may take longer."""
     usual = get_num_threads()
     set_num_threads(1 if work < _LITTLE_WORK else usual)
     try:
@@ -35,7 +35,7 @@ def threads_for(work: int) -> Iterator[None]:
 
 
 def leaf_order(points: Points) -> NDArray[np.int64]:
-    """Order records so that neighbors in the list are neighbors in space (k-d tree leaves).
+    """Order records so that neighbors in the list are close in space (leaves of a k-d tree).
 
     Examples
     --------
@@ -49,7 +49,7 @@ def leaf_order(points: Points) -> NDArray[np.int64]:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> None:
-    """Sort index runs by their widest column, halve them, and go on with the halves."""
+    """Sort runs of indexes by their widest column, halve them, and repeat with the halves."""
     n, d = points.shape
     stack = [(0, n)]
     while len(stack) > 0:
@@ -70,7 +70,7 @@ def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> Non
         for position in range(begin, end):
             values[position - begin] = points[order[position], widest]
         order[begin:end] = order[begin:end][np.argsort(values, kind="mergesort")]
-        # Halves are whole numbers of leaves, so that blocks do not straddle a cut.
+        # Halves are multiples of a leaf, so that blocks do not straddle a cut.
         middle = begin + max(1, (end - begin) // (2 * leaf)) * leaf
         stack.append((begin, middle))
         stack.append((middle, end))

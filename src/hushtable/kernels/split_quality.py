@@ -1,15 +1,15 @@
-"""What splits of a region are valued by, and how far one row moves that.
+"""Quality functions of splits of a region, and their sensitivities.
 
-Plain numbers, for compiled loops and for those who pay for a look at what they give.
+Plain constants, for compiled loops and for mechanisms that compute the cost of a query.
 """
 
 from __future__ import annotations
 
 EVEN, EVEN_AND_APART, TELLING = 0, 1, 2
-"""Even halves; these, and classes apart; or what the side of a row tells of its class."""
+"""Even halves; even halves and different classes; association of the side with the class."""
 
 POINTS = 64
-"""How many points `TELLING` gives for one row."""
+"""Number of points of `TELLING` per row."""
 
 MOVES = {EVEN: 1, EVEN_AND_APART: 3, TELLING: 2 * (POINTS + 1)}
-"""How far one row moves the scores of splits against each other (``partition.md``, "Scores")."""
+"""Largest change of score differences by one row (``partition.md``, "Scores")."""

@@ -1,1 +1,1 @@
-"""What is promised, what has been spent, and the only source of randomness."""
+"""Privacy: guarantees, accounting, noise, mechanisms and the ledger."""

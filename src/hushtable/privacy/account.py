@@ -1,9 +1,9 @@
-"""What a ledger's charges add up to in two currencies, and the rule that keeps them in the cap.
+"""Amounts of privacy loss, and the admission rule that keeps a ledger within its cap.
 
-Every charge is counted by basic composition (epsilon, delta) and as concentrated differential
-privacy (rho, and the delta of its approximation). It is allowed while one of the two accounts,
-each with a share of delta that was fixed before any data was read, has room for all of it. The
-proof is in ``ledger.md``.
+Every charge is counted twice: by basic composition (epsilon, delta), and as approximate
+zero-concentrated differential privacy (zCDP: rho, and an approximation delta). Each account has a
+share of the cap's delta that was fixed before any data was read. A charge is admitted if the total,
+with the charge, is within the limits of at least one account. The proof is in ``ledger.md``.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.composition import certified_share, concentrated_implies
 from hushtable.privacy.guarantee import ApproxDP, PureDP, as_written
 
-_MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print beyond about 14,000
+_MAX_BITS = 10_000  # of a sum's denominator; Python refuses to print more than about 14,000
 
 BASIC_SHARE = Fraction(1, 2)
-"""Of delta, for basic composition."""
+"""Share of delta for basic composition."""
 APPROXIMATION_SHARE = Fraction(1, 4)
-"""Of delta, for the deltas of promises that have no rho of their own. The rest converts rho."""
+"""Share of delta for guarantees without a rho of their own. The rest converts rho to epsilon."""
 
 _NONE = Fraction(0)
 
 RHO_GRID = 1 << 64
-"""What a charge costs in rho is a multiple of one over this."""
+"""Costs in rho are multiples of one over this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Hold an exact amount of privacy loss: epsilon and delta.
+    """Exact amount of privacy loss: epsilon and delta.
 
     Examples
     --------
@@ -61,12 +61,12 @@ class Budget:
         )
 
     def covers(self, other: Budget) -> bool:
-        """Tell whether the other amount fits into this one."""
+        """Return whether both numbers of the other amount are at most those of this one."""
         return self.epsilon >= other.epsilon and self.delta >= other.delta
 
     @property
     def or_nothing(self) -> Budget:
-        """The amount, with 0 for what is below it."""
+        """The amount, clipped at 0."""
         return Budget(epsilon=max(self.epsilon, Fraction(0)), delta=max(self.delta, Fraction(0)))
 
     def to_dict(self) -> dict[str, str]:
@@ -82,7 +82,7 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Concentrated:
-    """Hold an exact amount of delta-approximate rho-zero-concentrated differential privacy.
+    """Exact amount of delta-approximate rho-zero-concentrated differential privacy.
 
     Examples
     --------
@@ -107,12 +107,12 @@ class Concentrated:
         return Concentrated(rho=_minus(self.rho, other.rho), delta=_minus(self.delta, other.delta))
 
     def covers(self, other: Concentrated) -> bool:
-        """Tell whether the other amount fits into this one."""
+        """Return whether both numbers of the other amount are at most those of this one."""
         return self.rho >= other.rho and self.delta >= other.delta
 
     @property
     def or_nothing(self) -> Concentrated:
-        """The amount, with 0 for what is below it."""
+        """The amount, clipped at 0."""
         return Concentrated(rho=max(self.rho, Fraction(0)), delta=max(self.delta, Fraction(0)))
 
     def to_dict(self) -> dict[str, str]:
@@ -122,7 +122,7 @@ class Concentrated:
 
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """Hold the same privacy loss in both currencies.
+    """One privacy loss, as (epsilon, delta) and as approximate zCDP.
 
     Examples
     --------
@@ -137,16 +137,16 @@ class Loss:
 
     @classmethod
     def of(cls, promise: PureDP | ApproxDP) -> Self:
-        """Say what a promise costs."""
+        """Return the cost of a guarantee."""
         return cls.priced(promise.epsilon, promise.delta, *promise.concentrated)
 
     @classmethod
     def priced(
         cls, epsilon: Fraction, delta: Fraction, rho: Fraction, approximation: Fraction = _NONE
     ) -> Self:
-        """Say what costs epsilon and delta or, approximately, rho.
+        """Return a loss of (epsilon, delta) that is also `approximation`-approximate rho-zCDP.
 
-        The rho is rounded up, so that sums stay short.
+        Rho is rounded up to a multiple of 2^-64, so that sums stay short.
         """
         return cls(
             basic=Budget(epsilon=epsilon, delta=delta),
@@ -176,25 +176,15 @@ NOTHING = Loss()
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """Say how much fits: the two accounts of one cap, and what is the share of each.
+    """Limits of a ledger: basic composition, and zCDP composition, each with its share of delta."""
 
-    Parameters
-    ----------
-    basic : Budget
-        What basic composition may come to.
-    concentrated : Concentrated
-        What the concentrated account may come to; nothing, if rho is 0.
-    alpha : Fraction
-        The order that proves what rho implies; 0 without a concentrated account.
-    """
-
-    basic: Budget
-    concentrated: Concentrated = Concentrated()
-    alpha: Fraction = Fraction(0)
+    basic: Budget  # limit of basic composition
+    concentrated: Concentrated = Concentrated()  # limit of zCDP composition; unused if rho is 0
+    alpha: Fraction = Fraction(0)  # Renyi order that certifies rho; 0 if rho is 0
 
     @classmethod
     def shared(cls, cap: Budget) -> Self | None:
-        """Divide delta between both accounts, or give nothing where that cannot be certified."""
+        """Divide delta between both accounts; return None if no rho can be certified."""
         basic, approximation = cap.delta * BASIC_SHARE, cap.delta * APPROXIMATION_SHARE
         try:
             rho, alpha = certified_share(cap.epsilon, cap.delta - basic - approximation)
@@ -208,10 +198,10 @@ class Account:
 
     @classmethod
     def for_first(cls, cap: Budget, first: Loss) -> Self:
-        """Choose the shares of delta by the first charge, which depends on no data.
+        """Allocate delta depending on the first charge, which depends on no data.
 
-        All of it is for basic composition if more charges like the first then fit, as when the
-        first takes the whole cap.
+        All of delta goes to basic composition if more charges equal to the first are then admitted,
+        for example if the first uses the whole cap.
         """
         alone = cls(basic=cap)
         shared = cls.shared(cap) if cap.epsilon > 0 and cap.delta > 0 else None
@@ -222,14 +212,14 @@ class Account:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], cap: Budget) -> Self:
-        """Read back what `to_dict` wrote, and prove again that it keeps the cap."""
+        """Read an account that `to_dict` wrote, and check again that it keeps the cap."""
         names = ("basic_delta", "approximation_delta", "rho", "alpha")
         if set(document) != set(names):
             raise ParameterError(f"the account must have {', '.join(names)}.")
         basic, approximation, rho, alpha = (as_written(document[n], name=n) for n in names)
         conversion = cap.delta - basic - approximation
         if min(basic, approximation, conversion, rho) < 0:
-            raise ParameterError("the account's shares of delta are not within the cap.")
+            raise ParameterError("the account's shares of delta exceed the cap or are negative.")
         if rho and not concentrated_implies(rho, alpha, cap.epsilon, conversion):
             raise ParameterError(f"rho {rho} of the account does not imply the cap.")
         return cls(
@@ -239,7 +229,7 @@ class Account:
         )
 
     def to_dict(self) -> dict[str, str]:
-        """Return what the ledger records of it; the rest follows from the cap.
+        """Return what the ledger records of the account; the rest follows from the cap.
 
         Examples
         --------
@@ -254,11 +244,11 @@ class Account:
         }
 
     def allows(self, total: Loss) -> bool:
-        """Tell whether all charges together fit one of the accounts."""
+        """Return whether the total is within the limits of basic or zCDP composition."""
         return self.basic.covers(total.basic) or self.concentrated.covers(total.concentrated)
 
     def room(self, total: Loss, each: Loss) -> int:
-        """Count how many more charges that cost the same are allowed.
+        """Return how many more charges of the same cost are admitted.
 
         Examples
         --------
@@ -280,7 +270,7 @@ class Account:
 
 
 def _plus(one: Fraction, other: Fraction) -> Fraction:
-    # Most deltas are 0, and a long ledger is mostly sums.
+    # A shortcut: most deltas are 0, and replaying a long ledger is mostly sums.
     if not other:
         return one
     return one + other if one else other
@@ -291,7 +281,7 @@ def _minus(one: Fraction, other: Fraction) -> Fraction:
 
 
 def _times(*amounts: tuple[Fraction, Fraction]) -> int:
-    """Count how often what each costs goes into what is left, for all of them; never below 0."""
+    """Return how many times all costs fit into what is left; 0 if something left is negative."""
     if any(left < 0 for left, _ in amounts):
         return 0
     return min((int(left // cost) for left, cost in amounts if cost), default=0)

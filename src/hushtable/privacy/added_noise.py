@@ -1,4 +1,4 @@
-"""Counts and noise together, within 64 bits."""
+"""Addition of noise to counts, saturated at the limits of int64."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from hushtable.privacy.random_words import Integers
 
 
 def add_noise(counts: Integers, noise: Integers) -> Integers:
-    """Add noise to counts, stopping at the ends of int64 instead of wrapping around.
+    """Add noise to counts; saturate at the limits of int64 instead of wrapping around.
 
-    Stopping is a function of the exact sum alone, hence post-processing: it costs no privacy. An
-    error instead would tell something about the counts.
+    Saturation is a function of the exact sum alone, so it is post-processing and costs no privacy.
+    An error would reveal something about the counts.
 
     Examples
     --------
@@ -25,11 +25,11 @@ def add_noise(counts: Integers, noise: Integers) -> Integers:
         if array.dtype != np.int64
     ]
     if counts.shape != noise.shape:
-        problems.append(f"counts have shape {counts.shape} and noise {noise.shape}: not the same.")
+        problems.append(f"counts have shape {counts.shape} but noise has shape {noise.shape}.")
     if problems:
         raise ParameterError(problems)
     total = counts + noise
-    wrapped = ((counts ^ total) & (noise ^ total)) < 0  # both terms have the sign that was lost
+    wrapped = ((counts ^ total) & (noise ^ total)) < 0  # the sum's sign differs from both terms
     ends = np.iinfo(np.int64)
     total[wrapped] = np.where(noise[wrapped] < 0, ends.min, ends.max)
     return total

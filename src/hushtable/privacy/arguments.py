@@ -1,4 +1,4 @@
-"""Check what is given to a sampler: each check returns a problem in words, or nothing."""
+"""Checks of the arguments of samplers; each returns a problem in words, or None."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushtable.errors import ParameterError
 
 
 def refuse_if(*problems: str | None) -> None:
-    """Raise all problems at once, if there are any."""
+    """Raise `ParameterError` with all problems, if there are any."""
     found = [problem for problem in problems if problem]
     if found:
         raise ParameterError(found)
@@ -22,7 +22,7 @@ def refuse_if(*problems: str | None) -> None:
 def not_whole(
     name: str, value: object, *, low: int | None = 0, high: int | None = None
 ) -> str | None:
-    """Say what is wrong with a whole number."""
+    """Return what is wrong with an integer, or None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return f"{name}: {value!r} is not a Python integer."
     if low is not None and value < low:
@@ -35,7 +35,7 @@ def not_whole(
 def not_fraction(
     name: str, value: object, *, positive: bool = False, high: int | None = None
 ) -> str | None:
-    """Say what is wrong with a fraction."""
+    """Return what is wrong with a fraction, or None."""
     if isinstance(value, bool) or not isinstance(value, int | Fraction):
         return f"{name}: {value!r} is not a Fraction. Use rational.as_rational to make one."
     if value < 0 or (positive and value == 0):
@@ -46,7 +46,7 @@ def not_fraction(
 
 
 def as_integers(name: str, values: NDArray[Any] | Sequence[int]) -> NDArray[Any]:
-    """Return int64, or Python integers where one of them does not fit."""
+    """Return an int64 array, or an array of Python integers if one does not fit."""
     array = np.asarray(values)
     if array.ndim == 1 and array.dtype.kind in "iu" and array.dtype != np.uint64:
         return array.astype(np.int64)
@@ -59,8 +59,8 @@ def as_integers(name: str, values: NDArray[Any] | Sequence[int]) -> NDArray[Any]
 
 
 def as_weights(name: str, weights: Sequence[int]) -> list[int]:
-    """Return Python integers of at least 0, not all 0."""
+    """Return Python integers of at least 0, not all 0; raise `ParameterError` otherwise."""
     values = [int(w) for w in as_integers(name, weights).tolist()]
     if not values or min(values) < 0 or not any(values):
-        raise ParameterError(f"{name}: all must be at least 0, and one above 0.")
+        raise ParameterError(f"{name}: all must be at least 0, and at least one above 0.")
     return values

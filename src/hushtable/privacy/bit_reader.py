@@ -1,10 +1,10 @@
-"""Exact samplers on a stream of random 64-bit words, on Python integers of any size.
+"""Exact samplers on a stream of random 64-bit words, with Python integers of any size.
 
-`hushtable.kernels.samplers` has the same algorithms for small parameters. The building blocks are
-those of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020),
-Algorithms 1 to 3, with coins tossed by comparing random bits with the binary expansion of the
-probability until they differ. Normal numbers are those of Karney, "Sampling Exactly from the Normal
-Distribution" (2016), Algorithm N: numbers of which as many digits are drawn as it takes.
+`hushtable.kernels.samplers` has the same algorithms for small parameters. They are Algorithms 1 to
+3 of Canonne, Kamath and Steinke, "The Discrete Gaussian for Differential Privacy" (2020). Bernoulli
+draws compare random bits with the binary expansion of the probability until they differ. Normal
+numbers use Algorithm N of Karney, "Sampling Exactly from the Normal Distribution" (2016), which
+draws only as many digits as needed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,21 @@ from numpy.typing import NDArray
 Words = NDArray[np.uint64]
 
 KERNEL_LIMIT = 2**62
-"""Numerators and denominators below this fit the kernels: doubling one stays within int64."""
+"""Numerators and denominators below this fit the kernels: twice the value fits int64."""
 
 DIGIT_BITS = 48
-"""Bits of a digit of a number that is drawn as far as it matters; tests take fewer."""
+"""Bits per digit of a lazily drawn number; tests use fewer."""
 
 
 class LazyNumber:
-    """A uniform number between 0 and 1 of which digits are drawn as they are asked for.
-
-    Parameters
-    ----------
-    reader : BitReader
-        Where they come from.
-    digit_bits : int
-        How many bits a digit has.
-    """
+    """Uniform number between 0 and 1 whose digits are drawn on demand."""
 
     def __init__(self, reader: BitReader, digit_bits: int) -> None:
         self._reader, self.digit_bits = reader, digit_bits
         self._digits: list[int] = []
 
     def digit(self, place: int) -> int:
-        """Give the digit at a place, drawing what was not yet drawn up to it."""
+        """Return the digit at a position, drawing missing digits up to it."""
         while len(self._digits) <= place:
             self._digits.append(self._reader.take(self.digit_bits))
         return self._digits[place]
@@ -53,7 +45,7 @@ class LazyNumber:
         return self.digit(place) < other.digit(place)
 
     def head(self, n_digits: int) -> int:
-        """Give the first digits as one whole number."""
+        """Return the first digits as one integer."""
         whole = 0
         for place in range(n_digits):
             whole = whole << self.digit_bits | self.digit(place)
@@ -61,7 +53,7 @@ class LazyNumber:
 
 
 class BitReader:
-    """Sample with Python integers of any size from a source of random words."""
+    """Samplers on Python integers of any size, fed by a source of random words."""
 
     def __init__(self, words: Callable[[int], Words], held: tuple[int, int] = (0, 0)) -> None:
         self._words = words
@@ -69,7 +61,7 @@ class BitReader:
 
     @property
     def held(self) -> tuple[int, int]:
-        """The bits that were fetched and not yet taken, as an integer, and how many."""
+        """Bits that were fetched and not yet used, as an integer, and their number."""
         return self._held, self._n_held
 
     def take(self, n_bits: int) -> int:
@@ -94,7 +86,7 @@ class BitReader:
                 return value
 
     def coin(self, numerator: int, denominator: int) -> bool:
-        """Toss a coin with probability numerator/denominator in [0, 1]."""
+        """Return True with probability numerator/denominator in [0, 1]."""
         if numerator >= denominator:
             return True
         while numerator > 0:
@@ -104,10 +96,10 @@ class BitReader:
                 numerator -= denominator
             if self.take(1) != digit:
                 return digit
-        return False  # the random number has met every digit of a finite expansion: not below it
+        return False  # all digits of a finite expansion agree, so the number is not below it
 
     def exp_coin(self, numerator: int, denominator: int) -> bool:
-        """Toss a coin with probability exp(-numerator/denominator), any non-negative exponent."""
+        """Return True with probability exp(-numerator/denominator), numerator at least 0."""
         whole, part = divmod(numerator, denominator)
         return all(self._exp_coin_within_one(1, 1) for _ in range(whole)) and (
             self._exp_coin_within_one(part, denominator)
@@ -137,13 +129,13 @@ class BitReader:
         while True:
             magnitude = self.geometric(denominator, numerator)
             negative = self.take(1)
-            if magnitude or not negative:  # zero would otherwise come up twice as often
+            if magnitude or not negative:  # otherwise zero would be twice as likely
                 return -magnitude if negative else magnitude
 
     def gaussian(self, numerator: int, denominator: int, scale: int) -> int:
-        """Draw z with P[z] ~ exp(-z**2 / (2 * numerator/denominator)) by way of `laplace(scale)`.
+        """Draw z with P[z] ~ exp(-z**2 / (2 * numerator/denominator)), by rejection.
 
-        Any positive integer `scale` is right; floor(sigma) + 1 is fast.
+        Proposals are `laplace(scale)`. Any positive integer is correct; floor(sigma) + 1 is fast.
         """
         while True:
             z = self.laplace(scale, 1)
@@ -154,18 +146,18 @@ class BitReader:
     def rounded_gaussian(
         self, numerator: int, denominator: int, digit_bits: int = DIGIT_BITS
     ) -> int:
-        """Draw a normal number of variance numerator/denominator, rounded to a whole one.
+        """Draw a normal number of variance numerator/denominator, rounded to an integer.
 
-        Karney's Algorithm N: k has P[k] ~ exp(-k/2), is kept with probability exp(-k (k - 1) / 2),
-        and a uniform x with probability exp(-x (2 k + x) / 2); so k + x has a density
-        proportional to exp(-(k + x)**2 / 2), above 0, and gets a sign.
+        Karney's Algorithm N: k has P[k] ~ exp(-k/2) and is accepted with probability exp(-k (k - 1)
+        / 2); a uniform x is accepted with probability exp(-x (2 k + x) / 2). So k + x has a density
+        proportional to exp(-(k + x)**2 / 2) above 0, and gets a random sign.
         """
         while True:
             k = self.geometric(1, 2)
             if not self.exp_coin(k * (k - 1), 2):
                 continue
             x = LazyNumber(self, digit_bits)
-            x.digit(0)  # before those it is compared with
+            x.digit(0)  # drawn before the numbers that it is compared with
             if all(self._tail_coin(k, x) for _ in range(k + 1)):
                 break
         negative = self.take(1)
@@ -173,11 +165,12 @@ class BitReader:
         return -size if negative else size
 
     def _tail_coin(self, k: int, x: LazyNumber) -> bool:
-        """Toss a coin with probability exp(-x (2 k + x) / (2 k + 2)).
+        """Return True with probability exp(-x (2 k + x) / (2 k + 2)).
 
-        n numbers fall from x down with probability x**n / n!, and n tosses of (2 k + x) / (2 k + 2)
-        all succeed with its n-th power: that the first failure comes after an even number has the
-        alternating sum of these, the series of the exponential function.
+        n uniform numbers decrease from x with probability x**n / n!, and n draws with probability
+        (2 k + x) / (2 k + 2) all succeed with its n-th power. The probability that the first
+        failure comes after an even number of successes is the alternating sum of the products,
+        which is the series of the exponential function.
         """
         last, n = x, 0
         while True:
@@ -191,10 +184,10 @@ class BitReader:
         return n % 2 == 0
 
     def _rounded(self, k: int, x: LazyNumber, numerator: int, denominator: int) -> int:
-        """Round (k + x) sigma, with as many digits of x as it takes.
+        """Round (k + x) sigma, with as many digits of x as needed.
 
-        m is at most sigma t + 1/2 if 2 m - 1 is at most 2 sigma t, and so at most the whole part of
-        that, the root of 4 sigma**2 t**2.
+        With t = k + x, the rounded value is the largest m with 2 m - 1 <= 2 sigma t, where the
+        integer part of 2 sigma t is the integer square root of 4 sigma**2 t**2.
         """
         n_digits = 1
         while True:

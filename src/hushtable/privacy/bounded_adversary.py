@@ -1,9 +1,9 @@
-"""What an observer with a bounded prior can conclude, decided exactly by Bayes' rule.
+"""Posterior of an observer with a bounded prior, decided exactly by Bayes' rule.
 
-A mechanism that treats tuples independently of each other enters only through its likelihood
-ratios: for one tuple and all that is published about it, P[seen | tuple in the table] over
-P[seen | tuple not in the table]. `Ratios` holds bounds of it that are valid for every outcome. The
-theorems behind this file are proved in ``methods/alpha_beta/alpha_beta.md``.
+A mechanism that treats tuples independently enters only through its likelihood ratios: for one
+tuple and everything published about it, P[outcome | tuple in the table] divided by
+P[outcome | tuple not in the table]. `Ratios` bounds this for every outcome. The theorems are proved
+in ``methods/alpha_beta/alpha_beta.md``.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from hushtable.privacy.rational import exp_bounds, log_upper
 Adversary = Literal["exclusive", "independent"]
 
 _BITS = 160  # precision of the bounds of e**x
-_GRID = 64  # shares of tuples kept that are tried for several views
+_GRID = 64  # number of retention probabilities that are tried for several views
 
 
 @dataclass(frozen=True)
 class Ratios:
-    """Bound the likelihood ratios of everything that may be seen of one tuple.
+    """Bounds of the likelihood ratios of all outcomes for one tuple.
 
     Parameters
     ----------
     low, high : Fraction
-        0 < low <= 1 <= high; every outcome's ratio lies between them.
+        0 < low <= 1 <= high; every outcome's ratio is between them.
 
     Examples
     --------
@@ -48,29 +48,30 @@ class Ratios:
 
     @classmethod
     def of_one_view(cls, *, keep: Fraction, insert: Fraction) -> Ratios:
-        """Take a tuple of the table in with probability `keep`, any other with `insert`."""
+        """Return the bounds for one view that keeps real tuples with `keep` and inserts others."""
         if not 0 < insert < keep < 1:
             raise ParameterError(
                 f"a tuple of the table would be kept with probability {float(keep):g} and another "
-                f"inserted with {float(insert):g}; it must be 0 < insert < keep < 1."
+                f"one inserted with {float(insert):g}; required is 0 < insert < keep < 1."
             )
         return cls(low=(1 - keep) / (1 - insert), high=keep / insert)
 
     @classmethod
     def of_repeated_views(cls, *, keep: Fraction, insert: Fraction, views: int) -> Ratios:
-        """Publish `views` views by the paper's Algorithm 4.
+        """Return the bounds for `views` views by the paper's Algorithm 4.
 
-        Let the tuple first be seen in view j. Before, view i has the ratio (1-s)/(1-b_i) with
-        b_i = (1-s)**(i-1) b; then s/b_j; after that e**(1/v) each time it is seen and
-        (1-s)/(1-s e**(-1/v)) < 1 each time it is not. For given j the extremes are "always seen
-        again" and "never seen again"; j runs from 1 to v, and "never seen" is left.
+        Let s be `keep`, b be `insert` and v be `views`, and let the tuple first occur in view j.
+        Each view i before has the ratio (1-s)/(1-b_i) with b_i = (1-s)**(i-1) b. View j has s/b_j.
+        Each later view has e**(1/v) if it contains the tuple and (1-s)/(1-s e**(-1/v)) < 1 if not.
+        For given j the extremes are "in all later views" and "in none"; j is 1 to v, and "in no
+        view" remains.
         """
         once = cls.of_one_view(keep=keep, insert=insert)
         gone = (1 - keep) / (1 - keep * exp_bounds(Fraction(-1, views), _BITS)[0])
         unseen, before = Fraction(1), Fraction(1)
         lows, highs = [], []
         for view in range(views):
-            # (1-s)**view cancels between the views before and s/b_j, but for the 1/(1-b_i).
+            # (1-s)**view cancels between the views before and s/b_j, except for the 1/(1-b_i).
             first = once.high / before
             later = views - 1 - view
             highs.append(first * exp_bounds(Fraction(later, views), _BITS)[1])
@@ -81,20 +82,21 @@ class Ratios:
         return cls(low=min([*lows, unseen]), high=max(highs))
 
     def posterior(self, prior: Fraction, adversary: Adversary = "exclusive") -> Fraction:
-        """Give the largest chance that an observer with this prior can come to give a tuple."""
+        """Return the largest posterior probability of a tuple for an observer with this prior."""
         rest = (1 - prior) * (self.low if adversary == "exclusive" else 1)
         return prior * self.high / (prior * self.high + rest)
 
     def keeps(self, d: Fraction, gamma: Fraction, adversary: Adversary) -> bool:
-        """Tell whether (d, gamma) holds: not above gamma, and not below d/gamma times the prior.
+        """Return whether (d, gamma) holds: at most gamma, and at least d/gamma times the prior.
 
-        For ``exclusive`` the second is decided too, though it is a promise about the independent
-        observer only: what is safe against the one is then safe against the other.
+        The lower bound is a promise about the independent observer only, but is checked for
+        ``exclusive`` too. A mechanism that is safe against the latter is then safe against the
+        former.
         """
         return self.posterior(d, adversary) <= gamma and self.low * gamma >= d
 
     def per_copy(self, copies: int) -> Ratios:
-        """Bound what one copy more tells, where chances rise evenly up to so many copies.
+        """Bound the ratios of one more copy if probabilities increase evenly with up to `copies`.
 
         Examples
         --------
@@ -105,17 +107,17 @@ class Ratios:
 
     @property
     def epsilon(self) -> Fraction:
-        """The differential privacy of adding or removing a tuple, rounded up."""
+        """Epsilon for adding or removing a tuple, rounded up."""
         return log_upper(max(self.high, 1 / self.low))
 
     @property
     def epsilon_of_exchange(self) -> Fraction:
-        """The differential privacy of putting one tuple in the place of another, rounded up."""
+        """Epsilon for replacing one tuple by another, rounded up."""
         return log_upper(self.high / self.low)
 
 
 def odds_limit(d: Fraction, gamma: Fraction) -> Fraction:
-    """Give the likelihood ratio that takes a prior of d to a posterior of gamma.
+    """Return the likelihood ratio that turns a prior of d into a posterior of gamma.
 
     Examples
     --------
@@ -126,12 +128,12 @@ def odds_limit(d: Fraction, gamma: Fraction) -> Fraction:
 
 
 def solve(d: Fraction, gamma: Fraction, adversary: Adversary) -> tuple[Fraction, Fraction]:
-    """Find the shares kept and inserted of one view that keep (d, gamma) with the least noise.
+    """Find the probabilities `keep` and `insert` of one view that keep (d, gamma) with least noise.
 
-    With c = 1/`odds_limit`, both conditions are met with equality in the positive one:
-    ``exclusive`` has insert/(1 - insert) = c keep/(1 - keep) and its noise is least at
-    keep = 1/2; ``independent`` has insert = c keep and its noise falls in keep. keep is as large
-    as the negative condition allows.
+    With c = 1/`odds_limit`, the upper condition holds with equality. For ``exclusive`` this means
+    insert/(1 - insert) = c keep/(1 - keep), and the noise is least at keep = 1/2. For
+    ``independent`` it means insert = c keep, and the noise decreases in keep. `keep` is as large as
+    the lower condition allows.
 
     Examples
     --------
@@ -151,7 +153,9 @@ def solve(d: Fraction, gamma: Fraction, adversary: Adversary) -> tuple[Fraction,
 def solve_repeated(
     d: Fraction, gamma: Fraction, adversary: Adversary, views: int
 ) -> tuple[Fraction, Fraction]:
-    """Find shares that keep (d, gamma) over several views by Algorithm 4, or refuse.
+    """Find probabilities that keep (d, gamma) over several views by Algorithm 4.
+
+    Raise `ParameterError` if there are none.
 
     Examples
     --------
@@ -168,15 +172,15 @@ def solve_repeated(
             ratios = Ratios.of_repeated_views(keep=keep, insert=insert, views=views)
             return ratios.keeps(d, gamma, adversary)
 
-        # One view alone needs c * keep.
+        # One view alone needs insert = c * keep.
         insert = _least(holds, above=keep / odds_limit(d, gamma), below=keep)
         if insert is not None:
             found.append((insert * (1 - insert) / (keep - insert) ** 2, keep, insert))
     if not found:
         raise ParameterError(
             f"d = {float(d):g} and gamma = {float(gamma):g} cannot be kept over {views} views of "
-            "the same table: seeing a tuple in every view says too much. Raise gamma, lower d, "
-            "publish fewer views, or use view_rule memoized, which needs no more noise than one."
+            "the same table: a tuple in every view is too likely to be real. Raise gamma, lower "
+            "d, publish fewer views, or use view_rule memoized, which needs the noise of one view."
         )
     _, keep, insert = min(found)
     return keep, insert
@@ -185,7 +189,7 @@ def solve_repeated(
 def _least(
     holds: Callable[[Fraction], bool], *, above: Fraction, below: Fraction
 ) -> Fraction | None:
-    """Find, to three digits and on the safe side, the least share for which a condition holds."""
+    """Find the smallest probability for which a condition holds, to three digits and rounded up."""
     low = high = above
     while not holds(high):
         low, high = high, 2 * high

@@ -1,4 +1,4 @@
-"""Coins whose probability is known by bounds only, as narrow as is asked for; tossed exactly."""
+"""Exact Bernoulli draws whose probability is known only by bounds of any precision."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from numpy.typing import NDArray
 from hushtable.privacy.noise import Noise
 
 Bounds = Callable[[int], tuple[Fraction, Fraction]]
-"""Give a lower and an upper bound of a probability, closer together for more bits."""
+"""Function from a number of bits to a lower and an upper bound of a probability."""
 
-_BITS = 96  # bits to which a probability is known at first
+_BITS = 96  # initial precision of a probability
 
 
 def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
-    """Toss n coins and return the indexes that show heads, in order.
+    """Draw n Bernoulli variables and return the indexes of successes, in order.
 
-    A uniform number is compared with the upper bound, then with the lower one; only if it falls
-    between them, once in 2**90 tosses or so, are they made narrower.
+    A uniform number is compared with the upper bound, then with the lower one. The bounds are
+    refined only if it is between them, about once in 2**90 draws.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
 
 
 def _settle(noise: Noise, bounds: Bounds, low: Fraction, high: Fraction) -> bool:
-    """Decide whether a uniform number between two bounds of a probability lies below it."""
+    """Decide whether a uniform number between two bounds of a probability is below it."""
     bits = _BITS
     while True:
         bits *= 2
@@ -54,7 +54,7 @@ def _settle(noise: Noise, bounds: Bounds, low: Fraction, high: Fraction) -> bool
 
 
 def power_bounds(base: Fraction, exponent: int, bits: int) -> tuple[Fraction, Fraction]:
-    """Bound base**exponent for 0 <= base <= 1; the bounds are at most 2**-bits apart.
+    """Bound base**exponent for 0 <= base <= 1; the bounds differ by at most 2**-bits.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def power_bounds(base: Fraction, exponent: int, bits: int) -> tuple[Fraction, Fr
     >>> low <= Fraction(9, 10)**100 <= high < low + Fraction(1, 2**64)
     True
     """
-    # Every squaring at most doubles the gap and adds a unit, as does every multiplication.
+    # Every squaring or multiplication at most doubles the gap and adds a unit.
     precision = bits + 2 * exponent.bit_length() + 4
     unit = 1 << precision
     base_low = base.numerator * unit // base.denominator

@@ -1,4 +1,4 @@
-"""Publish occupied cells with noisy counts: which cells are seen follows from the noise alone."""
+"""Publication of occupied cells with noisy counts."""
 
 from __future__ import annotations
 
@@ -18,61 +18,56 @@ from hushtable.privacy.spending import Price, Sensitivity
 
 
 class CellMechanism(Mechanism):
-    """Let out occupied cells; executors may draw from it, each for the cells that it holds.
+    """Mechanism that publishes occupied cells; executors may apply it to the cells that they hold.
 
-    So what it draws for a cell must depend on nothing but that cell.
+    What it draws for a cell must therefore depend on that cell alone.
     """
 
     @abstractmethod
     def draw_some(self, exact: Any, noise: Noise) -> Any:
-        """Draw what may be seen of some of the cells that are to be gone through."""
+        """Draw the published part of some of the enumerated cells."""
 
     def draw(self, exact: Any, noise: Noise) -> Any:
-        """Draw what may be seen of occupied cells, where these are all there are to go through."""
+        """Draw the published part of occupied cells, if no others are enumerated."""
         if self.whole_domain or type(self).inserted is not CellMechanism.inserted:
             raise SealedError(
-                "this noise goes through other cells than the occupied ones, empty ones too: use "
-                "publish_cells."
+                "this mechanism also enumerates empty cells; use publish_cells instead of "
+                "noise.open."
             )
         return self.draw_some(exact, noise)
 
     @property
     def whole_domain(self) -> bool:
-        """Whether empty cells must be gone through, too."""
+        """True if empty cells must be enumerated too."""
         return False
 
     def inserted(self, noise: Noise) -> Keys | None:
-        """Draw cells that are gone through beside the occupied ones, whatever those are."""
+        """Draw cells to enumerate besides the occupied ones, independently of these; or None."""
         return None
 
 
 @dataclass(frozen=True)
 class CellCounts(CellMechanism):
-    """Publish the cells that a mechanism for single counts gives a count.
+    """Publication of cells through a mechanism for single counts.
 
-    Where it may publish a cell that nobody is in, it goes through all cells of the domain, and all
-    are published; otherwise the occupied ones are all that it could publish.
-
-    Parameters
-    ----------
-    count : CountMechanism
-        What each count goes through.
+    If the mechanism may publish an empty cell, it enumerates the whole domain and publishes all
+    cells; otherwise only occupied cells can be published.
     """
 
-    count: CountMechanism
+    count: CountMechanism  # applied to each count
 
     @property
     def whole_domain(self) -> bool:
-        """Whether empty cells must be gone through, too."""
+        """True if empty cells must be enumerated too."""
         return self.count.shows_absent
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the price of the counts; which cells are seen is read off them."""
+        """Return the cost of the counts; which cells are published is a function of them."""
         return self.count.price(sensitivity)
 
     def draw_some(self, exact: Any, noise: Noise) -> NoisyCells:
-        """Draw the published counts of some cells and leave out what is suppressed."""
+        """Draw the published counts of some cells and omit suppressed ones."""
         noisy = self.count.noisy(exact.counts, noise)
         shown = np.ones(len(noisy), np.bool_) if self.whole_domain else noisy > 0
-        # The order is that of the codes, so it says nothing beyond which cells are there.
+        # Cells stay in the order of their codes, which reveals nothing beyond their presence.
         return NoisyCells(exact.codes[shown], noisy[shown])

@@ -1,8 +1,8 @@
-"""Private choices among sealed scores; the draws are those of `Noise.choose`.
+"""Private selection among sealed scores; the draws are those of `Noise.choose`.
 
-A score is worth what is proved of it, so methods do not make scores: they ask for one of those
-here (or in ``class_scores.py``, ``regions.py``, ``cuts.py``), which know how far one unit moves
-them. What a choice pays is its epsilon, and how sharp it is follows from that and from the scores.
+The privacy of a selection depends on the proven sensitivity of its scores. Methods therefore do not
+compute scores: they use those defined here, in ``class_scores.py``, ``regions.py`` or ``cuts.py``.
+A selection costs its epsilon; the exponent follows from epsilon and the sensitivity.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from hushtable.privacy.selection import Rule
 from hushtable.privacy.spending import Part, Price, Sensitivity
 
 _MOST_EXPECTED = 2.0**61
-"""Distances from less than this stay below 2**62, with as many rows as there can be."""
+"""Sums of expected counts below this keep distances below 2**62, for any number of rows."""
 
 
 class Scores(NamedTuple):
-    """Hold the scores of public candidates, how far one unit moves any, and whether one way."""
+    """Scores of public candidates, their largest change by one unit, and monotonicity."""
 
     values: NDArray[np.int64] | list[int]
     most: int
@@ -36,7 +36,7 @@ class Scores(NamedTuple):
 
 
 class SealedScores(Seal):
-    """Hold scores of candidates, sealed; which candidates there are is public."""
+    """Sealed scores of public candidates."""
 
     __slots__ = ("n_candidates",)
 
@@ -53,7 +53,7 @@ class SealedScores(Seal):
         *,
         monotone: bool,
     ) -> SealedScores:
-        """Seal scores of which one unit moves each by at most ``sensitivity.most``."""
+        """Seal scores; one unit changes each by at most ``sensitivity.most``."""
         return cls(Scores(values, sensitivity.most, monotone), sensitivity, part)
 
 
@@ -65,24 +65,25 @@ def distance_scores(
     penalties: Sequence[int],
     beside: Sequence[int] = (),
 ) -> SealedScores:
-    """Score tables by how far they are from what is expected of them.
+    """Score tables by their L1 distance from expected counts.
 
-    A score is weight * (sum over cells of abs(count - expected) - penalty). Whatever is expected, a
-    distance moves by at most as much as all counts together, and part of the steps by that part.
+    A score is weight * (sum over cells of abs(count - expected) - penalty). By the triangle
+    inequality, a distance changes by at most the sum of changes of all counts, and a fraction of
+    the steps changes it by at most that fraction.
 
     Parameters
     ----------
     tables : sequence of Sealed
         The counts.
     expected : sequence of int arrays
-        What is expected of them; public.
+        Expected counts; public.
     weights, penalties : sequence of int
         Public.
     beside : sequence of int
-        Scores of further candidates that are public altogether, such as stopping.
+        Scores of further candidates that are entirely public, such as stopping.
     """
     for table, model in zip(tables, expected, strict=True):
-        _require_alike(table, model)
+        _require_same_shape(table, model)
     scores = [
         weight * (int(np.abs(inside(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
@@ -97,37 +98,37 @@ def distance_scores(
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
 
 
-def _require_alike(table: Sealed, model: NDArray[np.int64]) -> None:
-    """Refuse what NumPy would spread over several, round, or take beyond what an int64 holds."""
+def _require_same_shape(table: Sealed, model: NDArray[np.int64]) -> None:
+    """Raise `SealedError` if NumPy would broadcast, round or overflow."""
     if model.shape != table.shape or model.dtype != np.int64:
         raise SealedError(
-            f"what is expected is {model.dtype} of shape {model.shape}, and the counts are int64 "
-            f"of shape {table.shape}; each count is compared with one number."
+            f"expected counts are {model.dtype} of shape {model.shape}, but the counts are "
+            f"int64 of shape {table.shape}; both must agree."
         )
     if float(np.abs(model.astype(np.float64)).sum()) >= _MOST_EXPECTED:
-        raise SealedError("more rows are expected than anybody has.")
+        raise SealedError("the expected counts sum to more rows than any table has.")
 
 
 @dataclass(frozen=True)
 class TopChoices(Mechanism):
-    """Choose k candidates of high score, one after the other, each for `epsilon`.
+    """Select k candidates of high score, one after the other, each for `epsilon`.
 
-    The exponential mechanism has a privacy loss that spans at most epsilon, so it is epsilon**2 /
-    8-zCDP (Cesar and Rogers 2021), and mu-GDP with pi/8 epsilon**2 for mu**2 (``gaussian_dp.md``).
-    Permute-and-flip spans more and has what epsilon alone gives.
+    The privacy loss of the exponential mechanism has a range of at most epsilon, so it is
+    (epsilon**2 / 8)-zCDP (Cesar and Rogers 2021), and mu-GDP with mu**2 = pi/8 epsilon**2
+    (``gaussian_dp.md``). Permute-and-flip has a wider range; its rho is epsilon**2 / 2.
 
     Parameters
     ----------
     epsilon : Fraction
-        What one choice costs.
+        Cost of one selection.
     k : int
-        How many are chosen.
+        Number of selections.
     rule : {"exponential", "permute-and-flip"}
         See `Noise.choose`.
     alike : tuple
-        Something public for each candidate: one that is chosen leaves with all that have the same.
-        Candidates beyond them stand for stopping. Every choice is made among what earlier ones,
-        which are public by then, have left; where they end early, all k are paid for all the same.
+        Public group of each candidate: a selected candidate removes its whole group. Candidates
+        beyond the tuple mean stopping. Each selection is among the candidates that earlier ones,
+        which are public by then, left. All k are paid for even if they stop early.
     """
 
     epsilon: Fraction
@@ -136,16 +137,16 @@ class TopChoices(Mechanism):
     alike: tuple[Hashable, ...] | None = None
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give k times the price of one choice."""
+        """Return k times the cost of one selection."""
         epsilon, square = self.k * self.epsilon, self.k * self.epsilon**2
         if self.rule == "permute-and-flip":
             return Price(epsilon, rho=square / 2)
         return Price(epsilon, rho=square / 8, mu_squared=CHOICE_FACTOR * square)
 
     def draw(self, exact: Scores, noise: Noise) -> list[int]:
-        """Give the places of the candidates that are chosen."""
+        """Return the positions of the selected candidates."""
         if not isinstance(exact, Scores):
-            raise SealedError("only scores are chosen by; ask for those that are proved.")
+            raise SealedError("selection needs scores with proven sensitivity, such as distances.")
         values = np.asarray(exact.values, np.int64)
         alike = range(len(values)) if self.alike is None else self.alike
         left, chosen = list(range(len(values))), list[int]()

@@ -1,9 +1,8 @@
-"""How good a specialization is: integer scores with proven sensitivities.
+"""Scores of specializations: integers with proven sensitivities.
 
-A score looks at the counts of the children by class, an array (..., children, classes), and at
-nothing else. Every score is a whole number, so that the exponential mechanism can be drawn exactly;
-what rounding to whole numbers costs is part of the sensitivity. The proofs are in
-``methods/diffgen/diffgen.md``.
+A score depends only on the counts of the children by class, an array (..., children, classes).
+Scores are integers, so that the exponential mechanism can be sampled exactly; the sensitivity
+includes the rounding. The proofs are in ``methods/diffgen/diffgen.md``.
 """
 
 from __future__ import annotations
@@ -25,31 +24,32 @@ BITS = 20
 """Information gain is rounded to multiples of 2**-20 bit."""
 
 VOTES = (0.0, 0.5, 1.0)
-"""How far each vote of balanced-max makes up for the different sizes of the classes."""
+"""Exponents of the class weights in the three votes of balanced-max: 0 ignores class sizes, 1
+gives all classes the same total weight."""
 
 WEIGHT = 256
-"""The weight of a row of the rarest class in each vote; that of other classes is lower."""
+"""Weight of a row of the rarest class in each vote; other classes have lower weights."""
 
 LEAST_WEIGHT = 1 / 16
-"""A class counts as at most 16 times as large as the rarest one."""
+"""Smallest relative weight: a class counts as at most 16 times as large as the rarest one."""
 
 _EXACT_ROWS = 2**31  # below this, 2 * rows**2 fits an int64
 
 
 @dataclass(frozen=True)
 class Score(ABC):
-    """Value the children of a part; higher is better."""
+    """Score of the children of a part; higher is better."""
 
     name: ClassVar[ScoreName]
     monotone: ClassVar[bool]
-    """Whether adding a row never lowers any score."""
+    """True if adding a row never lowers any score."""
     unit: ClassVar[int]
-    """How many points of the score make one unit of what the paper calls u."""
+    """Number of points of the score per unit of the paper's u."""
     divisible: ClassVar[bool] = True
-    """Whether some of a unit's rows move it by no more than that part of the sensitivity."""
+    """True if a fraction of a unit's rows changes it by at most that fraction of the bound."""
 
     def moved(self, counted: Sensitivity, n_classes: int) -> Sensitivity:
-        """Say how far one unit moves any score against any other, from how far it moves counts."""
+        """Return the sensitivity of differences between scores, from that of the counts."""
         most = self.sensitivity(n_classes=n_classes, max_rows=counted.rows)
         return Sensitivity(
             rows=1,
@@ -59,20 +59,20 @@ class Score(ABC):
 
     @abstractmethod
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the score of each table (children, classes): whole numbers."""
+        """Return the score of each table (children, classes), as integers."""
 
     @abstractmethod
     def sensitivity(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """Bound how far one unit, of up to `max_rows` rows, moves a score."""
+        """Bound the change of a score by one unit of up to `max_rows` rows."""
 
     def sensitivity_of_paper(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """Give the sensitivity as the paper prints it; never below the true one."""
+        """Return the sensitivity printed in the paper; never below the true one."""
         return self.sensitivity(n_classes=n_classes, max_rows=max_rows)
 
 
 @dataclass(frozen=True)
 class Max(Score):
-    """Add up the largest class of each child: the rows that a majority vote gets right.
+    """Sum over children of the largest class: rows that a majority vote classifies correctly.
 
     Examples
     --------
@@ -85,20 +85,21 @@ class Max(Score):
     unit: ClassVar[int] = 1
 
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the rows in the majority of their child."""
+        """Return the number of rows in the majority class of their child."""
         return np.asarray(children.max(axis=-1).sum(axis=-1))
 
     def sensitivity(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """One row raises it by 0 or 1."""
+        """Return `max_rows`: one row raises the score by 0 or 1."""
         return max_rows
 
 
 @dataclass(frozen=True)
 class BalancedMax(Score):
-    """Add up what three weighted majority votes in each child get right.
+    """Sum over children of the weight that three weighted majority votes classify correctly.
 
-    Where one class is much larger, it has the majority nearly everywhere and `Max` cannot tell
-    attributes apart. Here the classes vote with their size, with equal total weight, and halfway.
+    If one class is much larger than the others, it has the majority nearly everywhere, and `Max`
+    cannot distinguish attributes. Here the classes vote by size, with equal total weight, and with
+    weights in between.
 
     Parameters
     ----------
@@ -110,8 +111,8 @@ class BalancedMax(Score):
     >>> score = BalancedMax.of_sizes(np.array([300, 100]))
     >>> score.weights
     ((256, 256), (148, 256), (85, 256))
-    >>> apart, alike = np.array([[200, 10], [100, 90]]), np.array([[150, 50], [150, 50]])
-    >>> (score.of(apart) > score.of(alike)).item(), (Max().of(apart) > Max().of(alike)).item()
+    >>> useful, useless = np.array([[200, 10], [100, 90]]), np.array([[150, 50], [150, 50]])
+    >>> (score.of(useful) > score.of(useless)).item(), (Max().of(useful) > Max().of(useless)).item()
     (True, False)
     """
 
@@ -123,28 +124,28 @@ class BalancedMax(Score):
 
     @classmethod
     def of_sizes(cls, sizes: Integers) -> Self:
-        """Make the weights from the sizes of the classes as they were published."""
+        """Compute the weights from the published sizes of the classes."""
         positive = np.maximum(sizes, 1).astype(np.float64)
         share = np.maximum(positive.min() / positive, LEAST_WEIGHT)
         weights = np.rint(WEIGHT * share[None] ** np.array(VOTES)[:, None]).astype(np.int64)
         return cls(tuple(map(tuple, weights.tolist())))
 
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the weighted rows in the majority of their child, over all votes."""
+        """Return the weight of rows in the majority class of their child, summed over votes."""
         votes = [(children * np.array(w)).max(axis=-1).sum(axis=-1) for w in self.weights]
         return np.asarray(sum(votes))
 
     def sensitivity(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """One row raises each vote by 0 up to its weight."""
+        """Return the sum of the largest weights: one row raises each vote by at most its weight."""
         return max_rows * sum(map(max, self.weights))
 
 
 @dataclass(frozen=True)
 class BalancedGain(BalancedMax):
-    """Say how much more three weighted majority votes get right after a split than before it.
+    """Increase of the weight that three weighted majority votes classify correctly by a split.
 
-    What `BalancedMax` gives a part grows with its rows, so parts low in a taxonomy are hardly ever
-    split; what is gained by splitting does not. It may fall when a row is added.
+    The `BalancedMax` score of a part grows with its rows, so parts low in a taxonomy are rarely
+    split; the increase by a split does not. It may decrease when a row is added.
 
     Examples
     --------
@@ -157,14 +158,14 @@ class BalancedGain(BalancedMax):
     monotone: ClassVar[bool] = False
 
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the weighted rows in the majority of their child, less those of the whole part."""
+        """Return the `BalancedMax` score of the children minus that of the undivided part."""
         whole = children.sum(axis=-2, keepdims=True)
         return np.asarray(super().of(children) - super().of(whole))
 
 
 @dataclass(frozen=True)
 class InformationGain(Score):
-    """Say how many bits the child tells about the class, in units of 2**-20 bit.
+    """Mutual information of child and class, in units of 2**-20 bit.
 
     Examples
     --------
@@ -179,7 +180,7 @@ class InformationGain(Score):
     divisible: ClassVar[bool] = False
 
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the mutual information of child and class, rounded."""
+        """Return the mutual information of child and class, rounded."""
         n = children.sum(axis=(-2, -1))
         bits = (
             _x_log_x(n)
@@ -190,21 +191,21 @@ class InformationGain(Score):
         return np.asarray(np.floor(bits * (1 << BITS) + 0.5).astype(np.int64))
 
     def sensitivity(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """One row moves it by at most 1 bit; it never leaves 0 to log2(classes); 1 for rounding."""
+        """Return 1 bit per row, at most the range log2(classes), plus 1 for rounding."""
         return min(max_rows << BITS, _range(n_classes)) + 1
 
     def sensitivity_of_paper(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """Its range, log2(classes), whatever the number of rows; 1 for rounding."""
+        """Return the range log2(classes), whatever the number of rows, plus 1 for rounding."""
         return _range(n_classes) + 1
 
 
 @dataclass(frozen=True)
 class TotalVariation(Score):
-    """Say how many rows, times two, are off what independence of child and class would give.
+    """Distance of the counts from independence of child and class, in half rows.
 
-    It is the sum over child and class of abs(count - rows of child * rows of class / rows), rounded
-    down: twice the number of rows times the total variation distance between the joint
-    distribution and the product of its margins.
+    This is the sum over child and class of abs(count - rows of child * rows of class / rows),
+    rounded down: twice the number of rows times the total variation distance between the joint
+    distribution and the product of its marginals.
 
     Examples
     --------
@@ -217,18 +218,18 @@ class TotalVariation(Score):
     unit: ClassVar[int] = 2
 
     def of(self, children: Integers) -> NDArray[Any]:
-        """Give the sum of absolute deviations, rounded down; exact for any number of rows."""
+        """Return the sum of absolute deviations, rounded down; exact for any number of rows."""
         n = children.sum(axis=(-2, -1))
         if np.max(n, initial=0) >= _EXACT_ROWS:
             children = children.astype(object)
             n = children.sum(axis=(-2, -1))
         product = children.sum(axis=-1)[..., :, None] * children.sum(axis=-2)[..., None, :]
-        # The terms add up to at most 2 n**2, so below 2**31 rows an int64 holds them exactly.
+        # The terms sum to at most 2 n**2, so below 2**31 rows an int64 holds them exactly.
         off = np.abs(children * np.asarray(n)[..., None, None] - product).sum(axis=(-2, -1))
         return np.asarray(off // np.maximum(n, 1))
 
     def sensitivity(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """One row moves it by less than 4 before, so by at most 4 after rounding."""
+        """Return 4 per row: one row changes the score by less than 4 before rounding."""
         return 4 * max_rows
 
 
@@ -239,15 +240,15 @@ BALANCED: dict[str, type[BalancedMax]] = {
 
 
 def make_score(name: ScoreName, class_sizes: Integers | None) -> Score:
-    """Make the score of that name; the balanced ones need the published sizes of the classes."""
+    """Return the score of that name; the balanced ones need the published sizes of the classes."""
     if name in BALANCED:
-        assert class_sizes is not None  # noqa: S101 - whoever asks for it pays for them
+        assert class_sizes is not None  # noqa: S101 - callers have paid for the class sizes
         return BALANCED[name].of_sizes(class_sizes)
     return {"max": Max(), "information-gain": InformationGain()}.get(name, TotalVariation())
 
 
 def exponent(score: Score, *, epsilon: Fraction, sensitivity: int, monotone: bool) -> Fraction:
-    """Give eta of exp(eta u), u in the paper's unit: bits for information gain, rows for max.
+    """Return eta of exp(eta u), u in the paper's unit: bits for information gain, rows for max.
 
     Examples
     --------
@@ -258,7 +259,7 @@ def exponent(score: Score, *, epsilon: Fraction, sensitivity: int, monotone: boo
 
 
 def _range(n_classes: int) -> int:
-    """Bound log2(classes) from above in units of 2**-BITS: 2**-10 bit too high at most."""
+    """Bound log2(classes) from above in units of 2**-BITS, with an error of at most 2**-10 bit."""
     # (x - 1).bit_length() is ceil(log2 x), and log2(c**1024) is 1024 log2 c.
     power: int = n_classes ** (1 << 10)
     return (power - 1).bit_length() << (BITS - 10)

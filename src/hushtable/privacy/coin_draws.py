@@ -1,4 +1,4 @@
-"""Coins: each by itself, how many of n show heads, and which."""
+"""Bernoulli draws: individual ones, the number of successes among n, and random subsets."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hushtable.privacy.random_words import Integers, RandomWords
 Coins = NDArray[np.bool_]
 
 MAX_TRIALS = 10**12
-"""Refuse larger `binomial` and `subset`; their time grows with n, some 0.2 s and 0.7 s for 1e9."""
+"""Limit of n for `binomial` and `subset`; n = 1e9 takes some 0.2 s and 0.7 s."""
 
 
 class CoinDraws(RandomWords):
-    """Toss coins whose probability is a fraction, or exp(-x) of one."""
+    """Bernoulli samplers for probabilities p and exp(-x), p and x fractions."""
 
     def bernoulli(self, p: Fraction, *, size: int) -> Coins:
-        """Toss `size` coins that show True with probability p, a fraction of any size.
+        """Draw `size` booleans that are True with probability p, any fraction from 0 to 1.
 
         Examples
         --------
@@ -43,13 +43,13 @@ class CoinDraws(RandomWords):
             part = out[begin : begin + self._chunk]
             words = self._words(len(part))
             np.less(words, threshold, out=part)
-            # All 64 bits agree with p's: go on with its later digits.
+            # All 64 bits agree with those of p: compare later digits.
             for i in np.flatnonzero(words == threshold):
                 part[i] = self._reader().coin(rest, p.denominator)
         return out
 
     def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
-        """Toss `size` coins that show True with probability exp(-x), x >= 0.
+        """Draw `size` booleans that are True with probability exp(-x), x >= 0.
 
         Examples
         --------
@@ -63,9 +63,9 @@ class CoinDraws(RandomWords):
         return self.bernoulli_exp_each(numerators, denominator=x.denominator)
 
     def bernoulli_exp_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
-        """Toss one coin per element, True with probability exp(-numerators[i]/denominator).
+        """Draw one boolean per element, True with probability exp(-numerators[i]/denominator).
 
-        Numbers of 2**62 and more are handled exactly too, by Python integers and more slowly.
+        Numbers of 2**62 and more are exact too, but slower (Python integers).
 
         Examples
         --------
@@ -88,11 +88,11 @@ class CoinDraws(RandomWords):
         return out
 
     def binomial(self, n: int, *, p: Fraction) -> int:
-        """Draw the number of heads among n coins of probability p, n at most `MAX_TRIALS`.
+        """Draw the number of successes in n trials of probability p, n at most `MAX_TRIALS`.
 
-        All n uniform numbers are compared with p's binary digits at once: of those that agree so
-        far, a Binomial(m, 1/2) number have next bit 0. That number is a count of ones in m random
-        bits, so about 2n bits are read, however small p is.
+        All n uniform numbers are compared with the binary digits of p at once. Of the m numbers
+        that agree so far, Binomial(m, 1/2) have 0 as their next bit; this is the number of ones in
+        m random bits. So about 2n bits are read, however small p is.
 
         Examples
         --------
@@ -110,10 +110,10 @@ class CoinDraws(RandomWords):
             n_zero = self._fair_heads(undecided)
             if rest >= p.denominator:
                 rest -= p.denominator
-                heads += n_zero  # bit 0 under digit 1: below p
+                heads += n_zero  # bit 0 at a digit 1: below p
                 undecided -= n_zero
             else:
-                undecided = n_zero  # bit 1 over digit 0: not below p
+                undecided = n_zero  # bit 1 at a digit 0: not below p
         return heads
 
     def _fair_heads(self, n: int) -> int:
@@ -153,14 +153,14 @@ class CoinDraws(RandomWords):
                 n, digits, rest == 0, group, words, 0, out, kept
             )
             words = words[position:]
-            if short:  # the digits given did not decide a group: it starts again with more of them
+            if short:  # the digits did not decide a group, which restarts with more of them
                 more, rest = _binary_digits(rest, p.denominator, len(digits))
                 digits = np.concatenate((digits, more))
         return out[:kept].copy()
 
 
 def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coins, int]:
-    """Return binary digits of a fraction below one (up to its end, if it has one) and the rest."""
+    """Return binary digits of a fraction below 1 (up to its end, if finite) and the remainder."""
     whole, rest = divmod(numerator << n_digits, denominator)
     if not rest:
         n_zeros = (whole & -whole).bit_length() - 1 if whole else n_digits

@@ -1,7 +1,7 @@
-"""How a budget is shared by several mechanisms: composition theorems, certified upward.
+"""Composition theorems: how mechanisms share a budget, with certified bounds.
 
-Floats only search; what is returned was checked in rational arithmetic, with certified bounds of
-e^x.
+Floating point is used for searching only; results are checked in rational arithmetic, with
+certified bounds of e^x.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.privacy.rational import exp_bounds, log_upper
 
 BITS = 256
-"""Precision of the bounds of e**x."""
+"""Precision of the bounds of e**x, in bits."""
 
 _MAX_EXPONENT = 4000
 _ALPHA_GRID = 1 << 20
-_PLACES = 80  # binary, of numbers that a quick check goes on with
-_STEPS = range(8, 0, -1)  # of the series of e**x below 2**-8: what is left out is below 2**-90
+_PLACES = 80  # binary places in the quick check
+_STEPS = range(8, 0, -1)  # terms of the series of e**x for x < 2**-8; the remainder is below 2**-90
 
 MAX_FOLD = 200
-"""Beyond so many mechanisms only basic composition is looked at: the sums grow long."""
+"""Largest number of mechanisms for optimal composition; its sums become long."""
 
 
 def shares_of(
     epsilon: Fraction, delta: Fraction, n_mechanisms: int
 ) -> Iterator[tuple[Fraction, Fraction]]:
-    """List what each of n mechanisms may spend so that together they keep (epsilon, delta).
+    """Yield pairs (x, d) such that n (x, d)-DP mechanisms are (epsilon, delta)-DP together.
 
     The first is basic composition, epsilon/n and delta/n. The others are points of the optimal
     composition theorem (Kairouz, Oh and Viswanath 2015, Theorem 3.3): n mechanisms that are each
@@ -53,15 +53,15 @@ def shares_of(
         each = epsilon / (n_mechanisms - 2 * i)
         used = optimal_delta(each, n_mechanisms, i)
         if used >= delta:
-            return  # and more so for every larger i
+            return  # the same holds for every larger i
         left = (delta - used) / (n_mechanisms * (1 - used))
         yield each, _down(left)
 
 
 def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
-    """Bound from above the delta of n epsilon-private mechanisms at (n - 2 i) epsilon.
+    """Bound from above the delta of n epsilon-DP mechanisms at (n - 2 i) epsilon.
 
-    That is the sum over l < i of C(n, l) (e^((n-l) epsilon) - e^((n-2i+l) epsilon)), divided by
+    This is the sum over l < i of C(n, l) (e^((n-l) epsilon) - e^((n-2i+l) epsilon)), divided by
     (1 + e^epsilon)^n.
 
     Examples
@@ -74,7 +74,7 @@ def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
     n = n_mechanisms
     total = Fraction(0)
     for ell in range(i):
-        # Divided by e^(n epsilon) above and below, so that no number is huge.
+        # Numerator and denominator are divided by e^(n epsilon) to avoid huge numbers.
         high = exp_bounds(-ell * epsilon, BITS)[1]
         low = exp_bounds((ell - 2 * i) * epsilon, BITS)[0]
         total += math.comb(n, ell) * (high - low)
@@ -82,9 +82,9 @@ def optimal_delta(epsilon: Fraction, n_mechanisms: int, i: int) -> Fraction:
 
 
 def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction:
-    """Give the delta for one row that makes `max_rows` rows together keep (epsilon, delta).
+    """Return the delta per row with which `max_rows` rows together are (epsilon, delta)-DP.
 
-    That is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
+    This is delta / (1 + e**x + ... + e**((max_rows - 1) x)) with x = epsilon / max_rows, rounded
     down to a dyadic fraction.
 
     Examples
@@ -104,9 +104,9 @@ def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction
 
 
 def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
-    """Bound the delta of several rows together, each (epsilon, delta): group privacy.
+    """Bound the delta of several rows together if each is (epsilon, delta)-DP: group privacy.
 
-    That is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), or a little more.
+    This is delta * (1 + e**epsilon + ... + e**((rows - 1) epsilon)), rounded up.
 
     Examples
     --------
@@ -122,9 +122,9 @@ def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
 
 
 def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Give a rho such that rho-zCDP implies (epsilon, delta)-differential privacy.
+    """Return a rho such that rho-zCDP implies (epsilon, delta)-differential privacy.
 
-    By Canonne, Kamath and Steinke (2020), Corollary 13, for every alpha > 1 it does if
+    By Canonne, Kamath and Steinke (2020), Corollary 13, it does if for some alpha > 1
     e^((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1) <= delta.
 
     Examples
@@ -136,7 +136,7 @@ def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
-    """Give such a rho with the alpha that proves it: `concentrated_implies` says yes to both.
+    """Return such a rho and the alpha that certifies it (checked by `concentrated_implies`).
 
     Examples
     --------
@@ -150,19 +150,19 @@ def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
         middle = (low + high) / 2
         fine = _log_delta(middle, float(epsilon), _best_alpha(middle, float(epsilon))) <= target
         low, high = (middle, high) if fine else (low, middle)
-    # A little less than what floats found, so that the exact check has room.
+    # Slightly less than the floating-point result, so that the exact check succeeds.
     rho = Fraction(math.floor(low * (1 - 1e-9) * 2**60), 2**60)
     alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * _ALPHA_GRID), _ALPHA_GRID)
     if rho <= 0 or not concentrated_implies(rho, alpha, epsilon, delta):
         raise Refused(
-            f"no share of epsilon {float(epsilon):g} and delta {float(delta):g} could be certified "
-            "for Gaussian noise; use larger values."
+            f"epsilon {float(epsilon):g} and delta {float(delta):g} are too small for Gaussian "
+            "noise: no rho could be certified. Use larger values."
         )
     return rho, alpha
 
 
 def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Tell whether rho-zCDP was seen to imply (epsilon, delta): floats only look for the alpha.
+    """Return whether rho-zCDP provably implies (epsilon, delta); floats only search for the alpha.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
     >>> is_concentrated(Fraction("0.025"), one, millionth)
     False
     """
-    if not 0 < rho <= epsilon:  # a larger rho implies nothing that anyone would promise
+    if not 0 < rho <= epsilon:  # larger values of rho imply no useful delta
         return False
     near = _near_best_alpha(
         rho.numerator / rho.denominator, epsilon.numerator / epsilon.denominator
@@ -187,7 +187,7 @@ def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 def concentrated_implies(
     rho: Fraction, alpha: Fraction, epsilon: Fraction, delta: Fraction
 ) -> bool:
-    """Check the condition of Corollary 13 for one alpha, every part of it rounded up.
+    """Check the condition of Corollary 13 for one alpha, with every term rounded up.
 
     Examples
     --------
@@ -199,20 +199,20 @@ def concentrated_implies(
     if _implies_in_integers(rho, alpha.numerator, alpha.denominator, epsilon, delta):
         return True
     exponent = (alpha - 1) * (alpha * rho - epsilon) + alpha * log_upper(1 - 1 / alpha, bits=96)
-    # Beyond every delta e**x would not fit in memory.
+    # With a larger exponent, e**x exceeds every delta and would not fit in memory.
     return abs(exponent) <= _MAX_EXPONENT and (exp_bounds(exponent, BITS)[1] <= delta * (alpha - 1))
 
 
 def _implies_in_integers(rho: Fraction, a: int, d: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Check the same condition quickly for alpha = a/d; a no may be a yes with closer bounds.
+    """Check the same condition quickly for alpha = a/d; may return False for a true condition.
 
-    A long ledger asks thousands of times. All numbers are integers over 2**80, each of them rounded
-    to the side on which less is proved. With z = 1 / (2 alpha - 1), ln(1 - 1/alpha) is -2 (z +
-    z**3/3 + z**5/5 + ...), and a sum of some of these terms, each rounded down, is below that of
-    all. The exponent is below 0; e**-exponent is bounded from below by the first terms of its
-    series at the 2**k-th part of it, squared k times.
+    Replaying a long ledger calls this thousands of times. All numbers are integers over 2**80,
+    rounded so that the check is conservative. With z = 1 / (2 alpha - 1), ln(1 - 1/alpha) is
+    -2 (z + z**3/3 + z**5/5 + ...), and a partial sum of these terms, each rounded down, is a lower
+    bound of the whole sum. The exponent is negative. The check bounds e**-exponent from below: the
+    first terms of the series at exponent / 2**k, squared k times.
     """
-    if not 9 * d <= 8 * a < d << 40:  # the series is slow, or the numbers are too coarse
+    if not 9 * d <= 8 * a < d << 40:  # the series converges slowly, or 80 places are too few
         return False
     z = (d << _PLACES) // (2 * a - d)
     square = z * z >> _PLACES
@@ -238,10 +238,10 @@ def _implies_in_integers(rho: Fraction, a: int, d: int, epsilon: Fraction, delta
 
 
 def _near_best_alpha(rho: float, epsilon: float) -> int:
-    """Find about where `_best_alpha` is, in a few steps; 0 where floats do not reach.
+    """Approximate `_best_alpha` in a few steps, in units of 1/2**20; 0 if floats overflow.
 
-    For u = alpha - 1/2 the logarithm is about -1/u, which makes it a quadratic equation; two steps
-    of Newton's make up for the rest.
+    With u = alpha - 1/2, the logarithm is about -1/u, which yields a quadratic equation; two
+    Newton steps correct the rest.
     """
     try:
         alpha = (epsilon + math.sqrt(epsilon * epsilon + 8 * rho)) / (4 * rho) + 0.5
@@ -258,7 +258,7 @@ def _best_alpha(rho: float, epsilon: float) -> float:
     low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * max(rho, 1e-300)) + 2
     for _ in range(100):
         middle = (low + high) / 2
-        if not low < middle < high:  # there is no float in between
+        if not low < middle < high:  # low and high are adjacent floats
             break
         if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
             low = middle

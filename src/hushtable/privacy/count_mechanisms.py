@@ -1,11 +1,11 @@
-"""How the private count of one tuple becomes a published count, or nothing.
+"""Mechanisms that publish the noisy count of one tuple, or suppress it.
 
-Three mechanisms, each defined by a handful of exact numbers from which it is sampled and for which
-its privacy conditions are verified, in rational arithmetic, when it is made. The proofs are in
-``methods/counts/noisy_counts.md``; symbols here are those of that file.
+Each of the three mechanisms is defined by a few exact numbers. It is sampled from these numbers,
+and its privacy conditions are verified for them in rational arithmetic when it is created. The
+proofs are in ``methods/counts/noisy_counts.md``, whose symbols are used here.
 
 A published count of 0 means that the tuple is suppressed (`OneSidedGeometric`, `ThresholdMatrix`)
-or that the noise brought it to nothing (`TwoSidedGeometric`).
+or that noise reduced its count to 0 or less (`TwoSidedGeometric`).
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from hushtable.privacy.rational import exp_bounds
 from hushtable.privacy.spending import Price, Sensitivity
 
 BITS = 256
-"""Precision of the bounds of e**x that decide whether a mechanism is private."""
+"""Precision in bits of the bounds of e**x that decide whether a mechanism is private."""
 
 NEGLIGIBLE = 1e-18
-"""`mass` leaves out outcomes this unlikely, relative to the chance of being published at all."""
+"""`mass` omits outcomes less likely than this, relative to the probability of being published."""
 
 MAX_OUTCOMES = 10_000_000
-"""Most outcomes that `mass` lists."""
+"""Largest number of outcomes that `mass` lists."""
 
 Outcomes = tuple[Integers, NDArray[np.float64]]
-"""Published counts above 0, rising, and their probabilities."""
+"""Published counts above 0, increasing, and their probabilities."""
 
 
 class CountMechanism(Mechanism):
-    """Publish the count of one tuple with noise; tuples are treated independently."""
+    """Mechanism that publishes the noisy count of one tuple; tuples are independent."""
 
     epsilon: Fraction
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give what a unit loses, step by step: group privacy over all that it changes by one."""
+        """Return the cost of a unit by group privacy over all steps of size 1."""
         steps, delta = sensitivity.l1, getattr(self, "delta", Fraction(0))
         if not delta:
             return Price.pure(steps * self.epsilon)
@@ -67,12 +67,12 @@ class CountMechanism(Mechanism):
 
     @property
     def shows_absent(self) -> bool:
-        """Whether a tuple that nobody has may be published, so that all must be gone through."""
+        """True if an absent tuple may be published, so that the whole domain must be enumerated."""
         return self.release_probability(0) > 0
 
     @abstractmethod
     def verify(self) -> None:
-        """Check the privacy conditions in exact arithmetic, or refuse."""
+        """Check the privacy conditions in exact arithmetic; raise `Refused` if one fails."""
 
     @abstractmethod
     def noisy(self, counts: Integers, noise: Noise) -> Integers:
@@ -80,11 +80,11 @@ class CountMechanism(Mechanism):
 
     @abstractmethod
     def release_probability(self, count: int) -> float:
-        """Give the chance that a tuple with this count is published with a count above 0."""
+        """Return the probability that a tuple with this count is published with a count above 0."""
 
     @abstractmethod
     def outcomes(self, count: int) -> Outcomes:
-        """List the published counts above 0 that may come of a count, with probabilities."""
+        """Return the possible published counts above 0 for a private count, with probabilities."""
 
     @property
     def bias(self) -> float:
@@ -102,45 +102,45 @@ class CountMechanism(Mechanism):
         return math.sqrt(self.variance)
 
     def mass(self, count: int) -> dict[int, float]:
-        """Give the distribution of the published count; key 0 is "not published".
+        """Return the distribution of the published count; key 0 means "not published".
 
-        Probabilities are right to a relative error below 1e-12. Outcomes that are less likely than
-        `NEGLIGIBLE` times the chance of being published are left out.
+        Probabilities have a relative error below 1e-12. Outcomes less likely than `NEGLIGIBLE`
+        times the probability of being published are omitted.
         """
         values, chances = self.outcomes(count)
         suppressed = {0: self._suppression(count)}
         return suppressed | dict(zip(values.tolist(), chances.tolist(), strict=True))
 
     def expected(self, count: int) -> float:
-        """Give the mean of the published count, suppressed counting as 0."""
+        """Return the mean of the published count, where suppressed is 0."""
         values, chances = self.outcomes(count)
         return math.fsum(values * chances)
 
     def noise_level(self, count: int) -> float:
-        """Give E|published - count| / count, suppressed counting as 0; count at least 1."""
+        """Return E|published - count| / count, where suppressed is 0; count must be at least 1."""
         if count < 1:
-            raise ParameterError(f"count is {count}; the noise level is relative to a count >= 1.")
+            raise ParameterError(f"count is {count}; it must be at least 1.")
         values, chances = self.outcomes(count)
         published = math.fsum(np.abs(values - count) * chances)
         return published / count + self._suppression(count)
 
     def release_count(self, probability: float) -> int:
-        """Give the least count that is published with at least this probability (below 1)."""
+        """Return the smallest count that is published with at least this probability (below 1)."""
         if not 0 < probability < 1:
-            raise ParameterError(f"probability is {probability}; it must lie between 0 and 1.")
+            raise ParameterError(f"probability is {probability}; it must be between 0 and 1.")
         return least(lambda count: self.release_probability(count) >= probability)
 
     def _suppression(self, count: int) -> float:
-        """Give 1 - release_probability, without cancellation; subclasses say it better."""
+        """Return 1 - release_probability; subclasses avoid the cancellation."""
         return 1.0 - self.release_probability(count)
 
     def _reach(self, rate: Fraction) -> int:
-        """Give how many steps of a factor e**-rate lead to what is negligible."""
+        """Return the number of steps of a factor e**-rate after which outcomes are negligible."""
         steps = math.ceil(-math.log(NEGLIGIBLE) / float(rate))
         if 2 * steps > MAX_OUTCOMES:
             raise TooLarge(
-                f"epsilon {float(self.epsilon):g} spreads a count over about {2 * steps:,} values; "
-                f"at most {MAX_OUTCOMES:,} are listed."
+                f"epsilon {float(self.epsilon):g} distributes a count over about {2 * steps:,} "
+                f"values; at most {MAX_OUTCOMES:,} can be listed. Use a larger epsilon."
             )
         return steps
 
@@ -149,9 +149,10 @@ class CountMechanism(Mechanism):
 class OneSidedGeometric(CountMechanism):
     """Mechanism ``tight``: publish ``count + offset - N`` if ``N <= count - (k - 1)``.
 
-    N >= 1 rises by exactly e**epsilon per step from P[N = 1] <= delta up to ``n_head``, and then
-    falls by exactly e**-epsilon per step. It is drawn with one coin and one geometric number:
-    with probability ``head_mass`` it is ``n_head - (G mod n_head)``, else ``n_head + 1 + G``.
+    The probability of N >= 1 increases by exactly e**epsilon per step from P[N = 1] <= delta up to
+    ``n_head``, and then decreases by exactly e**-epsilon per step. N is sampled from one Bernoulli
+    and one geometric draw G: with probability ``head_mass`` it is ``n_head - (G mod n_head)``,
+    otherwise ``n_head + 1 + G``.
 
     Parameters
     ----------
@@ -181,7 +182,7 @@ class OneSidedGeometric(CountMechanism):
         self.verify()
 
     def _largest_head(self, n: int) -> Fraction:
-        """Give the most that N = 1..n may hold while P[N = 1] <= delta, rounded down."""
+        """Return the largest P[N <= n] with P[N = 1] <= delta, rounded down."""
         if n == 0:
             return Fraction(0)
         _, growth = exp_bounds(self.epsilon, BITS)
@@ -189,7 +190,7 @@ class OneSidedGeometric(CountMechanism):
         return _round_down(self.delta * (risen - 1) / (growth - 1), self.delta)
 
     def _falls_from(self, n: int, head: Fraction) -> bool:
-        """Tell whether P[N = n+1] <= e**epsilon P[N = n] for certain (n = 0: <= delta)."""
+        """Return whether P[N = n+1] <= e**epsilon P[N = n] is certain (n = 0: <= delta)."""
         if n == 0:
             return 1 - exp_bounds(-self.epsilon, BITS)[0] <= self.delta
         inside = 1 - exp_bounds(-self.epsilon * n, BITS)[0]
@@ -214,7 +215,7 @@ class OneSidedGeometric(CountMechanism):
         _refuse_unless(conditions, self)
 
     def noisy(self, counts: Integers, noise: Noise) -> Integers:
-        """Draw a published count for each private one; 0 is suppressed."""
+        """Draw a published count for each private one; 0 means suppressed."""
         in_head = noise.bernoulli(self.head_mass, size=len(counts))
         steps = noise.geometric(self.epsilon, size=len(counts))
         lag = self.n_head + 1 + steps
@@ -225,7 +226,7 @@ class OneSidedGeometric(CountMechanism):
 
     @cached_property
     def _moments(self) -> Bounds:
-        """Mean and variance of N; r is so precise that cancellation does not matter."""
+        """Mean and variance of N; r is precise enough that cancellation does not matter."""
         r = _middle(exp_bounds(-self.epsilon, BITS))
         n, head = self.n_head, self.head_mass
         mean, variance = r / (1 - r), r / (1 - r) ** 2
@@ -241,12 +242,12 @@ class OneSidedGeometric(CountMechanism):
 
     @cached_property
     def offset(self) -> int:
-        """The mean of N, rounded: what is added back to a published count."""
+        """Mean of N, rounded; added to every published count."""
         return round(self._moments[0])
 
     @property
     def bias(self) -> float:
-        """What rounding the mean of N leaves; between -1/2 and 1/2."""
+        """Offset minus the mean of N, between -1/2 and 1/2."""
         return float(self.offset - self._moments[0])
 
     @property
@@ -255,7 +256,7 @@ class OneSidedGeometric(CountMechanism):
         return float(self._moments[1])
 
     def release_probability(self, count: int) -> float:
-        """Give P[N <= count - (k - 1)]."""
+        """Return P[N <= count - (k - 1)]."""
         above = count - (self.k - 1)
         if above <= 0:
             return 0.0
@@ -272,9 +273,9 @@ class OneSidedGeometric(CountMechanism):
         return float(1 - self.head_mass) * math.exp(-float(self.epsilon * (above - self.n_head)))
 
     def outcomes(self, count: int) -> Outcomes:
-        """List the published counts, from ``offset + k - 1`` up."""
+        """Return the published counts, from ``offset + k - 1`` up."""
         above, n, reach = count - (self.k - 1), self.n_head, self._reach(self.epsilon)
-        # Where all of N that is allowed lies in the head, the likeliest N is the largest allowed.
+        # If all allowed N are at most n_head, the most likely N is the largest allowed one.
         first = max(1, min(n, above) - reach)
         lags = np.arange(first, min(above, n + 1 + reach) + 1, dtype=np.int64)[::-1]
         rate = float(self.epsilon)
@@ -288,12 +289,12 @@ class OneSidedGeometric(CountMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ThresholdMatrix(CountMechanism):
-    """Mechanism ``paper``: matrix (4) of Li and Li as repaired, w_i by its equation (5).
+    """Mechanism ``paper``: matrix (4) of Li and Li as corrected, w_i by its equation (5).
 
-    w_i rises by exactly e**(epsilon/2) per step from w_k <= delta up to ``turn_mass`` at count
-    ``turn``; from there 1 - w_i falls by exactly e**-epsilon per step. So a tuple is published by
-    a coin of probability ``turn_mass`` and a geometric number, and no table is needed. The
-    published count is ``max(k, count + Z)``, Z discrete Laplace of scale 2/epsilon.
+    w_i increases by exactly e**(epsilon/2) per step from w_k <= delta up to ``turn_mass`` at count
+    ``turn``; from there 1 - w_i decreases by exactly e**-epsilon per step. So a Bernoulli draw of
+    probability ``turn_mass`` and a geometric draw decide whether a tuple is published, without a
+    table. The published count is ``max(k, count + Z)``, Z discrete Laplace of scale 2/epsilon.
 
     Parameters
     ----------
@@ -321,12 +322,12 @@ class ThresholdMatrix(CountMechanism):
         self.verify()
 
     def _risen(self, steps: int) -> Fraction:
-        """Give w_k e**(epsilon/2 steps), rounded down."""
+        """Return w_k e**(epsilon/2 steps), rounded down."""
         first = min(self.delta, 1 - exp_bounds(-self.epsilon, BITS)[1])
         return _round_down(first * exp_bounds(self.epsilon * steps / 2, BITS)[0], first)
 
     def _turns_at(self, w: Fraction) -> bool:
-        """Tell whether 1 - (1 - w) e**-epsilon <= e**(epsilon/2) w for certain."""
+        """Return whether 1 - (1 - w) e**-epsilon <= e**(epsilon/2) w is certain."""
         fall_low, fall_high = exp_bounds(-self.epsilon, BITS)
         rise_low, _ = exp_bounds(self.epsilon / 2, BITS)
         return w * (rise_low - fall_high) >= 1 - fall_low
@@ -349,10 +350,10 @@ class ThresholdMatrix(CountMechanism):
         )
 
     def noisy(self, counts: Integers, noise: Noise) -> Integers:
-        """Draw a published count for each private one; 0 is suppressed."""
+        """Draw a published count for each private one; 0 means suppressed."""
         size = len(counts)
         coin = noise.bernoulli(self.turn_mass, size=size)
-        # P[G >= d] = e**(-x d): a geometric number is a coin for every distance at once.
+        # P[G >= d] = e**(-x d): one geometric draw is a Bernoulli draw for every distance d.
         reached = noise.geometric(self.epsilon / 2, size=size) >= self.turn - counts
         left = noise.geometric(self.epsilon, size=size) >= counts - self.turn
         shown = np.where(counts <= self.turn, coin & reached, coin | ~left) & (counts >= self.k)
@@ -365,7 +366,7 @@ class ThresholdMatrix(CountMechanism):
         return float(laplace_variance(float(2 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
-        """Give w_i."""
+        """Return w_i for i = count."""
         if count < self.k:
             return 0.0
         if count > self.turn:
@@ -378,7 +379,7 @@ class ThresholdMatrix(CountMechanism):
         return float(1 - self.turn_mass) * math.exp(-float(self.epsilon * (count - self.turn)))
 
     def outcomes(self, count: int) -> Outcomes:
-        """List the published counts, from k up."""
+        """Return the published counts, from k up."""
         if count < self.k:
             return np.empty(0, np.int64), np.empty(0)
         return _clamped_laplace(
@@ -390,8 +391,8 @@ class ThresholdMatrix(CountMechanism):
 class TwoSidedGeometric(CountMechanism):
     """Mechanism ``pure``: matrix (3) of Li and Li, noise for every tuple of the domain.
 
-    `noisy` gives ``count + Z``, Z discrete Laplace of scale 1/epsilon, which may be negative; the
-    published count is ``max(0, count + Z)``. A tuple that nobody has is published with probability
+    `noisy` returns ``count + Z``, Z discrete Laplace of scale 1/epsilon, which may be negative; the
+    published count is ``max(0, count + Z)``. An absent tuple is published with probability
     r / (1 + r), r = e**-epsilon.
 
     Parameters
@@ -411,7 +412,7 @@ class TwoSidedGeometric(CountMechanism):
         _check(self.epsilon)
 
     def verify(self) -> None:
-        """Nothing to check: the noise falls by exactly e**-epsilon per step on both sides."""
+        """Do nothing: the noise decreases by exactly e**-epsilon per step on both sides."""
 
     def noisy(self, counts: Integers, noise: Noise) -> Integers:
         """Draw a noisy count for each private one; it may be negative."""
@@ -423,14 +424,14 @@ class TwoSidedGeometric(CountMechanism):
         return float(laplace_variance(float(1 / self.epsilon)))
 
     def release_probability(self, count: int) -> float:
-        """Give P[count + Z > 0]."""
+        """Return P[count + Z > 0]."""
         return 1.0 - self._suppression(count)
 
     def _suppression(self, count: int) -> float:
         return laplace_tail(float(self.epsilon), count)
 
     def outcomes(self, count: int) -> Outcomes:
-        """List the published counts above 0."""
+        """Return the published counts above 0."""
         values, chances = _clamped_laplace(count, 0, self.epsilon, 1.0, self._reach)
         return values[values > 0], chances[values > 0]
 
@@ -438,7 +439,7 @@ class TwoSidedGeometric(CountMechanism):
 def make_count_mechanism(
     kind: str, *, epsilon: Fraction, delta: Fraction | None = None, k: int | None = None
 ) -> CountMechanism:
-    """Make the mechanism of that name: ``tight``, ``paper`` or ``pure``.
+    """Return the mechanism of that name: ``tight``, ``paper`` or ``pure``.
 
     Examples
     --------
@@ -466,7 +467,7 @@ def make_count_mechanism(
 def _clamped_laplace(
     count: int, floor: int, rate: Fraction, total: float, reach_of: Callable[[Fraction], int]
 ) -> Outcomes:
-    """List max(floor, count + Z) with probabilities that add up to `total`."""
+    """Return the values of max(floor, count + Z) with probabilities that sum to `total`."""
     reach, x = reach_of(rate), float(rate)
     values = np.arange(max(floor, count - reach), max(floor, count + reach) + 1, dtype=np.int64)
     chances = laplace_mass(x, values - count)
@@ -483,11 +484,11 @@ def _middle(bounds: Bounds) -> Fraction:
 
 
 def least(holds: Callable[[int], bool]) -> int:
-    """Give the least n >= 0 for which a condition holds that, once true, stays true."""
+    """Return the smallest n >= 0 for which a monotone condition holds."""
     high = 1
     while not holds(high):
         high *= 2
-    low = high // 2  # fails, unless high is still 1
+    low = high // 2  # the condition fails here, unless high is still 1
     if high == 1 and holds(0):
         return 0
     while high - low > 1:
@@ -507,11 +508,11 @@ def _check(epsilon: Fraction, delta: Fraction = Fraction(1, 2), k: int = 1) -> N
     problems = []
     if not Fraction(4, MAX_SCALE) <= epsilon <= 1000:
         problems.append(
-            f"epsilon is {float(epsilon):g}; for one count it must lie between "
+            f"epsilon is {float(epsilon):g}; for one count it must be between "
             f"{4 / MAX_SCALE:.0e} and 1000."
         )
     if not 0 < delta < 1:
-        problems.append(f"delta is {float(delta):g}; it must lie between 0 and 1.")
+        problems.append(f"delta is {float(delta):g}; it must be between 0 and 1.")
     if k < 1:
         problems.append(f"k is {k}; it must be at least 1.")
     if problems:
@@ -523,6 +524,6 @@ def _refuse_unless(conditions: dict[str, bool], mechanism: CountMechanism) -> No
     if broken:
         raise Refused(
             f"{type(mechanism).__name__} with epsilon {float(mechanism.epsilon):g} does not keep "
-            f"its promise ({'; '.join(broken)}); nothing is published. Please report this, and "
+            f"its promise ({'; '.join(broken)}). Nothing is published. Please report this, and "
             "change epsilon or delta a little."
         )

@@ -1,4 +1,4 @@
-"""Who answers for a spending, why it may be so much, and when to look at it again."""
+"""Decisions on privacy spending: who is responsible, why, and when to review it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ MAX_TEXT = 1000
 
 
 class Decision(Value):
-    """Put on record who decided on a budget or a release, why, and until when it is to hold.
+    """Decision on a budget or a release: the responsible person, the reason, the review date.
 
-    All parts may be left out; what is left out is not stated. It goes into the ledger, where only
-    its owner reads it, and into a release only if asked for.
+    All parts are optional. The decision is recorded in the ledger, which only its owner reads, and
+    in a release only on request.
 
     Parameters
     ----------
     responsible : str
-        Who answers for it: a person, a role or a board.
+        Who is responsible: a person, a role or a board.
     reason : str
-        Why it may be so much.
+        Justification of the amount.
     review_by : str
-        The day by which it is to be looked at again, such as ``"2027-06-30"``.
+        Date by which to review the decision, such as ``"2027-06-30"``.
 
     Examples
     --------
@@ -42,8 +42,8 @@ class Decision(Value):
     def _short(cls, text: str) -> str:
         if len(text) > MAX_TEXT:
             raise ParameterError(
-                f"responsible and reason must have at most {MAX_TEXT} characters; {len(text)} were "
-                "given."
+                f"responsible and reason must have at most {MAX_TEXT} characters; the given text "
+                f"has {len(text)}."
             )
         return text.strip()
 
@@ -54,20 +54,20 @@ class Decision(Value):
             return date.fromisoformat(text).isoformat() if text else ""
         except ValueError:
             raise ParameterError(
-                f"review_by is {text!r}; write a day as YEAR-MONTH-DAY, such as 2027-06-30."
+                f"review_by is {text!r}; write a date as YEAR-MONTH-DAY, such as 2027-06-30."
             ) from None
 
     @property
     def is_stated(self) -> bool:
-        """Whether anything was said."""
+        """True if any part is given."""
         return bool(self.responsible or self.reason or self.review_by)
 
     def to_dict(self) -> dict[str, str]:
-        """Return what was said, ready for JSON."""
+        """Return the given parts, ready for JSON."""
         return {name: text for name, text in self.model_dump().items() if text}
 
     def is_overdue(self, today: date) -> bool:
-        """Tell whether the day by which to look at it again is past."""
+        """Return whether the review date has passed."""
         return bool(self.review_by) and date.fromisoformat(self.review_by) < today
 
 

@@ -1,4 +1,4 @@
-"""What graphs need beside noise on counts: cuts near the middle of a histogram.
+"""Private cuts near the middle of a histogram, for degree sequences of graphs.
 
 The proof is in ``methods/degrees/degrees.md``.
 """
@@ -18,29 +18,22 @@ from hushtable.privacy.spending import Price, Sensitivity
 
 @dataclass(frozen=True)
 class MiddleCuts(Mechanism):
-    """Cut runs of a histogram in two, near their middle as far as that can be seen privately.
+    """Cuts of runs of a histogram in two, near their middle.
 
-    A cut of a run has the weight exp(rate * min(counts on its left, on its right)). A step of one
-    count moves scores of one run in one direction, by at most one, so all cuts together lose at
-    most the rate for each step (lemma 5). There is no parallel composition in this.
-
-    Parameters
-    ----------
-    runs : tuple of pairs of int
-        First place and end of each run; those of one place are not cut.
-    rate : Fraction
-        See above.
+    A cut of a run has the weight exp(rate * min(counts on its left, on its right)). Changing one
+    count by 1 changes the scores of one run in one direction, by at most 1, so all cuts together
+    cost at most the rate for each step (lemma 5). This does not use parallel composition.
     """
 
-    runs: tuple[tuple[int, int], ...]
-    rate: Fraction
+    runs: tuple[tuple[int, int], ...]  # first position and end of each; one position is not cut
+    rate: Fraction  # factor of the score in the exponent
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give l1 times the rate."""
+        """Return l1 times the rate."""
         return Price.pure(sensitivity.l1 * self.rate)
 
     def draw(self, exact: Integers, noise: Noise) -> list[tuple[int, int]]:
-        """Give the runs after the cuts."""
+        """Return the runs after the cuts."""
         cut: list[tuple[int, int]] = []
         for begin, end in self.runs:
             if end - begin == 1:
@@ -48,8 +41,8 @@ class MiddleCuts(Mechanism):
                 continue
             left = np.cumsum(exact[begin : end - 1])
             scores = np.minimum(left, exact[begin:end].sum() - left)
-            # Not that scores are monotone: the loss is bounded through their range, which the
-            # exponential mechanism (and only it) allows; see the proof.
+            # `monotone` selects the exponent. The scores are not monotone; the proof bounds the
+            # range of the loss, which holds for the exponential mechanism only.
             place = noise.choose(
                 scores, epsilon=self.rate, sensitivity=Fraction(1), monotone=True,
                 rule="exponential",

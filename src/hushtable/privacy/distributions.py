@@ -1,7 +1,7 @@
-"""Laws of the discrete Laplace distribution: P[z] = e**(-rate |z|) (1 - r) / (1 + r), r = e**-rate.
+"""Discrete Laplace distribution: P[z] = e**(-rate |z|) (1 - r) / (1 + r), r = e**-rate.
 
-Floats are for estimates and forecasts, which may be off in their last digit. Bounds are fractions
-between which the truth lies for certain: promises and samplers rest on those alone.
+Floats are for estimates and forecasts, where rounding errors do not matter. Promises and samplers
+use only the bounds, which are fractions that certainly enclose the true value.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ Floats = NDArray[np.float64]
 
 
 def laplace_variance(scale: Floats | float) -> Floats:
-    """Give the variance for scales 1 / rate: 2 r / (1 - r)**2.
+    """Return the variance for scales 1 / rate: 2 r / (1 - r)**2.
 
     Examples
     --------
     >>> laplace_variance(np.array([1.0, 1000.0])).round(3).tolist()
     [1.841, 1999999.833]
     """
-    with np.errstate(over="ignore"):  # of tiny scales, whose variance is 0
+    with np.errstate(over="ignore"):  # at tiny scales, where the variance is 0
         return np.asarray(0.5 / np.sinh(0.5 / scale) ** 2)
 
 
 def laplace_kurtosis(scale: Floats | float) -> Floats:
-    """Give the excess kurtosis for scales 1 / rate, 3 + 1 / variance: 3 for large ones."""
+    """Return the excess kurtosis for scales 1 / rate: 3 + 1 / variance."""
     with np.errstate(over="ignore"):
         return np.asarray(3.0 + 2.0 * np.sinh(0.5 / scale) ** 2)
 
 
 def laplace_mass(rate: float, values: NDArray[np.int64]) -> Floats:
-    """Give the probabilities of whole numbers.
+    """Return the probabilities of integers.
 
     Examples
     --------
@@ -50,12 +50,12 @@ def laplace_mass(rate: float, values: NDArray[np.int64]) -> Floats:
 
 
 def laplace_tail(rate: float, distance: int) -> float:
-    """Give P[Z >= distance], a distance of at least 0."""
+    """Return P[Z >= distance] for a distance of at least 0."""
     return float(np.exp(-rate * distance) / (1 + np.exp(-rate)))
 
 
 def laplace_tail_bounds(rate: Fraction, distance: int, bits: int) -> Bounds:
-    """Bound P[Z >= distance], a distance of at least 0."""
+    """Bound P[Z >= distance] for a distance of at least 0."""
     r_low, r_high = exp_bounds(-rate, bits)
     low, high = exp_bounds(-rate * distance, bits)
     return low / (1 + r_high), high / (1 + r_low)

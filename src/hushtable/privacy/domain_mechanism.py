@@ -1,11 +1,11 @@
-"""Noise for every cell of a domain, the empty ones too, without going through them all.
+"""Noise for every cell of a domain, including empty ones, without enumerating it.
 
-Every cell gets its own discrete Laplace noise: a cell that gets none because nobody is in it would
-tell that nobody is in it. Up to a limit all noisy counts are published. In a larger domain only
-those are that reach a threshold, which follows from public numbers alone; leaving the others out is
-post-processing of the full noisy table. How many empty cells reach the threshold, which ones, and
-by how much, is drawn from exactly the distribution that going through all of them would give, at a
-cost that depends on how many reach it, not on how many there are.
+Every cell gets its own discrete Laplace noise; omitting the noise of empty cells would reveal that
+they are empty. Up to a limit on the size of the domain, all noisy counts are published. In a larger
+domain, only counts that reach a threshold are published. The threshold follows from public numbers,
+so omitting the other cells is post-processing of the full noisy table. The empty cells that reach
+the threshold, and their counts, are sampled from exactly the distribution that enumerating all of
+them would give, in time proportional to their number, not to the size of the domain.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _INT64 = 2**63
 
 @dataclass(frozen=True)
 class NoisyCells:
-    """Hold published cells in the order of the domain: their codes and raw noisy counts."""
+    """Published cells in the order of the domain: codes and raw noisy counts."""
 
     codes: NDArray[np.int64]
     noisy: Integers
@@ -45,17 +45,17 @@ class NoisyCells:
 
 @dataclass(frozen=True, kw_only=True)
 class DomainMechanism(Mechanism):
-    """Add discrete Laplace noise of scale 1/rate to all cells of a domain.
+    """Discrete Laplace noise of scale 1/rate on all cells of a domain.
 
     Parameters
     ----------
     domain : Domain
         All cells, occupied or not.
     rate : Fraction
-        One added row makes any outcome at most e**rate times more or less likely.
+        Epsilon per row: one added row changes the probability of any outcome by at most e**rate.
     max_cells : int
         Publish all cells of a domain up to this size. In a larger one, publish the cells that
-        reach a threshold, so high that about this many empty ones at most do.
+        reach a threshold, chosen such that at most about this many empty cells are expected to.
 
     Examples
     --------
@@ -72,10 +72,10 @@ class DomainMechanism(Mechanism):
 
     @property
     def threshold(self) -> int | None:
-        """The least noisy count that is published; None if all are. Public."""
+        """Smallest noisy count that is published; None if all are. Public."""
         if self.domain.size <= self.max_cells:
             return None
-        # N e**(-rate t) / (1 + e**-rate) <= max_cells. Floats will do: any public number is fine.
+        # N e**(-rate t) / (1 + e**-rate) <= max_cells. Floats suffice: any public number is valid.
         excess = math.log(self.domain.size) - math.log(self.max_cells)
         rate = float(self.rate)
         return max(1, math.ceil((excess - math.log1p(math.exp(-rate))) / rate))
@@ -86,17 +86,17 @@ class DomainMechanism(Mechanism):
         return float(laplace_variance(float(1 / self.rate)))
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give l1 times the rate: every cell of the domain has its noise, occupied or not."""
+        """Return l1 times the rate: every cell of the domain has noise, occupied or not."""
         return Price.pure(sensitivity.l1 * self.rate)
 
     def draw(self, exact: Any, noise: Noise) -> NoisyCells:
-        """Noise all cells, of which the occupied ones are given."""
+        """Draw the published cells, given the occupied ones."""
         if exact.domain.shape != self.domain.shape:
-            raise SealedError("the noise is for another domain than that of the cells.")
+            raise SealedError("the mechanism and the cells have different domains.")
         return self.add(exact.codes, exact.counts, noise)
 
     def add(self, codes: NDArray[np.int64], counts: Integers, noise: Noise) -> NoisyCells:
-        """Noise all cells; the occupied ones are given, in the order of the domain."""
+        """Add noise to all cells, given the occupied ones in the order of the domain."""
         scale = 1 / self.rate
         if self.threshold is None:
             full = np.zeros(self.domain.size, np.int64)
@@ -112,7 +112,7 @@ class DomainMechanism(Mechanism):
         excess = noise.geometric(self.rate, size=len(absent))
         shown = noisy >= self.threshold
         places = np.array(absent, occupied.dtype)
-        # A place among the absent cells, moved on by the occupied ones that come before it.
+        # Convert positions among empty cells to ranks by adding the occupied cells before them.
         before = np.searchsorted(occupied - np.arange(len(occupied)), places, side="right")
         ranks = np.concatenate((occupied[shown], places + before))
         values = np.concatenate((noisy[shown], self.threshold + excess))
@@ -121,21 +121,21 @@ class DomainMechanism(Mechanism):
 
     @property
     def spurious(self) -> float:
-        """What empty cells add to the sum of the published noisy counts, on average. Public."""
+        """Expected sum of the published noisy counts of empty cells. Public."""
         if self.threshold is None:
             return 0.0
         fall = math.exp(-float(self.rate))
-        # The sum of z P(Z = z) over z >= t, in logarithms: the domain may be larger than a float.
+        # The sum of z P(Z = z) over z >= t, in logarithms: the domain may exceed a float.
         log_share = -float(self.rate) * self.threshold - math.log1p(fall)
         log_cells = math.log(self.domain.size)
         return math.exp(log_cells + log_share) * (self.threshold + fall / (1 - fall))
 
     def total_of(self, cells: NoisyCells) -> int:
-        """Estimate the number of rows from the published cells, where nothing else tells it."""
+        """Estimate the number of rows from the published cells."""
         return max(0, round(int(cells.noisy.sum()) - self.spurious))
 
     def _ranks(self, codes: NDArray[np.int64]) -> NDArray[Any]:
-        """Give the numbers of cells: as Python integers where the domain is too large."""
+        """Return the ranks of cells, as Python integers if the domain is too large for int64."""
         keys = self.domain.pack(codes)
         ranks = keys[:, 0].astype(np.int64 if self.domain.size < _INT64 else object)
         for limb, size in enumerate(self._limb_sizes[1:], start=1):
@@ -155,12 +155,12 @@ class DomainMechanism(Mechanism):
 
 
 def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[int]:
-    """Say which of n independent discrete Laplace numbers of scale 1/rate reach a threshold >= 1.
+    """Sample which of n discrete Laplace numbers of scale 1/rate reach a threshold >= 1.
 
     Each of 0, ..., n-1 is kept independently with probability p = e**(-rate threshold) / (1 +
-    e**-rate), n of any size. Kept numbers are found by leaps: with a rational x for which q = 1 -
-    e**-x is a little above p, the gaps between successes of probability q are geometric, and each
-    success is kept with probability p/q.
+    e**-rate), for n of any size. With a rational x such that q = 1 - e**-x is slightly above p, the
+    gaps between successes of probability q are geometric; each success is kept with probability
+    p/q.
 
     Examples
     --------
@@ -193,10 +193,10 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
 def coins(
     bounds: Callable[[int], Bounds], *, size: int, noise: Noise, bits: int = 128
 ) -> list[bool]:
-    """Toss coins whose probability is a real number that can be bounded as closely as wanted.
+    """Draw Bernoulli variables whose probability is a real number with arbitrarily close bounds.
 
-    A uniform number is compared with the lower bound; only if it falls between the bounds, which
-    happens about once in 2**bits, are closer bounds needed.
+    A uniform number is compared with the lower bound. Closer bounds are computed only if it is
+    between the bounds, which has a probability of about 2**-bits.
 
     Examples
     --------
@@ -230,10 +230,10 @@ def _refined(
 
 
 def _geometric(x: Fraction, *, size: int, noise: Noise) -> list[int]:
-    """Draw geometric numbers for a rate of any smallness.
+    """Draw geometric numbers for a rate of any size, however small.
 
-    With B such that x B is about 1, a geometric number is B times a geometric number of rate x B
-    plus one below B with probabilities falling like e**(-x g); the two are independent.
+    With B such that x B is about 1, a geometric number is B times a geometric number of rate x B,
+    plus an independent number g below B with probability proportional to e**(-x g).
     """
     if x * MAX_SCALE >= 1:
         drawn: list[int] = noise.geometric(x, size=size).tolist()
@@ -250,6 +250,6 @@ def _geometric(x: Fraction, *, size: int, noise: Noise) -> list[int]:
 
 
 def _rounded_up(x: Fraction, digits: int = 24) -> Fraction:
-    """Round up to a dyadic fraction of few digits, which samplers handle fastest."""
+    """Round up to a dyadic fraction of few digits, which samplers process fastest."""
     shift = max(0, digits - (x.numerator.bit_length() - x.denominator.bit_length()))
     return Fraction(-(-(x.numerator << shift) // x.denominator), 1 << shift)

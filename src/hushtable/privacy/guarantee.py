@@ -1,8 +1,8 @@
-"""What is promised: frozen, comparable, written to JSON, and said in words.
+"""Guarantees: frozen, comparable values that are written to JSON and explained in words.
 
 A guarantee is computed from public inputs before any data is read. Its numbers are exact
-fractions, so the promise that is written down is the promise that was computed. Composition is
-defined only where a theorem backs it (see `compose`); everywhere else it is refused.
+fractions, so the guarantee that is written is the one that was computed. Guarantees compose only
+where a theorem allows it (see `compose`); everything else is refused.
 """
 
 from __future__ import annotations
@@ -70,28 +70,28 @@ __all__ = [
 
 
 class Guarantee(Value):
-    """Promise something about a release; the families below are the kinds there are."""
+    """Base class of all guarantees about a release."""
 
     family: str
 
     counted: ClassVar[bool] = False
-    """Whether the ledger can add this promise up (differential privacy only)."""
+    """True if a ledger can count this guarantee (differential privacy only)."""
 
     @abstractmethod
     def explain(self) -> str:
-        """Say the promise in one plain sentence."""
+        """Return the guarantee as one plain sentence."""
 
     @property
     @abstractmethod
     def unprotected(self) -> tuple[str, ...]:
-        """List what the promise leaves out."""
+        """Facts and attacks that the guarantee does not cover."""
 
     def _repr_html_(self) -> str:
         left_out = html_list(self.unprotected)
         return f"<p>{html.escape(self.explain())}</p><p>Not protected:</p>{left_out}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what goes into ``statement.json``; `parse_guarantee` reads it back.
+        """Return the guarantee as written to ``statement.json``; `parse_guarantee` reads it back.
 
         Examples
         --------
@@ -102,7 +102,7 @@ class Guarantee(Value):
 
 
 class PureDP(Guarantee):
-    """Promise epsilon-differential privacy.
+    """Epsilon-differential privacy.
 
     For all data sets that differ in one unit and every set of outcomes, the probabilities differ
     by a factor of at most exp(epsilon).
@@ -110,19 +110,19 @@ class PureDP(Guarantee):
     Parameters
     ----------
     epsilon : number
-        Above 0 and at most `MAX_LOSS`; kept as an exact fraction.
+        Above 0 and at most `MAX_LOSS`; stored as an exact fraction.
     unit : Unit
-        What two neighboring data sets differ in.
+        Unit of privacy: what two neighboring data sets differ in.
     neighbors : {"add-remove", "replace"}
-        Whether the unit is absent from one of them, or exchanged for another.
+        Whether one of them lacks the unit, or has another in its place.
 
     Examples
     --------
     >>> promise = PureDP(epsilon=0.5, unit=Unit(kind="row"), neighbors="add-remove")
     >>> print(promise.explain())  # doctest: +NORMALIZE_WHITESPACE
-    Adding or removing one row changes the probability of anything this release could show by a
-    factor of at most 1.649 (differential privacy, epsilon = 0.5), so someone who gave even odds on
-    whether it is in the data can become at most 62.3 % sure.
+    Adding or removing one row changes the probability of any outcome of this release by a factor
+    of at most 1.649 (differential privacy, epsilon = 0.5), so an attacker who starts from a 50/50
+    guess about whether it is in the data can become at most 62.3% sure.
     """
 
     family: Literal["pure-dp"] = "pure-dp"
@@ -137,45 +137,45 @@ class PureDP(Guarantee):
 
     @property
     def concentrated(self) -> tuple[Fraction, Fraction]:
-        """Give the rho of zero-concentrated differential privacy that it implies, and delta 0."""
+        """Rho such that the guarantee implies rho-zCDP, and delta 0."""
         return implied_rho(self.epsilon), Fraction(0)
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
+        """Return the guarantee as one plain sentence, with exp(epsilon) rounded up."""
         return explain(self.epsilon, self.delta, self.unit, self.neighbors)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what differential privacy leaves out."""
+        """Facts and attacks that differential privacy does not cover."""
         return (
             *left_out(self.unit, self.neighbors),
-            "Several units together: for a group of g of them epsilon is g times as large.",
+            "Several units together: for a group of g units, epsilon is g times as large.",
         )
 
 
 class ApproxDP(Guarantee):
-    """Promise (epsilon, delta)-differential privacy, in the standard definition.
+    """(epsilon, delta)-differential privacy, in the standard definition.
 
     For all data sets that differ in one unit and every set S of outcomes,
-    P[S] <= exp(epsilon) P'[S] + delta. (Not the "probabilistic" definition, which is not closed
-    under post-processing.)
+    P[S] <= exp(epsilon) P'[S] + delta. (This is not "probabilistic" differential privacy, which is
+    not closed under post-processing.)
 
     Parameters
     ----------
     epsilon : number
-        Above 0 and at most `MAX_LOSS`; kept as an exact fraction.
+        Above 0 and at most `MAX_LOSS`; stored as an exact fraction.
     delta : number
-        Above 0 and at most `MAX_DELTA`; kept as an exact fraction.
+        Above 0 and at most `MAX_DELTA`; stored as an exact fraction.
     unit : Unit
-        What two neighboring data sets differ in.
+        Unit of privacy: what two neighboring data sets differ in.
     neighbors : {"add-remove", "replace"}
-        Whether the unit is absent from one of them, or exchanged for another.
+        Whether one of them lacks the unit, or has another in its place.
     rho : number, optional
-        Where the promise was proved by way of rho-zero-concentrated differential privacy, its rho:
-        it must imply epsilon and delta. The ledger adds it up, and fits more releases.
+        If the guarantee follows from rho-zero-concentrated differential privacy (zCDP), its rho; it
+        must imply epsilon and delta. A ledger adds up rho, which admits more releases.
     mu : number, optional
-        Where it was proved by way of mu-Gaussian differential privacy instead, its mu. The ledger
-        adds up mu**2/2, a rho that it implies.
+        If the guarantee follows from mu-Gaussian differential privacy instead, its mu. A ledger
+        adds up mu**2/2, the rho that it implies.
 
     Examples
     --------
@@ -183,10 +183,10 @@ class ApproxDP(Guarantee):
     ...     epsilon=1, delta="1e-5", unit=Unit(kind="row"), neighbors="add-remove"
     ... )
     >>> print(promise.explain())  # doctest: +NORMALIZE_WHITESPACE
-    Adding or removing one row changes the probability of anything this release could show by a
-    factor of at most 2.72 and a further 1 in 100,000 (differential privacy, epsilon = 1, delta =
-    0.00001), so someone who gave even odds on whether it is in the data guesses right at most
-    73.2 % of the time.
+    Adding or removing one row changes the probability of any outcome of this release by a factor
+    of at most 2.72 plus an additional probability of 1 in 100,000 (differential privacy, epsilon =
+    1, delta = 0.00001), so an attacker who starts from a 50/50 guess about whether it is in the
+    data is right at most 73.2% of the time.
     """
 
     family: Literal["approx-dp"] = "approx-dp"
@@ -206,9 +206,9 @@ class ApproxDP(Guarantee):
     def _rho_implies_the_rest(self) -> Self:
         if self.rho is not None and not is_concentrated(self.rho, self.epsilon, self.delta):
             raise ParameterError(
-                f"rho is {shown(self.rho)}, from which epsilon {shown(self.epsilon)} and delta "
-                f"{shown(self.delta)} could not be concluded; it must be above 0 and small enough "
-                "to imply them. Leave rho out if the promise was not proved by way of it."
+                f"rho is {shown(self.rho)}, which does not imply epsilon {shown(self.epsilon)} and "
+                f"delta {shown(self.delta)}; it must be above 0 and small enough to imply them. "
+                "Leave rho out if the promise does not follow from zCDP."
             )
         return self
 
@@ -217,19 +217,19 @@ class ApproxDP(Guarantee):
         if self.mu is None:
             return self
         if self.rho is not None:
-            raise ParameterError("rho and mu are both given; a promise is proved by way of one.")
+            raise ParameterError("rho and mu are both given; a promise follows from one of them.")
         if not is_gaussian(self.mu, self.epsilon, self.delta):
             raise ParameterError(
-                f"mu is {shown(self.mu)}, from which epsilon {shown(self.epsilon)} and delta "
-                f"{shown(self.delta)} could not be concluded; it must be above 0 and small enough "
-                "to imply them. Leave mu out if the promise was not proved by way of it."
+                f"mu is {shown(self.mu)}, which does not imply epsilon {shown(self.epsilon)} and "
+                f"delta {shown(self.delta)}; it must be above 0 and small enough to imply them. "
+                "Leave mu out if the promise does not follow from Gaussian differential privacy."
             )
         return self
 
-    # Without a return type: pydantic would publish that in place of the fields.
+    # No return type: pydantic would use it for the JSON Schema in place of the fields.
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        # What has no rho, or no mu, is written as it was before there was one.
+        # Omit absent rho and mu: older files do not have these keys.
         document = write(self)
         for name in ("rho", "mu"):
             if getattr(self, name) is None:
@@ -238,10 +238,10 @@ class ApproxDP(Guarantee):
 
     @property
     def concentrated(self) -> tuple[Fraction, Fraction]:
-        """Give a rho and a delta such that it is delta-approximately rho-concentrated.
+        """Rho and delta such that the guarantee implies delta-approximate rho-zCDP.
 
-        That is its own rho and no delta, or that of its mu; or, by the lemma in ``ledger.md``, what
-        epsilon implies and its delta.
+        (rho, 0) with a rho, (mu**2/2, 0) with a mu, otherwise (`implied_rho` (epsilon), delta) by
+        lemma B of ``ledger.md``.
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
@@ -250,75 +250,76 @@ class ApproxDP(Guarantee):
         return implied_rho(self.epsilon), self.delta
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence, with exp(epsilon) rounded up."""
+        """Return the guarantee as one plain sentence, with exp(epsilon) rounded up."""
         return explain(self.epsilon, self.delta, self.unit, self.neighbors)
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what differential privacy with a delta leaves out."""
+        """Facts and attacks that differential privacy with a delta does not cover."""
         return (
             *left_out(self.unit, self.neighbors),
-            "Several units together: for a group of g of them epsilon is g times as large, and "
+            "Several units together: for a group of g units, epsilon is g times as large and "
             "delta more than g times.",
-            f"The further {one_in(self.delta)} (delta): showing one unit in full with that "
-            "probability would still keep the promise.",
+            f"Delta. A method that reveals one unit completely with probability "
+            f"{one_in(self.delta)} would still keep the promise.",
         )
 
 
 def implied_rho(epsilon: Fraction) -> Fraction:
-    """Give a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
+    """Return a rho such that epsilon-differential privacy implies rho-zCDP (see ``ledger.md``)."""
     n, d = epsilon.numerator, epsilon.denominator
     return Fraction(n * n, 2 * d * d) if n < 2 * d else epsilon
 
 
 class Threshold(Guarantee):
-    """Promise that rare combinations of values are left out, and nothing more.
+    """Suppression of rare combinations of values, and nothing more.
 
-    This is all that "semantic k-anonymity" gives: its condition is met by exchanging a row for an
-    identical copy of itself.
+    "Semantic k-anonymity" guarantees no more than this: replacing a row by an identical copy
+    satisfies its condition.
 
     Parameters
     ----------
     k : int
-        Combinations held by fewer than ``k`` rows are suppressed; at least 1.
+        Combinations that occur in fewer than ``k`` rows are suppressed; at least 1.
 
     Examples
     --------
     >>> Threshold(k=10).explain()
-    'Combinations of values held by fewer than 10 rows are not published.'
+    'Combinations of values that occur in fewer than 10 rows are not published.'
     """
 
     family: Literal["threshold"] = "threshold"
     k: Annotated[StrictInt, Field(ge=1)]
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence."""
+        """Return the guarantee as one plain sentence."""
         rows = "1 row" if self.k == 1 else f"{self.k} rows"
-        return f"Combinations of values held by fewer than {rows} are not published."
+        return f"Combinations of values that occur in fewer than {rows} are not published."
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what a threshold leaves out."""
+        """Facts and attacks that a threshold does not cover."""
         return (
-            "Combinations held by enough rows: the threshold alone would allow publishing them "
-            "exactly as they are.",
+            "Combinations that occur in enough rows: the threshold would allow publishing their "
+            "exact counts.",
             "Sensitive values: all rows that share a combination may share them too.",
             f"Planted rows: someone who adds {self.k - 1} copies of a row lifts it over the "
             "threshold.",
-            "People with several rows: rows are counted, not people, unless the table lists items "
-            "of people, each of whom then counts once.",
-            "Several releases, or several parts of one: thresholds do not add up.",
+            "People with several rows: the threshold counts rows, not people, unless the table "
+            "lists items of people; then it counts each person once.",
+            "Several releases, or several parts of one: thresholds do not compose.",
         )
 
 
 class BoundedAdversary(Guarantee):
-    """Promise a bound on what an observer with limited prior knowledge can conclude.
+    """Bound on the posterior of an observer with limited prior knowledge.
 
-    For every tuple t that the observer gives a prior probability of at most ``d``, the posterior is
-    at most ``gamma``; against an ``independent`` observer it is also at least d/gamma times the
-    prior. An observer is ``independent`` if, to them, tuples are in the data independently of each
-    other, and ``exclusive`` if they know groups of tuples of which exactly one is in the data (as
-    when they know a person takes part). Tuples known for certain beforehand are outside both.
+    For every tuple to which the observer assigns a prior probability of at most ``d``, the
+    posterior is at most ``gamma``; for an ``independent`` observer it is also at least d/gamma
+    times the prior. An ``independent`` observer assumes that tuples are in the data independently
+    of each other. An ``exclusive`` observer knows groups of tuples such that exactly one tuple of
+    each group is in the data (for example, because a person takes part). Neither covers tuples that
+    the observer knew for certain beforehand.
 
     Parameters
     ----------
@@ -327,15 +328,15 @@ class BoundedAdversary(Guarantee):
     gamma : number
         Largest posterior probability; gamma < 1.
     adversary : {"independent", "exclusive"}
-        What the observer may know about how tuples depend on each other.
+        What the observer may know about dependencies between tuples.
 
     Examples
     --------
     >>> promise = BoundedAdversary(d="1/100", gamma="1/5", adversary="exclusive")
     >>> print(promise.explain())  # doctest: +NORMALIZE_WHITESPACE
-    Someone who knows groups of records of which exactly one is in the data, and who before seeing
-    this release gave a record a chance of at most 0.01 of being in it, gives it a chance of at most
-    0.2 afterwards.
+    An observer who knows groups of records such that exactly one of each group is in the data, and
+    who before this release gave a record a probability of at most 0.01 of being in the data, gives
+    it a probability of at most 0.2 afterwards.
     """
 
     family: Literal["bounded-adversary"] = "bounded-adversary"
@@ -353,50 +354,53 @@ class BoundedAdversary(Guarantee):
         return self
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence."""
-        before = f"before seeing this release gave a record a chance of at most {shown(self.d)}"
-        after = f"gives it a chance of at most {shown(self.gamma)} afterwards"
+        """Return the guarantee as one plain sentence."""
+        before = (
+            "before this release gave a record a probability of at most "
+            f"{shown(self.d)} of being in the data"
+        )
+        after = f"gives it a probability of at most {shown(self.gamma)} afterwards"
         if self.adversary == "independent":
             return (
-                f"Someone to whom records are in the data independently of each other, and who "
-                f"{before} of being in it, {after}, and at least {shown(self.d / self.gamma)} "
-                "times the chance they gave it before."
+                f"An observer who assumes that records are in the data independently of each "
+                f"other, and who {before}, {after}, and at least {shown(self.d / self.gamma)} "
+                "times the earlier probability."
             )
         return (
-            "Someone who knows groups of records of which exactly one is in the data, and who "
-            f"{before} of being in it, {after}."
+            "An observer who knows groups of records such that exactly one of each group is in "
+            f"the data, and who {before}, {after}."
         )
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what a bound on the observer's knowledge leaves out."""
+        """Facts and attacks that a bound on the observer's knowledge does not cover."""
         links = (
             (
-                "Observers who know that records depend on each other, such as that a certain "
-                "person takes part and so one of a few records must be there.",
+                "Observers who know that records depend on each other, for example that a certain "
+                "person takes part, so that one of a few records must be in the data.",
             )
             if self.adversary == "independent"
             else (
-                "Records ruled out: such an observer may learn that a record is not in the data.",
-                "Observers who know of other ways in which records depend on each other.",
+                "Absence: such an observer may rule out that a record is in the data.",
+                "Observers who know of other dependencies between records.",
             )
         )
         return (
-            f"Observers who already gave the record a chance above {shown(self.d)}.",
+            f"Observers who already gave the record a probability above {shown(self.d)}.",
             *links,
-            "Several releases of the same data: the bound does not add up.",
-            "Copies of a record: the data is treated as a set, each record is in it or not.",
-            "What the schema declares: the columns and their values are public.",
+            "Several releases of the same data: the bound does not compose.",
+            "Copies of a record: the data is treated as a set; each record is in it or not.",
+            "The schema (columns and their values): it is public.",
         )
 
 
 class UncertainAnonymity(Guarantee):
-    """Promise that a noisy record is likely to fit several people as well as its owner.
+    """Anonymity of noisy records: several people are likely to fit each as well as its owner.
 
     Parameters
     ----------
     k : int
-        How many records fit at least as well as the true one, itself included; at least 2.
+        Number of records that fit at least as well as the true one, itself included; at least 2.
     eta : number
         Largest probability, for each record, that fewer than ``k`` do; 0 <= eta < 1.
 
@@ -404,7 +408,7 @@ class UncertainAnonymity(Guarantee):
     --------
     >>> print(UncertainAnonymity(k=10, eta=0.05).explain())  # doctest: +NORMALIZE_WHITESPACE
     For each record, with a probability of at least 0.95 over the noise added to it, at least 10
-    records of the private table (itself included) fit what is published at least as well as the
+    records of the private table (itself included) fit the published record at least as well as the
     true one does.
     """
 
@@ -423,7 +427,7 @@ class UncertainAnonymity(Guarantee):
         return eta
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence."""
+        """Return the guarantee as one plain sentence."""
         mostly = (
             f", with a probability of at least {shown(1 - self.eta)} over the noise added to it"
             if self.eta
@@ -431,15 +435,15 @@ class UncertainAnonymity(Guarantee):
         )
         return (
             f"For each record{mostly}, at least {self.k} records of the private table (itself "
-            "included) fit what is published at least as well as the true one does."
+            "included) fit the published record at least as well as the true one does."
         )
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what uncertain anonymity leaves out."""
+        """Facts and attacks that uncertain anonymity does not cover."""
         failing = (
             (
-                f"Up to a share of {shown(self.eta)} of the records (on average) fit fewer than "
+                f"On average, up to a share of {shown(self.eta)} of the records fit fewer than "
                 f"{self.k}; some of these may be identified with certainty.",
             )
             if self.eta
@@ -448,8 +452,7 @@ class UncertainAnonymity(Guarantee):
         return (
             *failing,
             "Observers who know the other records: this is not differential privacy.",
-            "Who is an outlier: the published noise level shows how crowded a record's "
-            "neighborhood is.",
+            "Outliers: the published noise level shows how many records are near a record.",
             "Matching all published records to people at once.",
             "Several releases of the same data: the noise averages out.",
             f"Sensitive values: the {self.k} records that fit may all share them.",
@@ -457,7 +460,7 @@ class UncertainAnonymity(Guarantee):
 
 
 class KAnonymity(Guarantee):
-    """Promise that every published row has look-alikes in the identifying columns.
+    """Every published row agrees with k - 1 others in the identifying columns.
 
     Parameters
     ----------
@@ -475,7 +478,7 @@ class KAnonymity(Guarantee):
     k: Annotated[StrictInt, Field(ge=2)]
 
     def explain(self) -> str:
-        """Say the promise in one plain sentence."""
+        """Return the guarantee as one plain sentence."""
         others = "1 other" if self.k == 2 else f"{self.k - 1} others"
         return (
             f"In the published table every row agrees with at least {others} in all columns treated"
@@ -484,7 +487,7 @@ class KAnonymity(Guarantee):
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what k-anonymity leaves out."""
+        """Facts and attacks that k-anonymity does not cover."""
         return (
             "Sensitive values: all rows of a group may share them.",
             "Columns not treated as identifying, by which a row may still be recognized.",
@@ -495,12 +498,12 @@ class KAnonymity(Guarantee):
 
 
 class NoGuarantee(Guarantee):
-    """State that nothing is promised, and why.
+    """No guarantee, with the reason.
 
     Parameters
     ----------
     reason : str
-        Why, as a phrase.
+        Why there is none, as a phrase.
 
     Examples
     --------
@@ -515,16 +518,16 @@ class NoGuarantee(Guarantee):
     @classmethod
     def _said(cls, reason: str) -> str:
         if not reason.strip():
-            raise ParameterError("reason is empty; say why nothing is promised.")
+            raise ParameterError("reason is empty; state why there is no guarantee.")
         return reason
 
     def explain(self) -> str:
-        """Say in one plain sentence that there is no promise."""
+        """Return a sentence that states that there is no guarantee, and why."""
         return f"There is no privacy guarantee: {self.reason.strip().rstrip('.')}."
 
     @property
     def unprotected(self) -> tuple[str, ...]:
-        """List what is left out: everything."""
+        """Everything: nothing is covered."""
         return ("Everything: treat this release like the private data itself.",)
 
 
@@ -538,13 +541,13 @@ AnyGuarantee = Annotated[
     | NoGuarantee,
     Field(discriminator="family"),
 ]
-"""Any family, told apart by ``family``: the type to use for a field of a pydantic model."""
+"""Any guarantee, selected by ``family``; for fields of pydantic models."""
 
 _ANY: TypeAdapter[Guarantee] = TypeAdapter(AnyGuarantee)
 
 
 def parse_guarantee(document: Mapping[str, Any]) -> Guarantee:
-    """Read back what `Guarantee.to_dict` wrote.
+    """Read a guarantee that `Guarantee.to_dict` wrote.
 
     Examples
     --------
@@ -558,14 +561,14 @@ def parse_guarantee(document: Mapping[str, Any]) -> Guarantee:
 
 
 def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
-    """Return the one promise that several releases of the same data keep together.
+    """Return the one guarantee that several releases of the same data keep together.
 
-    Basic composition: under the same unit and neighbor relation, releases that promise
-    (epsilon_i, delta_i) each, later ones possibly chosen after seeing earlier ones, keep
-    (sum epsilon_i, sum delta_i) together (Dwork, Kenthapadi, McSherry, Mironov and Naor 2006,
-    "Our data, ourselves"; Dwork and Roth 2014, theorem 3.16 and appendix B). `PureDP` enters as an
-    `ApproxDP` with delta 0; this is the only conversion between families. A single promise is its
-    own composition. Everything else raises `CompositionError`.
+    Basic composition: if releases are (epsilon_i, delta_i)-differentially private under the same
+    unit and neighbor relation, they are (sum epsilon_i, sum delta_i)-differentially private
+    together, even if later ones are chosen after seeing earlier ones (Dwork, Kenthapadi, McSherry,
+    Mironov and Naor 2006, "Our data, ourselves"; Dwork and Roth 2014, theorem 3.16 and appendix B).
+    `PureDP` counts as `ApproxDP` with delta 0, the only conversion between families. A
+    single guarantee is its own composition. Everything else raises `CompositionError`.
 
     Examples
     --------
@@ -575,7 +578,7 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     True
     """
     if not guarantees:
-        raise CompositionError("there is nothing to compose: give at least one guarantee.")
+        raise CompositionError("there is nothing to compose; pass at least one guarantee.")
     first, *others = guarantees
     if not others:
         return first
@@ -584,20 +587,20 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     if len(terms) < len(guarantees):
         outside = sorted({term.family for term in guarantees if not term.counted})
         problems.append(
-            f"no theorem adds up promises of the family {', '.join(outside)}; only differential "
-            "privacy composes. State these promises for each release on its own."
+            f"promises of the family {', '.join(outside)} do not compose; only differential "
+            "privacy does. State these promises for each release separately."
         )
     units = {term.unit for term in terms}
     if len(units) > 1:
         named = "; ".join(sorted(unit.describe() for unit in units))
         problems.append(
-            f"the promises protect different units ({named}); promise all of them for the same one."
+            f"the promises protect different units ({named}); use the same unit for all of them."
         )
     relations = {term.neighbors for term in terms}
     if len(relations) > 1:
         problems.append(
-            "some promises are for neighbors add-remove and some for replace; promise all of them "
-            "for the same relation."
+            "some promises are for neighbors add-remove and some for replace; use the same "
+            "relation for all of them."
         )
     if problems:
         raise CompositionError(problems)

@@ -1,4 +1,4 @@
-"""Indexes: uniform, distinct, and by weights."""
+"""Random indexes: uniform, distinct, and weighted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hushtable.privacy.random_words import Integers, RandomWords
 
 
 class IndexDraws(RandomWords):
-    """Draw integers in [0, n), and places in a table of weights."""
+    """Samplers of integers in [0, n), and of positions in a table of weights."""
 
     def uniform_below(self, n: int, *, size: int) -> Integers:
         """Draw `size` independent uniform integers in [0, n), n at most 2**62.
@@ -44,9 +44,9 @@ class IndexDraws(RandomWords):
         return self._reader().below(n)
 
     def distinct_below(self, n: int, *, k: int) -> Integers | list[int]:
-        """Draw k distinct integers in [0, n), all ordered choices equally likely.
+        """Draw k distinct integers in [0, n); all ordered selections are equally likely.
 
-        The result is an array when n is at most 2**62, and otherwise a list of Python integers.
+        The result is an array if n is at most 2**62, otherwise a list of Python integers.
 
         Examples
         --------
@@ -65,7 +65,7 @@ class IndexDraws(RandomWords):
             bits = 2 * n.bit_length()
             self._fill(kernels.samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
             return items[:k].copy()
-        # The first k different values of an endless row of draws; k <= n/4 keeps repeats few.
+        # The first k distinct values of a sequence of draws; k <= n/4 keeps repeats rare.
         drawn = np.empty(0, np.int64)
         while len(drawn) < k:
             fresh = self.uniform_below(n, size=(k - len(drawn)) * 9 // 8 + 8)
@@ -86,7 +86,7 @@ class IndexDraws(RandomWords):
         refuse_if(not_whole("size", size))
         ends = list(itertools.accumulate(as_weights("weights", weights)))
         total = ends[-1]
-        del ends[bisect.bisect_left(ends, total) :]  # the last positive weight takes the rest
+        del ends[bisect.bisect_left(ends, total) :]  # the last positive weight gets the rest
         # With U uniform in [0, 1), the index is the number of ends[i]/total that are <= U.
         thresholds = np.array([(end << 64) // total for end in ends], np.uint64)
         out = np.empty(size, np.int64)
@@ -102,7 +102,7 @@ class IndexDraws(RandomWords):
         return out
 
     def _count_passed(self, rests: list[int], total: int) -> int:
-        """Count the ascending fractions rests[i]/total that a uniform number is not below."""
+        """Return how many of the ascending fractions rests[i]/total a uniform number reaches."""
         reader, passed = self._reader(), 0
         while rests and rests[-1] > 0:
             word = reader.take(64)

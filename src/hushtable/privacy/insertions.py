@@ -1,7 +1,7 @@
-"""Which tuples of the domain are inserted as noise: all alike, or by a public source distribution.
+"""Insertion of random tuples of the domain: uniformly, or by a public source distribution.
 
-`UniformInsertions` and `SourceInsertions` answer the same questions: how likely is a tuple
-inserted, what is drawn, how often is a tuple of the table kept.
+`UniformInsertions` and `SourceInsertions` have the same interface: the probability that a tuple is
+inserted, sampling of insertions, and the probability that a tuple of the table is kept.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from hushtable.privacy.rational import as_rational
 from hushtable.privacy.sparse_subset import Keys, sparse_subset
 
 MAX_CLASSES = 5_000
-"""Most different source probabilities of tuples; the promise is checked for each."""
+"""Largest number of different source probabilities; the promise is checked for each."""
 
 _BITS = 192
 
-_ANY = Fraction(1)  # a number of tuples, where only the noise matters
+_ANY = Fraction(1)  # placeholder for the number of tuples, which the ratios do not depend on
 
 
 @dataclass(frozen=True)
 class UniformInsertions:
-    """Insert every tuple with probability beta, keep tuples of the table more often.
+    """Insertion of every tuple with probability beta; tuples of the table are kept more often.
 
-    With alpha + beta; or, where rows are counted, the more often the more rows have the tuple:
-    with beta + alpha min(rows, copies) / copies.
+    A tuple of the table is kept with probability alpha + beta, or, if rows are counted, with
+    beta + alpha min(rows, copies) / copies.
     """
 
     domain: Domain
@@ -46,7 +46,7 @@ class UniformInsertions:
 
     @property
     def ratios(self) -> Ratios:
-        """Bound what can be told from one view of a tuple."""
+        """Bounds of the likelihood ratios of one view of a tuple."""
         return Ratios.of_one_view(keep=self.alpha + self.beta, insert=self.beta)
 
     @property
@@ -55,27 +55,27 @@ class UniformInsertions:
         return float(self.beta * self.domain.size)
 
     def insert(self, noise: Noise) -> Keys:
-        """Draw the tuples to insert, from the whole domain."""
+        """Sample the tuples to insert, from the whole domain."""
         return sparse_subset(self.domain, p=self.beta, noise=noise)
 
     def keep(
         self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
     ) -> NDArray[np.bool_]:
-        """Toss a coin for each tuple of the table, given how many rows have it."""
+        """Sample which tuples of the table are kept, given the number of rows of each."""
         kept = np.zeros(len(codes), np.bool_)
-        for share, members in _alike(counts, self.copies):
+        for share, members in _by_share_of_alpha(counts, self.copies):
             kept[members] = noise.bernoulli(self.beta + self.alpha * share, size=len(members))
         return kept
 
 
 @dataclass(frozen=True)
 class SourceInsertions:
-    """Insert a tuple the more likely, the more likely it is under a public source distribution.
+    """Insertion of tuples with probabilities that follow a public source distribution.
 
-    Every tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, W_j the sum of column
-    j's weights. Each lot is drawn independently with probability `hit`, and a tuple is inserted if
-    any of its lots is. So tuples are inserted independently, with probability exactly
-    beta(t) = 1 - (1 - hit)**w(t), close to hit * W * source(t).
+    Each tuple t owns w(t) = w_1(t_1) ... w_l(t_l) of W = W_1 ... W_l lots, where W_j is the sum of
+    column j's weights. Each lot is drawn independently with probability `hit`, and a tuple is
+    inserted if any of its lots is drawn. So tuples are inserted independently, with probability
+    exactly beta(t) = 1 - (1 - hit)**w(t), close to hit * W * source(t).
 
     Parameters
     ----------
@@ -84,11 +84,11 @@ class SourceInsertions:
     weights : tuple of tuple of int
         For each column the weight of each code, at least 1.
     alpha : Fraction
-        A tuple of the table is kept with probability alpha + beta(t), if `copies` rows have it.
+        A tuple in at least `copies` rows is kept with probability alpha + beta(t).
     hit : Fraction
         The probability of a lot.
     copies : int
-        Of alpha, fewer rows than this give a tuple their share.
+        A tuple in fewer rows than this gets the share rows / copies of alpha.
     """
 
     domain: Domain
@@ -99,19 +99,19 @@ class SourceInsertions:
 
     @cached_property
     def lots(self) -> Domain:
-        """The lots, as a product of the columns' own."""
+        """Lots, as a product domain over columns."""
         totals = map(sum, self.weights)
         return Domain(dict(zip(self.domain.names, totals, strict=True)))
 
     @property
     def ratios(self) -> Ratios:
-        """Bound what can be told from one view of any tuple."""
+        """Bounds of the likelihood ratios of one view of any tuple."""
         each = [ratios for _, ratios in SourcePrior(self.domain, self.weights, _ANY).ratios(self)]
         return Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
 
     @property
     def expected(self) -> float:
-        """Expected number of lots drawn, hardly more than that of insertions."""
+        """Expected number of lots drawn, slightly more than that of insertions."""
         return float(self.hit * self.lots.size)
 
     def beta_bounds(self, weight: int, bits: int = _BITS) -> tuple[Fraction, Fraction]:
@@ -120,13 +120,13 @@ class SourceInsertions:
         return 1 - high, 1 - low
 
     def insert(self, noise: Noise) -> Keys:
-        """Draw the tuples to insert, from the whole domain."""
+        """Sample the tuples to insert, from the whole domain."""
         drawn = self.lots.unpack(sparse_subset(self.lots, p=self.hit, noise=noise))
         codes = np.empty_like(drawn)
         for position, weights in enumerate(self.weights):
             ends = np.cumsum(weights)
             codes[:, position] = np.searchsorted(ends, drawn[:, position], side="right")
-        # Lots are numbered along with the codes of their tuples, so equal keys are neighbors.
+        # Several lots of one tuple have equal keys: sort, and keep one of each.
         keys = self.domain.pack(codes)
         keys = keys[np.lexsort(keys.T[::-1])]
         return keys[np.r_[True, (keys[1:] != keys[:-1]).any(axis=1)]] if len(keys) else keys
@@ -134,14 +134,14 @@ class SourceInsertions:
     def keep(
         self, codes: NDArray[np.int64], counts: NDArray[np.int64], noise: Noise
     ) -> NDArray[np.bool_]:
-        """Toss a coin for each tuple of the table, given how many rows have it."""
+        """Sample which tuples of the table are kept, given the number of rows of each."""
         weights = np.ones(len(codes), object)
         for position, column in enumerate(self.weights):
             weights *= np.array(column, object)[codes[:, position]]
         kept = np.zeros(len(codes), np.bool_)
         for weight in sorted(set(weights.tolist())):
             of_weight = np.flatnonzero(weights == weight)
-            for share, some in _alike(counts[of_weight], self.copies):
+            for share, some in _by_share_of_alpha(counts[of_weight], self.copies):
                 members, more = of_weight[some], self.alpha * share
 
                 def bounds(
@@ -156,9 +156,9 @@ class SourceInsertions:
 
 @dataclass(frozen=True)
 class SourcePrior:
-    """The observers that noise from a source distribution protects against.
+    """Observers against whom noise from a source distribution protects.
 
-    To them a tuple's chance of being in the table is at most d(t) = expected_tuples * source(t).
+    They assign a tuple a prior probability of at most d(t) = expected_tuples * source(t).
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class SourcePrior:
 
     @cached_property
     def classes(self) -> list[int]:
-        """The different weights of tuples, rising."""
+        """Distinct weights of tuples, increasing."""
         products = {1}
         for column in self.weights:
             products = {w * product for w in set(column) for product in products}
@@ -189,18 +189,18 @@ class SourcePrior:
         return sorted(products)
 
     def prior(self, weight: int) -> Fraction:
-        """Give the largest prior of a tuple of this weight."""
+        """Return the largest prior of a tuple of this weight."""
         return self.expected_tuples * weight / math.prod(map(sum, self.weights))
 
     def ratios(self, noise: SourceInsertions) -> Iterator[tuple[int, Ratios]]:
-        """Bound the likelihood ratios of each class of tuples."""
+        """Yield each weight with bounds of its likelihood ratios."""
         for weight in self.classes:
             low, high = noise.beta_bounds(weight)
             if low <= 0:
                 raise ParameterError(
-                    "source: the rarest tuples would be inserted with a chance too small to be "
-                    "told from none, so one that is published would be true. Spread the source "
-                    "more evenly."
+                    "source: the rarest tuples would be inserted with a probability that is "
+                    "practically 0, so an observer could be certain that a published one is real. "
+                    "Use a more even source."
                 )
             yield (
                 weight,
@@ -208,9 +208,9 @@ class SourcePrior:
             )
 
     def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
-        """Decide the promise for every class of tuples, in exact arithmetic."""
+        """Decide the promise for every weight, in exact arithmetic."""
         each = dict(self.ratios(noise))
-        # What an exclusive observer sees of the other tuples of a group may be least likely there.
+        # For an exclusive observer, the other tuples of a group may have any class's lowest ratio.
         least = min(ratios.low for ratios in each.values())
         return all(
             Ratios(low=least, high=ratios.high).posterior(self.prior(weight), adversary) <= gamma
@@ -219,13 +219,13 @@ class SourcePrior:
         )
 
     def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
-        """Find the least noise that keeps the promise, to three digits and on the safe side."""
+        """Find the least noise that keeps the promise, to three digits, rounded up."""
         most = self.prior(self.classes[-1])
         if most >= gamma:
             raise ParameterError(
-                f"the likeliest tuple has a prior of up to {float(most):.3g}, which is not below "
-                f"gamma = {float(gamma):g}. Raise gamma, lower prior_factor or n_public, or spread "
-                "the source more evenly."
+                f"the most likely tuple has a prior of up to {float(most):.3g}, which is not below "
+                f"gamma = {float(gamma):g}. Raise gamma, lower prior_factor or n_public, or use a "
+                "more even source."
             )
         n_lots = math.prod(map(sum, self.weights))
 
@@ -239,7 +239,7 @@ class SourcePrior:
             if hit >= 1 or self._noise(hit).alpha <= 0:
                 raise ParameterError(
                     f"gamma = {float(gamma):g} cannot be kept with noise from this source. Raise "
-                    "gamma, lower prior_factor or n_public, or spread the source more evenly."
+                    "gamma, lower prior_factor or n_public, or use a more even source."
                 )
         low = hit / 2
         for _ in range(8):
@@ -248,7 +248,9 @@ class SourcePrior:
         return self._noise(hit)
 
     def with_coins(self, alpha: Fraction, beta: Fraction) -> SourceInsertions:
-        """Insert the rarest tuples with beta (a little above where it has no root), others oftener.
+        """Return insertions that insert the rarest tuples with probability beta, others more often.
+
+        The probability is slightly above beta if the required root is irrational.
 
         Examples
         --------
@@ -267,35 +269,37 @@ class SourcePrior:
         _, largest = noise.beta_bounds(likeliest)
         if alpha + largest >= 1:
             raise ParameterError(
-                f"the likeliest tuple would be inserted with a chance of {float(largest):.3g}, and "
-                f"with alpha = {alpha} that makes 1 or more: one that is not published would "
-                "certainly not be in the table. Lower alpha or beta, or spread the source more "
-                "evenly."
+                f"the most likely tuple would be inserted with probability {float(largest):.3g}; "
+                f"added to alpha = {alpha} this is 1 or more, so a tuple that is not published "
+                "would certainly not be in the table. Lower alpha or beta, or use a more even "
+                "source."
             )
         return noise
 
     def _noise(self, hit: Fraction) -> SourceInsertions:
-        """Keep half of the likeliest tuples; the others a little less."""
+        """Keep the most likely tuples with probability 1/2; the others slightly less often."""
         trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
         _, largest = trial.beta_bounds(self.classes[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
         return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
 
 
-def _alike(counts: NDArray[np.int64], copies: int) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
-    """Give the tuples whose coins are the same, with their share of alpha."""
+def _by_share_of_alpha(
+    counts: NDArray[np.int64], copies: int
+) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
+    """Yield groups of tuples with the same share of alpha, and that share."""
     counted = np.minimum(counts, copies)
     for own in np.unique(counted).tolist():
         yield Fraction(own, copies), np.flatnonzero(counted == own)
 
 
 def source_weights(domain: Domain, source: Mapping[str, list[int]]) -> tuple[tuple[int, ...], ...]:
-    """Give the weights of every column; one that is not named is uniform."""
+    """Return the weights of every column; a column that is not named is uniform."""
     return tuple(tuple(source.get(name, [1] * size)) for name, size in domain.sizes.items())
 
 
 def whole_weights(name: str, given: object) -> dict[str, list[int]]:
-    """Read weights by column, as whole numbers without common divisor.
+    """Parse weights by column to integers without common divisor.
 
     Examples
     --------
@@ -318,7 +322,7 @@ def whole_weights(name: str, given: object) -> dict[str, list[int]]:
         if min(exact, default=0) <= 0:
             problems.append(
                 f"{about} has a weight that is not above 0; a tuple that is never inserted as "
-                "noise is certainly true when it is published."
+                "noise would certainly be real if it is published."
             )
             continue
         scale = math.lcm(*(weight.denominator for weight in exact))

@@ -1,22 +1,23 @@
-"""What has been spent: one SQLite file per private data set.
+"""Ledger: a record of privacy spending, one SQLite file per private data set.
 
-The file holds a chain of records that only grows: the cap, charges, reservations, and what became
-of them. Each record's digest covers the record and the digest before it, so an edited, removed or
-reordered record breaks the chain. The state (spent, reserved, remaining) is stored nowhere; it is
-replayed from the whole chain, with every rule checked again, each time the file is used.
+The file contains a chain of records that only grows: the cap, charges, reservations, and their
+later status. Each record's digest covers the record and the previous digest, so an edited, removed
+or reordered record breaks the chain. The state (spent, reserved, remaining) is not stored. Each
+time the file is used, it is computed by replaying the whole chain and checking every rule again.
 
-What the chain cannot see is a file that was replaced as a whole, by an older copy or by one whose
-digests were all computed anew. For that there are receipts: `Entry.receipt` goes into the release's
-statement, the last one is kept beside the releases (`leave_receipt`), and a ledger that does not
-contain it is refused. A record holds a random number, so a receipt tells nobody what was recorded,
-how much, or after how many others.
+The chain cannot reveal that a file was replaced as a whole, by an older copy or by one whose
+digests were all recomputed. Receipts do: `Entry.receipt` is part of the release's statement, the
+last one is stored beside the releases (`leave_receipt`), and a ledger that does not contain it is
+refused. Each record contains a random salt, so a receipt does not reveal what was recorded, how
+much, or after how many other records.
 
-A ledger is about the same people all the time. It is bound to the table of the schema it was
-started with, or else of its first charge; another table needs a person's word, on record.
+A ledger is always about the same people. It is bound to the table of the schema it was created
+with, or of its first charge. To charge for another table, a person must confirm that it is about
+the same people; the ledger records this.
 
-Spending adds up in two accounts, by basic composition and as concentrated differential privacy; a
-charge is allowed while one of them has room. Both hold when each charge is chosen after seeing
-earlier releases, up to a cap fixed beforehand. The proof is in ``ledger.md``.
+Spending is composed twice, by basic composition and as zero-concentrated differential privacy
+(zCDP); a charge is admitted if one of the two stays within its limit. Both are valid if charges are
+chosen after seeing earlier releases, up to a cap fixed beforehand. The proof is in ``ledger.md``.
 
 Keep the file on a local disk: many network file systems do not lock reliably.
 """
@@ -53,10 +54,10 @@ __all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Left", "Quote", "Reservat
 
 
 class Ledger:
-    """Record what has been spent on one private data set, and refuse what its cap does not allow.
+    """Record of the privacy spending on one private data set, which enforces a cap.
 
-    Use `create` once and `open` afterwards. Every call opens the file anew, so a ledger may be
-    shared by threads and forked processes. Writers take turns: two processes can never overspend
+    Use `create` once and `open` afterwards. Every call opens the file again, so threads and forked
+    processes may share a ledger. Writers are serialized: two processes can never overspend
     together. When `charge` has returned, the charge is on disk.
 
     Examples
@@ -70,13 +71,13 @@ class Ledger:
     ...     print(ledger.remaining().epsilon, ledger.verify() == entry.receipt)
     ...     print(ledger.quote([PureDP(epsilon=0.5, **row)]).problems[0])
     1/4 True
-    epsilon 1/2 was asked for, but 1/4 remains: the ledger's cap is 1, 3/4 is spent and 0 is ...
+    epsilon 1/2 was requested, but 1/4 remains: the ledger's cap is 1, 3/4 is spent and 0 is ...
     """
 
     def __init__(self, path: Path, *, timeout: float, seen: str | None = None) -> None:
         self.path = path
         self._timeout = timeout
-        self._seen = seen  # the last head this object saw: the file must still contain it
+        self._seen = seen  # the last head seen by this object, which the file must still contain
         state = self._read()
         self.id = state.digests[0][:16]
         self.name = state.name
@@ -100,7 +101,7 @@ class Ledger:
         decision: Decision | None = None,
         timeout: float = 30.0,
     ) -> Self:
-        """Start a ledger in a new file that only its owner may read.
+        """Create a ledger in a new file that only its owner may read.
 
         Parameters
         ----------
@@ -109,22 +110,22 @@ class Ledger:
         epsilon, delta : number
             The cap: all charges together never exceed it. It cannot be changed later.
         schema : Schema, optional
-            Of the private table, to which the ledger is then bound: charges for any other are
-            refused. It gives the unit, and the name unless told. Without it, the first charge
-            that has a schema binds the ledger.
+            Schema of the private table. It binds the ledger: charges for any other table are
+            refused. It also sets the unit, and the name unless given. Without it, the first charge
+            with a schema binds the ledger.
         unit : Unit, optional
-            Who is protected; one row unless told.
+            Unit of privacy; by default one row.
         neighbors : {"add-remove", "replace"}
-            The relation all charges must be for.
+            The neighbor relation of all charges.
         name : str
-            What the private data set is called.
+            Name of the private data set.
         allow_uncounted : bool
-            Take releases too that promise nothing a ledger can add up. It is on record and cannot
-            be changed later, and the statements of all releases say it.
+            Whether to accept releases whose promises a ledger cannot count. This is recorded,
+            cannot be changed later, and is mentioned in the statements of all releases.
         decision : Decision, optional
-            Who answers for the cap, why it is so large, and when to look at it again.
+            Who is responsible for the cap, its justification, and when to review it.
         timeout : float
-            How many seconds to wait while other processes write.
+            Seconds to wait while other processes write.
         """
         target = told.resolved(path)
         if schema is not None:
@@ -135,7 +136,7 @@ class Ledger:
             unit, name = schema.unit, name or schema.name
         unit = Unit(kind="row") if unit is None else unit
         if not isinstance(unit, Unit):
-            raise ParameterError(f"unit is {unit!r}; give a Unit, such as Unit(kind='row').")
+            raise ParameterError(f"unit is {unit!r}; pass a Unit, such as Unit(kind='row').")
         record = {
             "seq": 0,
             "kind": "init",
@@ -151,13 +152,13 @@ class Ledger:
             "salt": told.salt(),
             **told.decided(decision),
         }
-        digest = State().apply(record)  # refuses a bad cap before there is a file
+        digest = State().apply(record)  # raises for an invalid cap before a file is created
         try:
-            # Ours alone from the first moment: O_EXCL never opens somebody else's file.
+            # O_EXCL: never open an existing file; 0o600: readable by the owner from the start.
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         except FileExistsError:
             raise LedgerError(
-                f"{target} exists already; a ledger is started once and never replaced. Open it, "
+                f"{target} exists already; a ledger is created once and never replaced. Open it, "
                 "or choose another name."
             ) from None
         except OSError as error:
@@ -169,7 +170,7 @@ class Ledger:
             with file.connection_to(target, timeout) as connection:
                 file.start(connection, record, digest)
         except BaseException:
-            target.unlink(missing_ok=True)  # it is the file made above, and holds nothing yet
+            target.unlink(missing_ok=True)  # the file created above, still empty
             raise
         return cls(target, timeout=timeout, seen=digest)
 
@@ -180,9 +181,9 @@ class Ledger:
         Parameters
         ----------
         path : path
-            The file that `create` made.
+            A file that `create` made.
         timeout : float
-            How many seconds to wait while other processes write.
+            Seconds to wait while other processes write.
         """
         return cls(told.resolved(path), timeout=timeout)
 
@@ -194,21 +195,21 @@ class Ledger:
         schema: Schema | None = None,
         same_people: str | None = None,
     ) -> Quote:
-        """Say what a charge would cost and leave; write nothing.
+        """Return what a charge would cost and leave; write nothing.
 
         Parameters
         ----------
         guarantees : sequence of Guarantee
             What one release promises, or several releases together.
         reservation : int, optional
-            The reservation the charge would draw from.
+            The reservation that the charge would draw on.
         schema, same_people
             As for `charge`.
         """
         state, asked, refusals = self._ask(guarantees, schema, same_people)
         problems = (*refusals, *state.problems(asked, reservation))
         remaining = state.remaining
-        # What a reservation holds is no longer in ``remaining``, so drawing from it is free.
+        # ``remaining`` excludes reserved amounts, so drawing from a reservation does not change it.
         after = state.remaining_after(asked) if reservation is None else remaining
         return Quote(
             asked=asked.basic,
@@ -230,29 +231,29 @@ class Ledger:
         decision: Decision | None = None,
         prior: Mapping[str, str] | None = None,
     ) -> Entry:
-        """Record spending, durably, before the data is read; or refuse.
+        """Record spending, durably, before the data is read; or raise an error.
 
-        A charge is never taken back by itself: after a crash it stays, since the release may have
-        got out. Releases that promise nothing of differential privacy cannot be counted, and are
-        refused unless the ledger was started to allow them.
+        A charge is never reversed automatically: it stays after a crash, since the release may have
+        become visible. Releases without differential privacy cannot be counted, and are refused
+        unless the ledger allows them.
 
         Parameters
         ----------
         guarantees : sequence of Guarantee
             What the release promises.
         purpose : str
-            What it is for, in words that may be shown.
+            Purpose, in words that may be shown.
         reservation : int, optional
             Draw from this reservation; no more than is left in it.
         schema : Schema, optional
-            Of the table that is published. It must be one that the ledger is bound to; a ledger
-            that is not bound yet is bound by it.
+            Schema of the table that is published. It must be one that the ledger is bound to; if
+            the ledger is not yet bound, this binds it.
         same_people : str, optional
-            A person's word, with the reason, that another table is about the same people, or
-            that a release without a schema is (one of another tool, say). It is recorded, and the
-            schema is accepted from then on.
+            A person's confirmation, with the reason, that another table is about the same people,
+            or that a release without a schema is (for example, one of another tool). It is
+            recorded, and the schema is accepted from then on.
         decision : Decision, optional
-            Who answers for it, why it may cost so much, and when to look at it again.
+            Who is responsible, the justification of the cost, and when to review it.
         prior : mapping of str to str, optional
             Description of the prior that the release starts from, with the reason why it is public
             (``public``) if one was given.
@@ -262,10 +263,10 @@ class Ledger:
         BudgetExceeded
             If the cap does not allow it.
         CompositionError
-            If a promise is for another unit or relation than the ledger's, or for other people,
-            or cannot be counted.
+            If a promise has another unit or neighbor relation than the ledger, is about other
+            people, or cannot be counted.
         LedgerError
-            If the file cannot be written, or is not what it was.
+            If the file cannot be written, or was changed.
         """
         documents = told.documents(guarantees)
         if problems := self._other_unit(schema):
@@ -305,7 +306,7 @@ class Ledger:
         schema: Schema | None = None,
         same_people: str | None = None,
     ) -> None:
-        """Raise what `charge` would raise, and write nothing."""
+        """Raise what `charge` would raise; write nothing."""
         state, asked, refusals = self._ask(guarantees, schema, same_people)
         if refusals:
             raise CompositionError(refusals)
@@ -314,7 +315,7 @@ class Ledger:
     def _ask(
         self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
     ) -> tuple[State, Loss, list[str]]:
-        """Read the ledger; say what promises cost, and why it would not count them."""
+        """Return the state, the cost of guarantees, and the reasons why they would be refused."""
         told.documents(guarantees)
         content = told.about(schema, same_people)
         state = self._read()
@@ -324,25 +325,25 @@ class Ledger:
         return state, asked.cost, refusals
 
     def _other_unit(self, schema: Schema | None) -> list[str]:
-        """Refuse a table that counts something else: what is not counted says no unit itself."""
+        """Return a problem if the schema's unit is not the ledger's."""
         if schema is None or schema.unit == self.unit:
             return []
         return [
-            f"the schema protects {schema.unit.describe()}, the ledger counts for "
-            f"{self.unit.describe()}. Keep another ledger for it."
+            f"the schema protects {schema.unit.describe()}, but the ledger counts for "
+            f"{self.unit.describe()}. Use another ledger for it."
         ]
 
     def reserve(self, guarantees: Sequence[Guarantee], *, purpose: str) -> int:
-        """Set budget aside for later charges, and return the reservation's number.
+        """Reserve budget for later charges, and return the reservation's number.
 
         Several charges may draw from one reservation, until it is used up or canceled.
 
         Parameters
         ----------
         guarantees : sequence of Guarantee
-            Differentially private promises; their sum is set aside.
+            Differentially private promises; their sum is reserved.
         purpose : str
-            What it is for, in words that may be shown.
+            Purpose, in words that may be shown.
         """
         documents = told.documents(guarantees)
         _, seq = self._write("reserve", purpose=told.text("purpose", purpose), guarantees=documents)
@@ -353,43 +354,43 @@ class Ledger:
         self._write("cancel", reservation=told.number("reservation", reservation))
 
     def mark_released(self, entry: int, digest: str) -> None:
-        """Record that a charge's release is about to be visible. It can then never be voided.
+        """Record that a charge's release is about to become visible. It can then never be voided.
 
-        Call it before the release is moved into place: a crash in between then errs on the safe
-        side, and an entry voided in the meantime stops the release.
+        Call it before the release is moved into place. A crash in between is then safe, and an
+        entry voided in the meantime stops the release.
 
         Parameters
         ----------
         entry : int
             Number of the charge.
         digest : str
-            What identifies the release, such as the hash of its statement.
+            Identification of the release, such as the hash of its statement.
         """
         self._write(
             "released", entry=told.number("entry", entry), digest=told.text("digest", digest)
         )
 
     def void(self, entry: int, reason: str) -> None:
-        """Declare that nothing computed from a charge was ever seen by anyone, and take it back.
+        """Declare that no person ever saw anything computed from a charge, and take it back.
 
-        This is a person's statement, kept in the chain with its reason, and nothing else in the
-        library makes it. It is refused for entries marked released.
+        This is a person's statement, recorded in the chain with its reason; the library never makes
+        it on its own. It is refused for entries marked released.
 
         Parameters
         ----------
         entry : int
             Number of the charge.
         reason : str
-            Who says so and why.
+            Who declares this and why.
         """
         self._write("void", entry=told.number("entry", entry), reason=told.text("reason", reason))
 
     def upgrade(self) -> None:
-        """Start the concentrated account in a ledger of an older format; it is on record.
+        """Add zCDP composition to a ledger of an older format; this is recorded.
 
-        What was spent stays spent, by basic composition; from here on the rest of the cap is
-        counted in both accounts. What was charged before can no longer be voided. Older versions
-        of hushtable refuse the file afterwards.
+        What was spent stays spent under basic composition; from here on, the rest of the cap is
+        composed both ways. Earlier charges can no longer be voided. Older versions of hushtable
+        refuse the file afterwards.
         """
         self._write("upgrade")
 
@@ -406,19 +407,18 @@ class Ledger:
         return self._read().spent.basic
 
     def reserved(self) -> Budget:
-        """Return what open reservations still hold."""
+        """Return the remaining amount of open reservations."""
         return self._read().reserved.basic
 
     def remaining(self) -> Budget:
-        """Return what may still be charged or reserved by basic composition.
+        """Return what may still be charged or reserved under basic composition.
 
-        More may fit, since a charge is also allowed while the concentrated account has room;
-        `quote` knows, and `left`.
+        zCDP composition may admit more; see `quote` and `left`.
         """
         return self._read().remaining
 
     def left(self) -> Left:
-        """Return what is left in the words people think in: how many more releases, or how large.
+        """Return how many more releases like the last one are admitted, and the largest one.
 
         Examples
         --------
@@ -439,56 +439,56 @@ class Ledger:
         Parameters
         ----------
         receipt : str, optional
-            A digest noted earlier, such as `Entry.receipt` in a release's statement. The ledger
-            must contain it: an older copy, or another ledger, does not.
+            A digest stored earlier, such as `Entry.receipt` in a release's statement. The ledger
+            must contain it; an older copy or another ledger does not.
 
         Raises
         ------
         LedgerError
-            Naming every record that is not what it was.
+            If the chain is not intact; lists every record that was changed.
         """
         state = self._read()
         if receipt is not None and receipt not in state.digests:
             raise LedgerError(
                 f"{self.path} does not contain the receipt {receipt!r}: it is an older copy, "
-                "another ledger, or was written anew. Find the file that the receipt came from."
+                "another ledger, or was rewritten. Find the file that the receipt came from."
             )
         return state.head
 
     def leave_receipt(self, folder: str | os.PathLike[str]) -> None:
-        """Keep the digest of the last record in a small file in the folder that holds releases."""
+        """Store the digest of the last record in a small file in the folder of releases."""
         with file.connection_to(self.path, self._timeout) as connection:
-            # Holding the write lock, so that of two publishers the later one writes last.
+            # Holds the write lock, so that of two publishers the later one writes last.
             connection.execute("BEGIN IMMEDIATE")
             on_file.write(
                 on_file.path_of(told.resolved(folder), self.id), self._replay(connection).head
             )
 
     def require_receipt(self, folder: str | os.PathLike[str]) -> None:
-        """Refuse to go on if the receipt kept in the folder is not in this ledger."""
+        """Raise `LedgerError` if this ledger does not contain the receipt stored in the folder."""
         path = on_file.path_of(told.resolved(folder), self.id)
-        # Read before the chain: whoever put it there had committed the record by then.
+        # Read before the chain: its record was committed before the receipt was written.
         receipt = on_file.read(path)
         if receipt is not None and receipt not in self._read().digests:
             raise LedgerError(
                 f"{self.path} is older than what was published from it: it does not contain the "
                 f"receipt in {path}. Nothing was charged. Find the newest copy of the ledger. If "
-                "it is lost, add up what the statements of all releases say was spent, and start a "
-                "new ledger whose cap is what is left."
+                "it is lost, add up the spending in the statements of all releases, and create a "
+                "new ledger whose cap is the remaining budget."
             )
 
     def tables(self) -> tuple[BoundTable, ...]:
-        """Return the tables that the ledger is bound to, in the order in which they came."""
+        """Return the tables that the ledger is bound to, oldest first."""
         return tuple(self._read().tables.values())
 
     def holds_uncounted(self) -> bool:
-        """Tell whether releases may be among its own that add nothing to what is spent."""
+        """Return whether some of its releases may not be counted in what is spent."""
         return self._read().holds_uncounted
 
     def _repr_html_(self) -> str:
         said = [f"Left: {self.left().in_words()}"]
         if self.holds_uncounted():
-            said.append("It holds releases that it does not count.")
+            said.append("It contains releases that it does not count.")
         entries = ([one.purpose, one.status, one.time] for one in self.entries())
         return (
             f"<h4>Ledger {escape(self.path.name)}</h4>{html_list(said)}"
@@ -496,7 +496,7 @@ class Ledger:
         )
 
     def show(self) -> dict[str, Any]:
-        """Return all there is to know, ready for JSON; numbers are exact, as text."""
+        """Return the full summary, ready for JSON; numbers are exact, as text."""
         return {"id": self.id, **summary(self._read())}
 
     def _read(self) -> State:
@@ -505,9 +505,9 @@ class Ledger:
             return self._replay(connection)
 
     def _write(self, kind: str, **content: Any) -> tuple[State, int]:
-        """Add a record if the rules allow it, and return the state after it with its number."""
+        """Add a record if the rules allow it; return the new state and the record's number."""
         with file.connection_to(self.path, self._timeout) as connection:
-            # Takes the write lock before reading, so nobody can spend between check and commit.
+            # Take the write lock before reading, so that no other process spends before the commit.
             connection.execute("BEGIN IMMEDIATE")
             state = self._replay(connection)
             seq = len(state.digests)
@@ -531,14 +531,14 @@ class Ledger:
         if not problems:
             problems = _apply_all(state, rows)
         if not problems and state.format != version:
-            problems.append(f"the file says format {version}, its first record {state.format}.")
+            problems.append(f"the file has format {version}, its first record {state.format}.")
         if not problems and self._seen is not None and self._seen not in state.digests:
-            problems.append("the file was exchanged for another or an older one while in use.")
+            problems.append("the file was replaced by another or an older one while in use.")
         if problems:
             raise LedgerError(
                 [
                     f"{self.path} is not as hushtable wrote it; nothing is charged to it. Restore "
-                    "the file from where it was last intact, and find out who changed it:",
+                    "the last intact copy of the file, and find out who changed it:",
                     *problems,
                 ]
             )
@@ -546,17 +546,17 @@ class Ledger:
         return state
 
 
-# What a record that was made up may raise: our own refusals, and parts of another shape.
+# What a forged record may raise: hushtable's own errors, and errors from a wrong structure.
 _BROKEN_RULES = (
     HushtableError, KeyError, TypeError, ValueError, AttributeError, RecursionError,
 )  # fmt: skip
 
 LONG = 1000
-"""Records from which on it pays not to look for garbage meanwhile."""
+"""Smallest number of records for which disabling the garbage collector pays off."""
 
 
 def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
-    """Take in all records of a sound chain, in order; say which is the first to break a rule."""
+    """Replay all records of an intact chain; return the first violation of a rule, if any."""
     with _without_collecting() if len(rows) >= LONG else nullcontext():
         for seq, body, digest in rows:
             try:
@@ -564,22 +564,25 @@ def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
                 state.take_in(record, digest)
             except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
-            if canonical(record) != body:  # the digest fits it, but hushtable writes it otherwise
-                return [f"record {seq} is not in the ledger's own spelling."]
+            if (
+                canonical(record) != body
+            ):  # the digest matches, but hushtable never writes this form
+                return [f"record {seq} is not in canonical form."]
     return []
 
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """Spare a third of the time of long ledgers: all that is made stays, so none is garbage."""
+    """Disable the garbage collector, which saves a third of the time in long ledgers."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():  # nobody else keeps things frozen
-                # All of it counts as old now; else the next object made would have it looked at.
+            if not gc.get_freeze_count():  # no other code uses gc.freeze
+                # Move everything to the oldest generation; otherwise the next allocation would
+                # trigger a collection of all of it.
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()

@@ -1,4 +1,4 @@
-"""What a ledger is told: checked before anything is opened or written."""
+"""Checks of arguments of ledger functions, before a file is opened or written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def resolved(path: str | os.PathLike[str]) -> Path:
-    """Give the whole path of a file, or refuse what is none."""
+    """Return the absolute path of a file; raise `LedgerError` if it is not a path."""
     try:
         return Path(path).resolve()
     except (OSError, ValueError, TypeError) as error:
@@ -27,17 +27,17 @@ def resolved(path: str | os.PathLike[str]) -> Path:
 
 
 def documents(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
-    """Write promises as a record holds them."""
+    """Return guarantees as written in records."""
     # A single guarantee is iterable too (over its fields), hence the check of both.
     if isinstance(guarantees, Guarantee) or not all(isinstance(g, Guarantee) for g in guarantees):
         raise ParameterError("guarantees must be a sequence of guarantees, such as [PureDP(...)].")
     if not guarantees:
-        raise ParameterError("there is no guarantee; for a release without one give [NoGuarantee].")
+        raise ParameterError("guarantees is empty; for a release without one, pass [NoGuarantee].")
     return [guarantee.to_dict() for guarantee in guarantees]
 
 
 def text(name: str, value: str, *, required: bool = True) -> str:
-    """Give a text that a record may hold, or refuse it."""
+    """Return a text for a record; raise `ParameterError` if it is too long or empty."""
     if not isinstance(value, str) or len(value) > MAX_TEXT or (required and not value.strip()):
         raise ParameterError(
             f"{name} must be text of 1 to {MAX_TEXT} characters; "
@@ -47,15 +47,15 @@ def text(name: str, value: str, *, required: bool = True) -> str:
 
 
 def require_schema(schema: object) -> None:
-    """Refuse what is no schema."""
-    if not hasattr(schema, "digest"):  # which is all that it writes down of a schema
-        raise ParameterError(f"schema is a {type(schema).__name__}; give a Schema.")
+    """Raise `ParameterError` if the argument is not a schema."""
+    if not hasattr(schema, "digest"):  # records contain only the digest of a schema
+        raise ParameterError(f"schema is a {type(schema).__name__}; pass a Schema.")
 
 
 def about(
     schema: Schema | None, same_people: str | None, decision: Decision | None = None
 ) -> dict[str, Any]:
-    """Give what a charge says about whom it is for and who decided on it."""
+    """Return the part of a record about its table, the same-people reason and the decision."""
     if schema is not None:
         require_schema(schema)
     if same_people is not None:
@@ -64,9 +64,9 @@ def about(
 
 
 def decided(decision: Decision | None) -> dict[str, Any]:
-    """Give what a record says about who decided: nothing, unless something was stated."""
+    """Return the decision as part of a record; empty if nothing is stated."""
     if decision is not None and not isinstance(decision, Decision):
-        raise ParameterError(f"decision is a {type(decision).__name__}; give a Decision.")
+        raise ParameterError(f"decision is a {type(decision).__name__}; pass a Decision.")
     return {"decision": decision.to_dict()} if decision is not None and decision.is_stated else {}
 
 
@@ -78,19 +78,19 @@ def starting_from(prior: Mapping[str, str] | None) -> dict[str, Any]:
 
 
 def salt() -> str:
-    """Draw the random number of a record."""
-    # Without it, whoever knows a receipt could try out records until one gives the next receipt.
+    """Return the random number of a record."""
+    # Without it, someone who knows a receipt could guess records until one yields the next receipt.
     return secrets.token_hex(16)
 
 
 def number(name: str, value: int) -> int:
-    """Give the number of a record, or refuse what is none."""
+    """Return the number of a record; raise `ParameterError` if it is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ParameterError(f"{name} must be a whole number, as `show` lists them; not {value!r}.")
+        raise ParameterError(f"{name} must be an integer, as listed by `show`; not {value!r}.")
     return value
 
 
 def now() -> str:
-    """Give the time for a record."""
-    # For people only: nothing is decided by the time, so a clock that jumps does no harm.
+    """Return the time for a record."""
+    # For information only: no rule depends on the time, so changes of the clock do no harm.
     return datetime.now(UTC).isoformat(timespec="microseconds")

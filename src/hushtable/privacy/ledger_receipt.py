@@ -1,9 +1,9 @@
-"""The last receipt of a ledger, in a small file beside the releases that it paid for.
+"""Last receipt of a ledger, stored in a small file beside the releases that it paid for.
 
-A ledger that was restored from an old copy looks intact: its chain is one that was written. What
-tells is a receipt from later on, kept elsewhere. The file holds that and nothing else: a digest of
-records with random numbers in them, from which nobody can read or guess anything about them. It may
-be published with the releases, or not.
+A ledger restored from an old copy looks intact, because its chain of records is valid. A later
+receipt, stored elsewhere, reveals the rollback. The file contains nothing else: the receipt is a
+digest of records with random salts, from which nothing about them can be read or guessed. It may
+be published with the releases.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ _RECEIPT = re.compile(rb"([0-9a-f]{64})\n?")
 
 
 def path_of(folder: Path, ledger: str) -> Path:
-    """Name the file that holds the last receipt of a ledger."""
+    """Return the path of the file with the last receipt of a ledger."""
     return folder / f"ledger-{ledger}.receipt"
 
 
 def read(path: Path) -> str | None:
-    """Give the receipt on file, if there is one."""
+    """Return the stored receipt, or None."""
     try:
         with path.open("rb") as file:
             found = _RECEIPT.fullmatch(file.read(100))
@@ -32,22 +32,22 @@ def read(path: Path) -> str | None:
         return None
     except OSError as error:
         raise LedgerError(
-            f"{path} cannot be read ({error.strerror}), so nobody can tell whether the ledger is "
-            "an old copy. Make the file readable for you."
+            f"{path} cannot be read ({error.strerror}), so it is unknown whether the ledger is an "
+            "old copy. Make the file readable for you."
         ) from error
     if found is None:
         raise LedgerError(
-            f"{path} holds no receipt, so nobody can tell whether the ledger is an old copy. Put "
-            "the receipt of the last release beside it there, from its statement.json."
+            f"{path} does not contain a receipt, so it is unknown whether the ledger is an old "
+            "copy. Write the receipt of the last release into it, from its statement.json."
         )
     return found[1].decode()
 
 
 def write(path: Path, receipt: str) -> None:
-    """Replace the receipt on file, durably, whole or not at all; writers must take turns."""
+    """Replace the stored receipt atomically; the caller must exclude concurrent writers."""
     try:
         replace_whole(path, f"{receipt}\n")
     except OSError as error:
         raise LedgerError(
-            f"the receipt cannot be kept in {path}: {why_not_written(error)}."
+            f"the receipt cannot be written to {path}: {why_not_written(error)}."
         ) from error

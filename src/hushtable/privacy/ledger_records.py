@@ -1,4 +1,4 @@
-"""What stands in a ledger: charges, reservations, and how a record is spelled and digested."""
+"""Records of a ledger: charges, reservations, and their canonical form and digest."""
 
 from __future__ import annotations
 
@@ -14,53 +14,44 @@ from hushtable.privacy.decision import UNSTATED, Decision
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 
 FORMAT = 3
-"""What new ledgers are: 2 and later say in the first record whether they take what they cannot
-count, 3 also has a concentrated account."""
+"""Format of new ledgers. From format 2 on, the first record says whether uncounted releases are
+allowed; format 3 adds zCDP composition."""
 FORMATS = (1, 2, FORMAT)
 NOTHING_BEFORE = "0" * 64
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Describe one charge and what became of it.
-
-    ``receipt`` is the digest of the charge's record: kept outside the ledger, it proves later that
-    the ledger still contains the charge. ``counted`` is false when no guarantee was differentially
-    private, so that nothing could be added up. ``table`` is the digest of the table's schema, if
-    the charge was for one, and ``same_people`` why a person said that it belongs here.
-    ``concentrated`` is what the same charge costs in the other account. ``decision`` is who answers
-    for it and why, as far as that was stated. ``prior`` describes the prior that the release starts
-    from, with the reason why it is public (``public``) if one was given.
-    """
+    """One charge and its status."""
 
     id: int
     time: str
     purpose: str
     guarantees: tuple[Guarantee, ...]
     cost: Budget
-    concentrated: Concentrated
-    counted: bool
+    concentrated: Concentrated  # the cost under zCDP composition
+    counted: bool  # False if no guarantee was differentially private
     reservation: int | None
-    receipt: str
-    table: str | None = None
-    same_people: str | None = None
+    receipt: str  # digest of the record; kept elsewhere, it proves that the ledger has the charge
+    table: str | None = None  # digest of the table's schema
+    same_people: str | None = None  # why the table is about the same people
     decision: Decision = UNSTATED
-    prior: Mapping[str, str] | None = None
+    prior: Mapping[str, str] | None = None  # the prior it starts from; `public`: why it is public
     status: Literal["charged", "released", "void"] = "charged"
     note: str = ""  # digest of the release, or the reason why the charge is void
-    released: str | None = None  # when it was marked released
+    released: str | None = None  # time when it was marked released
 
     @property
     def loss(self) -> Loss:
-        """What it costs, in both currencies."""
+        """Cost under basic and under zCDP composition."""
         return Loss(basic=self.cost, concentrated=self.concentrated)
 
     @property
     def seconds(self) -> float | None:
-        """How long it took from the charge to the release, by the machine's clock.
+        """Time from the charge to the release, in seconds, by the machine's clock.
 
-        None without a release, or where the clock was set back in between. It depends on the
-        private data, so it is for the custodian alone.
+        None without a release, or if the clock was set back in between. It depends on the private
+        data, so only the custodian may see it.
         """
         if self.released is None:
             return None
@@ -80,7 +71,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Reservation:
-    """Describe budget set aside, from which later charges may draw."""
+    """Reserved budget for later charges."""
 
     id: int
     time: str
@@ -100,10 +91,10 @@ class Reservation:
 
 @dataclass(frozen=True, kw_only=True)
 class Quote:
-    """Say what a charge would cost and leave, without writing anything.
+    """Cost of a possible charge, and the budget it would leave; nothing is written.
 
-    ``problems`` says why it would be refused; it is empty when ``fits``. What remains is said by
-    basic composition: a charge may also fit because the concentrated account has room for it.
+    ``problems`` lists why it would be refused; it is empty if the charge ``fits``. Remaining
+    amounts are those under basic composition; a charge may also fit under zCDP composition alone.
     """
 
     asked: Budget
@@ -115,7 +106,7 @@ class Quote:
 
     @property
     def fits(self) -> bool:
-        """Tell whether the charge would be accepted now."""
+        """True if the charge would be accepted now."""
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
@@ -129,7 +120,9 @@ class Quote:
 
 
 def is_counted(guarantees: Sequence[Guarantee]) -> bool:
-    """Tell whether what a release promises can be added up: nothing is told apart from a promise.
+    """Return whether a ledger can count what a release promises.
+
+    True if all guarantees are differential privacy, or if some are and none is `NoGuarantee`.
 
     Examples
     --------
@@ -148,10 +141,10 @@ _SPELLING = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 def canonical(record: dict[str, Any]) -> str:
-    """Spell a record in the one way that is digested."""
+    """Return the canonical text of a record, which is digested."""
     return _SPELLING.encode(record)
 
 
 def digest_of(previous: str, body: str) -> str:
-    """Digest a record's text together with the digest before it."""
+    """Return the digest of a record's text and the previous digest."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""What a ledger's records add up to, and the rules they follow."""
+"""State of a ledger: the sums of its records, and the rules that records must follow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _ADDED_UP = (PureDP, ApproxDP)
 
 
 class Priced(NamedTuple):
-    """Hold what a release promises, what that costs, and whether it counts."""
+    """Guarantees of a release, their cost, and whether the ledger can count them."""
 
     guarantees: tuple[Guarantee, ...]
     cost: Loss
@@ -56,90 +56,90 @@ class Priced(NamedTuple):
 
 @dataclass(kw_only=True)
 class State:
-    """What the chain adds up to. Writing and verifying go through the same rules (`apply`)."""
+    """Result of replaying a ledger's records; writing and verifying share its rules."""
 
     format: int = FORMAT
     allow_uncounted: bool = False
-    tables: dict[str, BoundTable] = field(default_factory=dict)  # by digest: those it pays for
+    tables: dict[str, BoundTable] = field(default_factory=dict)  # tables it pays for, by digest
     name: str = ""
     cap: Budget = field(default_factory=Budget)
     unit: Unit = field(default_factory=lambda: Unit(kind="row"))
-    unit_text: str = ""  # the same, as records write it
+    unit_text: str = ""  # the unit as written in records
     neighbors: Neighbors = "add-remove"
     created: str = ""
     decision: Decision = UNSTATED  # on the cap
     digests: list[str] = field(default_factory=list)
-    charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # the parts of each entry
+    charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # fields of each entry
     reservations: dict[int, Reservation] = field(default_factory=dict)
-    # Fixed by a record that costs something when nothing is spent yet; before, by the cap alone.
+    # Fixed by a record with nonzero cost while nothing is spent or reserved.
     account: Account | None = None
-    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the account was started
-    upgraded: int | None = None  # the record that started it, in a ledger of an older format
-    # Running sums, so that replaying n records takes n steps.
+    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the upgrade
+    upgraded: int | None = None  # the upgrade record, in a ledger of an older format
+    # Running sums, so that replay takes linear time.
     spent: Loss = field(default_factory=lambda: NOTHING)
     reserved: Loss = field(default_factory=lambda: NOTHING)
-    left: dict[int, Loss] = field(default_factory=dict)  # of each open reservation
-    history: list[tuple[str, Loss]] = field(default_factory=list)  # when it was how much, spent
-    # Promises by their text: most charges of a long ledger promise what others did.
+    left: dict[int, Loss] = field(default_factory=dict)  # remaining amount of each open reservation
+    history: list[tuple[str, Loss]] = field(default_factory=list)  # time and total spent
+    # Costs by text of the guarantees: in a long ledger most charges repeat earlier ones.
     prices: dict[str, Priced] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
-        """The digest of the last record."""
+        """Digest of the last record."""
         return self.digests[-1] if self.digests else NOTHING_BEFORE
 
     @property
     def total(self) -> Loss:
-        """What is spent or reserved since the account was started."""
+        """Sum spent or reserved since the account was started."""
         return self.spent + self.reserved - self.before
 
     @property
     def allowed(self) -> Budget:
-        """What basic composition may come to: the cap, or less of its delta."""
+        """Limit of basic composition: the cap, or epsilon and a share of delta."""
         if self.account is None or self.is_untouched:
             return self.cap
         return self.before.basic + self.account.basic
 
     @property
     def remaining(self) -> Budget:
-        """What may still be spent or reserved by basic composition."""
+        """Remaining budget under basic composition, clipped at 0."""
         return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
 
     def remaining_after(self, asked: Loss) -> Budget:
-        """Say what a charge would leave by basic composition; the first shares delta out."""
+        """Return what a charge would leave under basic composition; the first allocates delta."""
         if asked == NOTHING or not self.is_untouched:
             return self.remaining - asked.basic
         return self.account_for(asked).basic - asked.basic
 
     @property
     def last(self) -> Entry | None:
-        """The last charge that counts."""
+        """The last charge that was counted and is not void."""
         counted = (n for n in reversed(self.charges) if self.charges[n]["counted"])
         number = next((n for n in counted if self.charges[n]["status"] != "void"), None)
         return None if number is None else self.entry(number)
 
     @property
     def entries(self) -> dict[int, Entry]:
-        """All charges and what became of them, by their number."""
+        """All charges and their status, by number."""
         return {number: Entry(**parts) for number, parts in self.charges.items()}
 
     def entry(self, number: int) -> Entry:
-        """Give one charge, or refuse a number that none has."""
-        return Entry(**_numbered(self.charges, number, "entry"))
+        """Return one charge; raise `ParameterError` for an unknown number."""
+        return Entry(**_lookup(self.charges, number, "entry"))
 
     @property
     def is_untouched(self) -> bool:
-        """Whether the shares of delta may be chosen: nothing that counts was seen of the data."""
+        """True if delta may still be allocated: no counted charge or reservation is in effect."""
         return self.format == FORMAT and self.spent == self.before and self.reserved == NOTHING
 
     def account_for(self, first: Loss) -> Account:
-        """Give the account, or the one that this charge would fix."""
+        """Return the account, or the one that this charge would fix."""
         if self.account is not None and not self.is_untouched:
             return self.account
         return Account.for_first(self.cap - self.before.basic, first)
 
     def completed(self, record: dict[str, Any]) -> dict[str, Any]:
-        """Give a new record together with the account, if it is the one that fixes it."""
+        """Return a new record, with the account added if the record fixes it."""
         if not self.is_untouched or record["kind"] not in {"charge", "reserve"}:
             return record
         loss = self._price(record["guarantees"]).cost
@@ -149,7 +149,7 @@ class State:
 
     @property
     def holds_uncounted(self) -> bool:
-        """Whether what is spent may not be all: by permission, or by charges from before."""
+        """True if the total may be incomplete: uncounted releases are allowed or were charged."""
         return self.allow_uncounted or any(
             not parts["counted"] and parts["status"] != "void" for parts in self.charges.values()
         )
@@ -157,49 +157,49 @@ class State:
     def refusals(
         self, asked: Priced, table: BoundTable | None, same_people: str | None
     ) -> list[str]:
-        """Say why a charge does not belong here, whatever it costs."""
+        """Return the reasons why this ledger does not accept a charge, whatever its cost."""
         problems = []
         if not self.allow_uncounted and not asked.counted:
             families = ", ".join(sorted({g.family for g in asked.guarantees if not g.counted}))
             problems.append(
-                f"the promise ({families}) is outside differential privacy: this ledger cannot "
-                "count it, and would let it pass at no charge. Publish with a method that promises "
-                "differential privacy, or charge a ledger that was started to take what it cannot "
-                "count ('hushtable ledger init FILE --allow-uncounted'; its statements say so)."
+                f"the promise ({families}) is not differential privacy: this ledger cannot count "
+                "it, so it would be free. Publish with a method that promises differential "
+                "privacy, or charge a ledger that accepts uncounted releases ('hushtable ledger "
+                "init FILE --allow-uncounted'; its statements mention this)."
             )
         if same_people is None and (known := self._other_than(table)):
             given = "a charge without a schema" if table is None else table.describe()
             problems.append(
                 f"this ledger {known}, and {given} is something else. If it is about other "
-                "people, use their ledger. If it is about the same people, say so and why: "
-                "'--same-people REASON' (same_people=); the reason goes on record."
+                "people, use their ledger. If it is about the same people, confirm this with a "
+                "reason: '--same-people REASON' (same_people=); the ledger records the reason."
             )
         return problems
 
     def _other_than(self, table: BoundTable | None) -> str:
-        """Say what the ledger is for, unless it is for this table or not bound yet."""
+        """Return what the ledger is for, or "" if it is for this table or not yet bound."""
         if self.tables:
             if table is not None and table.digest in self.tables:
                 return ""
             return "pays for " + ", ".join(bound.describe() for bound in self.tables.values())
-        # Not bound yet: a name is all it says about whom it is for.
+        # Not yet bound: its name is the only hint at what it is for.
         other = table is not None and self.name not in {"", table.name}
         return f"is called {self.name!r}" if other else ""
 
     def priced(self, guarantees: Sequence[Guarantee]) -> Priced:
-        """Add up what differential privacy counts; refuse what cannot be added to this ledger."""
+        """Return the cost of guarantees; raise `CompositionError` if they cannot be added."""
         terms = [term for term in guarantees if isinstance(term, _ADDED_UP)]
         problems = []
         for term in terms:
             if term.unit is not self.unit and term.unit != self.unit:
                 problems.append(
-                    f"the promise protects {term.unit.describe()}, the ledger counts for "
-                    f"{self.unit.describe()}. Promise the ledger's unit, or keep another ledger."
+                    f"the promise protects {term.unit.describe()}, but the ledger counts for "
+                    f"{self.unit.describe()}. Use the ledger's unit, or another ledger."
                 )
             if term.neighbors != self.neighbors:
                 problems.append(
-                    f"the promise is for neighbors {term.neighbors}, the ledger counts for "
-                    f"{self.neighbors}. Promise the ledger's relation, or keep another ledger."
+                    f"the promise is for neighbors {term.neighbors}, but the ledger counts for "
+                    f"{self.neighbors}. Use the ledger's relation, or another ledger."
                 )
         if problems:
             raise CompositionError(dict.fromkeys(problems))
@@ -207,7 +207,7 @@ class State:
         return Priced(tuple(guarantees), cost, is_counted(guarantees))
 
     def _price(self, documents: list[dict[str, Any]]) -> Priced:
-        """Read promises and say what they cost."""
+        """Return the cost of serialized guarantees."""
         text = repr(documents)
         found = self.prices.get(text)
         if found is None:
@@ -215,19 +215,19 @@ class State:
         return found
 
     def _promise(self, document: dict[str, Any]) -> Guarantee:
-        """Read a promise; that of this ledger's unit need not be read anew in each of them."""
+        """Parse a guarantee; the ledger's own unit is not parsed again."""
         is_own = repr(document.get("unit")) == self.unit_text
         promise = read_quickly(document, self.unit) if is_own else None
         return parse_guarantee(document) if promise is None else promise
 
     def problems(self, asked: Loss, reservation: int | None) -> list[str]:
-        """Say why the amount does not fit, for each number of each account."""
+        """Return the reasons why the ledger does not admit an amount; empty if it does."""
         return self._problems(asked, reservation, self.account_for(asked), self.spent + asked)
 
     def _problems(
         self, asked: Loss, reservation: int | None, account: Account, spent: Loss
     ) -> list[str]:
-        """Say why the amount does not fit an account, if so much were spent with it."""
+        """Return the reasons why an account does not admit an amount that `spent` includes."""
         if reservation is not None:
             held = self.left[self.open_reservation(reservation).id].basic
             if not held.covers(asked.basic):
@@ -236,14 +236,14 @@ class State:
         after = self._after(asked, reservation, spent)
         if account.allows(after):
             return []
-        # As far as the numbers go that were there before: a draw counts as not made yet.
+        # Report what remained before this charge, without a draw from its reservation.
         left = account.basic - (after.basic - asked.basic)
         problems = self._too_much(asked.basic, left, self.before.basic + account.basic)
         if account.concentrated.rho:
             room = account.concentrated - (after.concentrated - asked.concentrated)
             problems += [
-                f"the concentrated account has no room either: {what} about {float(ask):.4g} was "
-                f"asked for, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
+                f"zCDP composition does not allow it either: {what} of about {float(ask):.4g} is "
+                f"requested, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
                 for what, ask, rest, of in (
                     ("rho", asked.concentrated.rho, room.rho, account.concentrated.rho),
                     ("delta", asked.concentrated.delta, room.delta, account.concentrated.delta),
@@ -255,11 +255,11 @@ class State:
     def _too_much(
         self, asked: Budget, left: Budget, allowed: Budget, source: str = ""
     ) -> list[str]:
-        """Say which of epsilon and delta is more than what is left."""
+        """Return a sentence for each of epsilon and delta that exceeds what is left."""
         amounts = (asked, left.or_nothing, allowed, self.spent.basic, self.reserved.basic)
-        advice = "Ask for less, or have whoever owns the data decide on a new budget."
+        advice = "Request less, or ask the owner of the data to decide on a new budget."
         return [
-            f"{what} {ask} was asked for, but {rest}{source} remains: the ledger's cap is {cap}, "
+            f"{what} {ask} was requested, but {rest}{source} remains: the ledger's cap is {cap}, "
             f"{used} is spent and {held} is reserved. {advice}"
             for what, (ask, rest, cap, used, held) in (
                 (name, [getattr(amount, name) for amount in amounts])
@@ -269,7 +269,7 @@ class State:
         ]
 
     def _after(self, amount: Loss, reservation: int | None, spent: Loss) -> Loss:
-        """Give what the account would come to with a charge, if so much were spent with it."""
+        """Return the account's total with a charge; `spent` includes the charge."""
         total = spent + self.reserved - self.before
         if reservation in self.left:
             held = self.left[reservation]
@@ -277,12 +277,12 @@ class State:
         return total
 
     def afford(self, asked: Loss, reservation: int | None) -> None:
-        """Raise if the amount does not fit."""
+        """Raise `BudgetExceeded` if the amount exceeds what remains."""
         if problems := self.problems(asked, reservation):
             raise BudgetExceeded(problems)
 
     def _afforded(self, amount: Loss, reservation: int | None) -> Loss:
-        """Give what is spent with an amount, by the account that is fixed; or refuse it."""
+        """Return the total spent with an amount; raise `BudgetExceeded` if it is refused."""
         spent = self.spent + amount
         account = self.account_for(amount) if self.account is None else self.account
         if problems := self._problems(amount, reservation, account, spent):
@@ -290,36 +290,36 @@ class State:
         return spent
 
     def open_reservation(self, number: int) -> Reservation:
-        """Give a reservation that may be spent from, or refuse."""
-        reservation = _numbered(self.reservations, number, "reservation")
+        """Return an open reservation; raise `Refused` if it is canceled."""
+        reservation = _lookup(self.reservations, number, "reservation")
         if reservation.status != "open":
             raise Refused(f"reservation {number} is canceled; make a new one.")
         return reservation
 
     def _end(self, number: int, **end: Any) -> None:
-        """Note what became of an entry whose fate is open, or refuse."""
-        parts = _numbered(self.charges, number, "entry")
+        """Set the final status of an entry; raise `Refused` if it already has one."""
+        parts = _lookup(self.charges, number, "entry")
         if parts["status"] != "charged":
             was = "marked released" if parts["status"] == "released" else "void"
             raise Refused(f"entry {number} is already {was}; that is final.")
         parts.update(end)
 
     def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
-        """Check a record against the rules, take it in, and return its digest.
+        """Check a record against the rules, update the state, and return its digest.
 
-        A `new` record keeps the rules of today, also in a ledger of an older format.
+        A `new` record must follow today's rules, even in a ledger of an older format.
         """
         digest = digest_of(self.head, canonical(record))
         self.take_in(record, digest, new=new)
         return digest
 
     def take_in(self, record: dict[str, Any], digest: str, *, new: bool = False) -> None:
-        """Check a record whose digest is known against the rules, and take it in."""
+        """Check a record with known digest against the rules and update the state."""
         seq = len(self.digests)
         if record["seq"] != seq:
-            raise LedgerError(f"it says it is record {record['seq']}.")
+            raise LedgerError(f"it has the number {record['seq']}.")
         if (record["kind"] == "init") != (seq == 0):
-            raise LedgerError("the first record, and only the first, sets the cap.")
+            raise LedgerError("only the first record may set the cap, and it must.")
         match record["kind"]:
             case "init":
                 self._init(record)
@@ -344,10 +344,10 @@ class State:
         if not self.history or self.history[-1][1] is not self.spent:
             self.history.append((record["time"], self.spent))
         if new:
-            _ = self.remaining  # refuses sums with too many digits now, not when they are read
+            _ = self.remaining  # raise now if sums have too many digits, not when they are read
 
     def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
-        """Move an amount from what is left to what is spent; a negative one moves back."""
+        """Update the running sums for an amount; a negative amount reverses a charge."""
         self.spent = spent
         if reservation in self.left:
             held = self.left[reservation]
@@ -355,36 +355,36 @@ class State:
             self.reserved += self.left[reservation] - held
 
     def _fix_account(self, record: dict[str, Any], cost: Loss) -> None:
-        """Take the account from a record that costs something while nothing is spent.
+        """Read the account from a record with nonzero cost while nothing is spent or reserved.
 
-        The first one must have it. One after void charges and canceled reservations may, and then
-        its account takes the place of the one before.
+        The first such record must have one. A later one, after all others were voided or canceled,
+        may have one, which then replaces the earlier account.
         """
         given, costs = "account" in record, cost != NOTHING
         if given and not (costs and self.is_untouched):
             raise LedgerError(
-                "it fixes the shares of delta although they are fixed, or it costs nothing."
+                "it allocates delta although that is fixed, or although it costs nothing."
             )
         if costs and self.account is None and not given:
-            raise LedgerError("the first record that costs something has no account.")
+            raise LedgerError("the first record with nonzero cost has no account.")
         if given:
             self.account = Account.from_dict(record["account"], self.cap - self.before.basic)
 
     def _upgrade(self) -> None:
         """Start a new account with what is left of the cap."""
         if self.format == FORMAT:
-            raise Refused(f"the ledger has format {FORMAT} already; there is nothing to upgrade.")
+            raise Refused(f"the ledger already has format {FORMAT}; there is nothing to upgrade.")
         if self.left:
             raise Refused(
                 f"reservations are open ({', '.join(map(str, self.left))}); cancel them first, and "
-                "reserve anew after the upgrade."
+                "reserve again after the upgrade."
             )
         self.format, self.upgraded = FORMAT, len(self.digests)
         self.account, self.before = None, self.spent
 
     def _init(self, record: dict[str, Any]) -> None:
         if record["format"] not in FORMATS:
-            raise LedgerError(f"its format is {record['format']}, this version reads {FORMATS}.")
+            raise LedgerError(f"its format is {record['format']}; this version reads {FORMATS}.")
         self.format = record["format"]
         if self.format > 1:
             if type(record["allow_uncounted"]) is not bool:
@@ -399,7 +399,7 @@ class State:
         if delta != 0:
             check_delta(delta)
         self.cap = Budget(epsilon=epsilon, delta=delta)
-        if self.format < 3:  # before there was a concentrated account
+        if self.format < 3:  # older formats have no zCDP composition
             self.account = Account(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
@@ -407,12 +407,12 @@ class State:
             self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
         except ValidationError as error:
             raise ParameterError(
-                f"unit is {record['unit']!r} and neighbors is {record['neighbors']!r}; give a Unit,"
+                f"unit is {record['unit']!r} and neighbors is {record['neighbors']!r}; pass a Unit,"
                 " and 'add-remove' or 'replace'."
             ) from error
 
     def _bind(self, table: BoundTable | None) -> None:
-        """Take a table in, unless it is among those that are paid for already."""
+        """Add a table unless the ledger already pays for it."""
         if table is not None:
             self.tables.setdefault(table.digest, table)
 
@@ -420,7 +420,7 @@ class State:
         asked = self._price(record["guarantees"])
         same_people = record.get("same_people")
         table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
-        # Format 1 knew neither rule: what was charged by then stands.
+        # Format 1 had neither rule: its earlier charges remain valid.
         if (new or self.format > 1) and (problems := self.refusals(asked, table, same_people)):
             raise CompositionError(problems)
         self._bind(table)
@@ -450,8 +450,8 @@ class State:
         entry = self.entry(record["entry"])
         if entry.status == "charged" and self.upgraded is not None and entry.id < self.upgraded:
             raise Refused(
-                f"entry {entry.id} is from before the ledger was upgraded: what was spent by then "
-                "is where its account starts. It stays charged."
+                f"entry {entry.id} was charged before the ledger was upgraded; its account starts "
+                "from what was spent by then. The entry stays charged."
             )
         self._end(entry.id, status="void", note=record["reason"])
         back = NOTHING - entry.loss
@@ -463,7 +463,7 @@ class State:
         if uncounted:
             raise CompositionError(
                 f"promises of the family {', '.join(uncounted)} are not counted, so nothing can be "
-                "reserved for them. Reserve for the differentially private ones only."
+                "reserved for them. Reserve only for differentially private releases."
             )
         self._fix_account(record, amount)
         self._afforded(amount, None)
@@ -480,7 +480,7 @@ class State:
 
 
 def _decision(record: dict[str, Any]) -> Decision:
-    """Read back what a record says about who decided; most, and all older ones, say nothing."""
+    """Read the decision of a record; most records, and all older ones, have none."""
     return Decision(**record["decision"]) if "decision" in record else UNSTATED
 
 
@@ -494,18 +494,17 @@ def _prior(record: dict[str, Any]) -> dict[str, str] | None:
     return prior
 
 
-def _numbered(records: Mapping[int, Record], number: int, what: str) -> Record:
+def _lookup(records: Mapping[int, Record], number: int, what: str) -> Record:
     if number not in records:
         known = ", ".join(map(str, records)) or "none"
-        raise ParameterError(f"there is no {what} {number}; those there are: {known}.")
+        raise ParameterError(f"there is no {what} {number}; existing ones: {known}.")
     return records[number]
 
 
 def _drawn(held: Loss, amount: Loss) -> Loss:
-    """Give what a reservation holds after a charge.
+    """Return what a reservation holds after a charge; rho and its delta are clipped at 0.
 
-    It never holds less than nothing: a charge may have more rho than was set aside with its
-    epsilon, and what it has too much must not be taken off what is spent.
+    A charge may have more rho than was reserved with its epsilon. The excess counts as spent.
     """
     rest = held - amount
     return replace(rest, concentrated=rest.concentrated.or_nothing)

@@ -1,4 +1,4 @@
-"""What a ledger comes to: both accounts, what is left in words, and how it came about."""
+"""Summary of a ledger: both accounts, the remaining budget in words, and the history."""
 
 from __future__ import annotations
 
@@ -18,35 +18,30 @@ from hushtable.privacy.values import rounded
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """Say what still fits a ledger.
+    """Remaining budget of a ledger."""
 
-    ``like`` is the last charge that counts, if there was one, and ``more`` how many charges that
-    cost the same still fit; ``free`` is what is not spent or reserved, by basic composition.
-    ``epsilon`` is the largest of three digits with which one release of
-    its kind fits, that is with the same delta and, if it had one, with a rho or a mu: 0 if none
-    does.
-    """
-
-    free: Budget
-    like: Entry | None
-    more: int
+    free: Budget  # neither spent nor reserved, under basic composition
+    like: Entry | None  # the last counted charge
+    more: int  # how many more charges of the same cost are admitted
+    # Largest epsilon of three digits that is admitted for one release of the same kind (the same
+    # delta, and a rho or mu if it had one); 0 if none is.
     epsilon: Fraction
 
     def in_words(self) -> str:
-        """Say it in one sentence."""
+        """Return the remaining budget as one sentence."""
         if self.like is None:
-            return f"One release may take {_amount(self.free)}."
+            return f"One release may use {_amount(self.free)}."
         last = f"the last one ({_amount(self.like.cost)})"
         one = f"one of its kind with epsilon {rounded(self.epsilon)}"
         if self.more:
             releases = "release" if self.more == 1 else "releases"
             return f"{self.more:,} more {releases} like {last}, or {one}."
         if self.epsilon:
-            return f"No more release like {last}; {one} fits."
-        return f"Nothing for a release like {last}."
+            return f"No further release like {last}, but {one}."
+        return f"No further release like {last}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it ready for JSON."""
+        """Return the remaining budget ready for JSON."""
         return {
             "like": self.like and self.like.id,
             "more": self.more,
@@ -56,7 +51,7 @@ class Left:
 
 
 def left_of(state: State) -> Left:
-    """Work out what still fits."""
+    """Compute the remaining budget."""
     like = state.last
     if like is None:
         free = state.remaining
@@ -76,7 +71,7 @@ def _amount(cost: Budget) -> str:
 
 
 def _kind_of(entry: Entry) -> Callable[[Fraction], Loss]:
-    """Say what a release like this one costs with another epsilon."""
+    """Return a function from epsilon to the cost of a release of the same kind."""
     delta = entry.cost.delta
     approximate = [g for g in entry.guarantees if isinstance(g, ApproxDP)]
     if approximate and all(g.mu is not None for g in approximate):
@@ -86,12 +81,12 @@ def _kind_of(entry: Entry) -> Callable[[Fraction], Loss]:
     return lambda epsilon: Loss.priced(epsilon, delta, implied_rho(epsilon), delta)
 
 
-_DIGITS = 900  # three of them, from 100 to 999
+_DIGITS = 900  # numbers of three digits, from 100 to 999
 _LOWEST = -8  # 100 with this exponent is the smallest epsilon that is tried
 
 
 def largest_epsilon(account: Account, total: Loss, cost: Callable[[Fraction], Loss]) -> Fraction:
-    """Give the largest epsilon of three digits that fits, by the exact rule; 0 if none does.
+    """Return the largest epsilon of three digits that the account admits; 0 if none.
 
     Examples
     --------
@@ -107,7 +102,7 @@ def largest_epsilon(account: Account, total: Loss, cost: Callable[[Fraction], Lo
     n_places = 0
     while number(n_places) <= MAX_EPSILON:
         n_places += _DIGITS
-    low, high = -1, n_places  # fits, or is none; does not fit, or is too large
+    low, high = -1, n_places  # low is admitted or -1; high is refused or too large
     while high - low > 1:
         middle = (low + high) // 2
         epsilon = number(middle)
@@ -118,11 +113,11 @@ def largest_epsilon(account: Account, total: Loss, cost: Callable[[Fraction], Lo
     return number(low) if low >= 0 else Fraction(0)
 
 
-# --- everything -----------------------------------------------------------------------------------
+# --- full summary ---------------------------------------------------------------------------------
 
 
 def summary(state: State) -> dict[str, Any]:
-    """Return all there is to know, ready for JSON; numbers are exact, as text."""
+    """Return the full summary ready for JSON; numbers are exact, as text."""
     return {
         "format": state.format,
         "name": state.name,
@@ -151,7 +146,7 @@ def summary(state: State) -> dict[str, Any]:
 
 
 def _basic(state: State) -> dict[str, Any]:
-    """Say what the account by basic composition holds: its limit may be less than the cap."""
+    """Return the account of basic composition; its limit may be less than the cap."""
     return {
         "limit": state.allowed.to_dict(),
         "spent": state.spent.basic.to_dict(),
@@ -161,7 +156,7 @@ def _basic(state: State) -> dict[str, Any]:
 
 
 def _concentrated(state: State) -> dict[str, Any] | None:
-    """Say what the concentrated account holds, if there is one."""
+    """Return the account of zCDP composition, or None."""
     account = state.account
     if account is None or not account.concentrated.rho:
         return None
@@ -176,11 +171,11 @@ def _concentrated(state: State) -> dict[str, Any] | None:
 
 
 def _history(state: State) -> list[dict[str, Any]]:
-    """Say what was spent when, as shares of what each account may hold."""
+    """Return what was spent over time, as shares of each account's limit."""
     account = state.account
     basic = state.allowed
     concentrated = Concentrated() if account is None else account.concentrated
-    # Before an upgrade there was no other account; what was spent by then is not part of it.
+    # zCDP composition starts with an upgrade; what was spent before is not part of it.
     start = state.before.concentrated
     return [
         {
@@ -198,7 +193,7 @@ def _history(state: State) -> list[dict[str, Any]]:
 
 
 def _share(*amounts: tuple[Fraction, Fraction]) -> float:
-    """Give how much of what it may be the largest of several amounts is; above 1 is too much."""
+    """Return the largest ratio of an amount to its limit; above 1 exceeds the limit."""
     return max(
         float(amount / limit) if limit else float(amount > 0) * 2.0
         for amount, limit in ((max(amount, Fraction(0)), limit) for amount, limit in amounts)

@@ -1,4 +1,4 @@
-"""A table of irrational weights, powers of e, that can be drawn from exactly."""
+"""Exact sampling from weights that are integers times powers of e."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hushtable.privacy.rational import exp_bounds
 
 
 class Levels:
-    """Draw the index of a level with probability proportional to mass * exp(-level), exactly.
+    """Sampler of a level's index with probability proportional to mass * exp(-level), exactly.
 
     The weights are irrational, so they are bounded from both sides; a uniform number and the bounds
-    are refined together until only one level is left. The first round decides all but about one
-    draw in 2**56. Levels too far down to matter at the current precision are bounded together.
+    are refined together until only one level is possible. The first round decides all except about
+    one draw in 2**56. Levels too small to matter at the current precision are bounded together.
     """
 
     def __init__(self, levels: list[int], masses: list[int]) -> None:
@@ -27,7 +27,7 @@ class Levels:
         self._bounds = functools.cache(self._compute_bounds)
 
     def _compute_bounds(self, bits: int) -> tuple[list[int], list[int], int]:
-        """Return cumulative lower and upper bounds, and the upper bound of everything."""
+        """Return cumulative lower and upper bounds, and the upper bound of the total."""
         precision = bits + self._tail_masses[0].bit_length()
         lows, highs = [0], [0]
         for level, mass in zip(self.levels, self._masses, strict=True):
@@ -37,14 +37,14 @@ class Levels:
             lows.append(lows[-1] + mass * low)
             highs.append(highs[-1] + mass * high)
         n_near = len(lows) - 1
-        # In units of 2**-precision each far weight is below its mass.
+        # In units of 2**-precision, each weight beyond is below its mass.
         far = self._tail_masses[n_near] if n_near < len(self.levels) else 0
         return lows[1:], highs[1:], highs[-1] + far
 
     def draw(self, reader: BitReader) -> int:
         """Return the index of a level."""
         n_bits = 64
-        uniform = reader.take(n_bits)  # the number lies in [uniform, uniform + 1) / 2**n_bits
+        uniform = reader.take(n_bits)  # the number is in [uniform, uniform + 1) / 2**n_bits
         while True:
             lows, highs, total_high = self._bounds(n_bits)
             total_low = lows[-1]

@@ -1,4 +1,4 @@
-"""What opens counts: noise that knows its price."""
+"""Mechanisms: noise that opens sealed counts at a cost computed from their sensitivity."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from hushtable.privacy.spending import Price, Sensitivity
 
 
 class Mechanism(ABC):
-    """Let something out of what is sealed, at a price that follows from its sensitivity.
+    """Way to open sealed values at a cost that follows from their sensitivity.
 
-    Mechanisms live in `hushtable.privacy`, each with a proof of its price; methods choose among
-    them and say how much noise they add, and the price follows.
+    All mechanisms are in `hushtable.privacy`, each with a proof of its cost. Methods choose one and
+    its amount of noise; the cost follows.
     """
 
     @abstractmethod
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Say what one unit loses at most."""
+        """Return the largest privacy loss of one unit."""
 
     @abstractmethod
     def draw(self, exact: Any, noise: Noise) -> Any:
-        """Draw what may be seen from what is there; called once it is paid for."""
+        """Draw the noisy result from exact counts; called after the cost is recorded."""
 
 
 @dataclass(frozen=True)
 class InTurn(Mechanism):
-    """Open counts row by row, all by the same noise: what moves in all rows is paid together."""
+    """Same mechanism for each row of an array; the sensitivity covers all rows together."""
 
     each: Mechanism
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the price of all rows as one."""
+        """Return the cost of all rows together."""
         return self.each.price(sensitivity)
 
     def draw(self, exact: Any, noise: Noise) -> list[Any]:
-        """Give what each row lets out."""
+        """Draw the result of each row."""
         return [self.each.draw(row, noise) for row in exact]
 
 
 @dataclass(frozen=True)
 class Laplace(Mechanism):
-    """Add discrete Laplace noise to every count.
+    """Discrete Laplace noise on every count.
 
-    P[z] falls by e**(-1/scale) per step, so counts that move by l1 in all lose at most l1 / scale.
+    P[z] decreases by e**(-1/scale) per step, so counts with sensitivity l1 cost l1 / scale.
 
     Examples
     --------
@@ -66,21 +66,21 @@ class Laplace(Mechanism):
         return math.sqrt(laplace_variance(float(self.scale)))
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give l1 over scale."""
+        """Return l1 / scale."""
         return Price.pure(sensitivity.l1 / self.scale)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
-        """Give noisy counts."""
+        """Draw noisy counts."""
         drawn = noise.discrete_laplace(self.scale, size=exact.size)
         return add_noise(exact, drawn.reshape(exact.shape))
 
 
 @dataclass(frozen=True)
 class Gaussian(Mechanism):
-    """Add discrete Gaussian noise to every count.
+    """Discrete Gaussian noise on every count.
 
-    Counts whose changes have squares that sum to l2**2 lose l2**2 / (2 variance) of zCDP (Canonne,
-    Kamath and Steinke 2020, theorem 4: the noise of each count is drawn by itself).
+    Counts with sensitivity l2 cost l2**2 / (2 variance) in zCDP (Canonne, Kamath and Steinke 2020,
+    theorem 4: the noise of each count is independent).
 
     Examples
     --------
@@ -92,25 +92,25 @@ class Gaussian(Mechanism):
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count, as good as exact for variances of one and more."""
+        """Standard deviation of one count; practically exact for variances of at least 1."""
         return math.sqrt(self.variance)
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give l2 squared over twice the variance."""
+        """Return l2**2 / (2 variance) as rho."""
         return Price(rho=sensitivity.l2_squared / (2 * self.variance))
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
-        """Give noisy counts."""
+        """Draw noisy counts."""
         drawn = noise.discrete_gaussian(self.variance, size=exact.size)
         return add_noise(exact, drawn.reshape(exact.shape))
 
 
 @dataclass(frozen=True)
 class RoundedGaussian(Mechanism):
-    """Add normal noise to every count, and round.
+    """Rounded normal noise on every count.
 
-    Counts whose changes have squares that sum to l2**2 lose mu-GDP with mu = l2 / sigma (Dong, Roth
-    and Su 2022, Theorem 1), and rounding loses nothing more; mu-GDP is mu**2/2-zCDP.
+    Counts with sensitivity l2 are mu-GDP with mu = l2 / sigma (Dong, Roth and Su 2022, Theorem 1);
+    rounding is post-processing. mu-GDP implies mu**2/2-zCDP.
 
     Examples
     --------
@@ -122,15 +122,15 @@ class RoundedGaussian(Mechanism):
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count, with what rounding adds."""
+        """Standard deviation of one count, rounding included."""
         return math.sqrt(self.variance + Fraction(1, 12))
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give l2 squared over the variance."""
+        """Return l2**2 / variance as mu**2, and half of it as rho."""
         mu_squared = sensitivity.l2_squared / self.variance
         return Price(rho=mu_squared / 2, mu_squared=mu_squared)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
-        """Give noisy counts."""
+        """Draw noisy counts."""
         drawn = noise.rounded_gaussian(self.variance, size=exact.size)
         return add_noise(exact, drawn.reshape(exact.shape))

@@ -1,15 +1,15 @@
-"""The only source of randomness.
+"""Interface to all randomness that protects people.
 
 Every draw that protects a person comes from a `Noise`. Parameters are fractions, arithmetic is on
 integers, and the distribution of each result is exactly the one in its docstring: nothing is
-rounded, truncated or approximated by floats. (int64 results leave out events whose probability is
-below e**-4000.) The running time of some draws depends on their outcome; do not let an adversary
+rounded, truncated or approximated by floats. (int64 results omit events whose probability is below
+e**-4000.) The running time of some draws depends on their outcome; an adversary must not be able to
 time them.
 
-Each kind of draw has a file of its own: `index_draws`, `coin_draws`, `noise_draws` and `selection`,
-all on the words of `random_words`. `SecureNoise` (`secure_noise`) is for releases. `SeededNoise`
-(`seeded_noise`) repeats itself and is for tests: what it makes is not private. `OpenDPNoise`
-(`opendp_noise`) asks OpenDP for the distributions that OpenDP has.
+Each kind of draw has its own module: `index_draws`, `coin_draws`, `noise_draws` and `selection`,
+all based on the words of `random_words`. `SecureNoise` (`secure_noise`) is for releases.
+`SeededNoise` (`seeded_noise`) is reproducible and for tests only: its results are not private.
+`OpenDPNoise` (`opendp_noise`) uses OpenDP for the distributions that OpenDP has.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ if TYPE_CHECKING:
 
 
 class Noise(IndexDraws, NoiseDraws, ChoiceDraws):
-    """Draw from exact distributions on a stream of random words."""
+    """Samplers of exact distributions on a stream of random words."""
 
     is_private: ClassVar[bool]
-    """Whether what is made with this noise may be called private."""
+    """Whether results made with this noise may be called private."""
 
     def open(self, sealed: Seal, mechanism: Mechanism, what: str) -> Any:
-        """Let out of sealed counts what a mechanism gives: booked first, then drawn.
+        """Open sealed counts with a mechanism: record the cost, then draw the result.
 
         Parameters
         ----------
         sealed
-            What the engine counted, or what was made of it.
+            Counts from the engine, or values derived from them.
         mechanism
-            The noise; the price follows from it and from how far one unit moves what is sealed.
+            The noise; it determines the cost together with the sensitivity of `sealed`.
         what
-            What it is, in words, for the account of the run.
+            Description of the query, for the account of the run.
 
         Examples
         --------

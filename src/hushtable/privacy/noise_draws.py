@@ -1,4 +1,4 @@
-"""Noise for counts: geometric, discrete Laplace, discrete and rounded Gaussian."""
+"""Samplers of noise for counts: geometric, discrete Laplace, discrete and rounded Gaussian."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hushtable.privacy.bit_reader import DIGIT_BITS, KERNEL_LIMIT, BitReader
 from hushtable.privacy.random_words import Integers, RandomWords
 
 MAX_SCALE = 2**50
-"""Noise of a larger scale might not fit an int64."""
+"""Noise of a larger scale might exceed int64."""
 
 
 class NoiseDraws(RandomWords):
-    """Draw integers around zero, or from zero on, that fall off as their scale says."""
+    """Samplers of integer noise."""
 
     def geometric(self, x: Fraction, *, size: int) -> Integers:
         """Draw `size` integers g >= 0 with P[g] = (1 - exp(-x)) * exp(-x * g), x > 0.
@@ -40,8 +40,8 @@ class NoiseDraws(RandomWords):
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
         """Draw `size` integers z with P[z] proportional to exp(-abs(z) / scale).
 
-        Added to counts that one person changes by at most `sensitivity` in total, a scale of
-        sensitivity/epsilon gives epsilon-differential privacy.
+        Added to counts with L1 sensitivity `sensitivity`, a scale of sensitivity/epsilon gives
+        epsilon-differential privacy.
 
         Examples
         --------
@@ -78,9 +78,9 @@ class NoiseDraws(RandomWords):
     def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
         """Draw `size` integers z with P[z] proportional to exp(-z**2 / (2 * variance)).
 
-        `variance` is the distribution's parameter; for small values the true variance is smaller.
-        A variance with a long denominator is handled by Python integers, some hundred times
-        slower; round it up to a simple fraction if that matters.
+        `variance` is the parameter of the distribution; for small values the true variance is
+        smaller. A variance with a long denominator needs Python integers, which are some hundred
+        times slower; round it up to a simple fraction to avoid this.
 
         Examples
         --------
@@ -95,7 +95,7 @@ class NoiseDraws(RandomWords):
         a, b = variance.numerator, variance.denominator
         scale = math.isqrt(a // b) + 1
         over = 2 * a * b * scale * scale
-        # The kernel squares |z| * scale * b - a, and |z| < 2**12 * scale but for e**-4096.
+        # The kernel squares |z| * scale * b - a; |z| < 2**12 * scale except with prob. e**-4096.
         if (scale * scale * b << 12) + a >= 1 << 63 or over >= 1 << 126:
             reader = self._reader()
             drawn = (reader.gaussian(a, b, scale) for _ in range(size))
@@ -111,9 +111,9 @@ class NoiseDraws(RandomWords):
     def rounded_gaussian(self, variance: Fraction, *, size: int) -> Integers:
         """Draw `size` normal numbers of this variance, each rounded to the nearest integer.
 
-        P[z] is Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma). Added to whole numbers, it is the
-        Gaussian mechanism with its result rounded. The true variance is larger by 1/12, less where
-        the standard deviation is below a half.
+        P[z] is Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma). Added to integers, this is the
+        Gaussian mechanism with its result rounded. The true variance is larger by 1/12, or by less
+        if the standard deviation is below a half.
 
         Examples
         --------
@@ -135,7 +135,7 @@ class NoiseDraws(RandomWords):
 
 
 def not_rate(name: str, value: Fraction) -> str | None:
-    """Say what is wrong with the rate of a geometric distribution."""
+    """Return what is wrong with the rate of a geometric distribution, or None."""
     problem = not_fraction(name, value, positive=True)
     if problem is None and value * MAX_SCALE < 1:
         return f"{name}: {value} is below 1/{MAX_SCALE}; draws might not fit an int64."

@@ -1,4 +1,4 @@
-"""The sources of noise by their names."""
+"""Noise sources by name."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Certified bounds of pi and of the tail of the normal distribution, by whole numbers alone.
+"""Certified bounds of pi and of tails of the normal distribution, in integer arithmetic.
 
-As in `rational`, no float decides anything here: both sides of a real number are bounded by
-fractions.
+As in `rational`, no result depends on floats: real numbers are bounded by fractions on both sides.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from hushtable.privacy.rational import exp_bounds
 Bounds = tuple[Fraction, Fraction]
 
 PI_ABOVE = Fraction(355, 113)
-"""A short fraction above pi, by less than 3e-7: what is multiplied by it is rounded up."""
+"""A short fraction above pi, by less than 3e-7; multiplying by it rounds up."""
 
 
 def pi_bounds(bits: int) -> Bounds:
-    """Give fractions on either side of pi, no more than 2**-bits apart.
+    """Return fractions on both sides of pi that differ by at most 2**-bits.
 
     By Machin's formula, pi = 16 arctan(1/5) - 4 arctan(1/239).
 
@@ -28,7 +27,7 @@ def pi_bounds(bits: int) -> Bounds:
     >>> low < Fraction("3.14159265358979323846") < high < PI_ABOVE
     True
     """
-    # There are fewer terms than bits, each off by a few units.
+    # There are fewer terms than bits, each with an error of a few units.
     unit = 1 << (bits + bits.bit_length() + 16)
     of_five, error_of_five = _arctan_of_inverse(5, unit)
     of_239, error_of_239 = _arctan_of_inverse(239, unit)
@@ -37,31 +36,24 @@ def pi_bounds(bits: int) -> Bounds:
 
 
 def _arctan_of_inverse(n: int, unit: int) -> tuple[int, int]:
-    """Give arctan(1/n) in units, and a bound of how far that is off."""
+    """Return arctan(1/n) in units, and a bound of its error."""
     power, total, place = unit // n, 0, 0
     while power:
         term = power // (2 * place + 1)
         total += -term if place % 2 else term
         power //= n * n
         place += 1
-    # Each power is off by less than two units and each term by one more; the terms left out
-    # alternate and are below one.
+    # Each power has an error below two units and each term one more; the omitted terms alternate
+    # and are below one.
     return total, 3 * place + 1
 
 
 def upper_tail_bounds(x: Fraction, bits: int = 128) -> Bounds:
-    """Give fractions on either side of P[Z > x] for a standard normal Z.
+    """Return fractions on both sides of P[Z > x] for a standard normal Z.
 
-    For x >= 0 it is 1/2 - phi(x) (x + x**3/3 + x**5/(3*5) + x**7/(3*5*7) + ...), a series of which
-    no term is negative. What is subtracted comes close to 1/2, so it is computed with as many more
-    bits as the tail is small.
-
-    Parameters
-    ----------
-    x : Fraction
-        Where the tail begins.
-    bits : int
-        The two are less than 2**-bits of the tail apart.
+    For x >= 0 this is 1/2 - phi(x) (x + x**3/3 + x**5/(3*5) + x**7/(3*5*7) + ...), a series without
+    negative terms. The subtrahend is close to 1/2 if the tail is small, so it is computed with
+    correspondingly more bits. The two fractions differ by less than 2**-bits of the tail.
 
     Examples
     --------
@@ -89,13 +81,13 @@ def upper_tail_bounds(x: Fraction, bits: int = 128) -> Bounds:
 
 
 def _odd_series(x: Fraction, square: Fraction, precision: int) -> Bounds:
-    """Bound x + x**3/3 + x**5/(3*5) + ...: each step rounded down, and each rounded up."""
+    """Bound x + x**3/3 + x**5/(3*5) + ..., with each step rounded down, and each rounded up."""
     unit = 1 << precision
     low = term_low = x.numerator * unit // x.denominator
     high = term_high = -(-x.numerator * unit // x.denominator)
     n, d = square.numerator, square.denominator
     odd = 3
-    # Once a term is less than half of the one before, all that follow are below it together.
+    # Once a term is less than half of the previous one, it exceeds the sum of all that follow.
     while term_high > 1 or odd * d < 2 * n:
         term_low = term_low * n // (d * odd)
         term_high = -(-term_high * n // (d * odd))
@@ -106,7 +98,7 @@ def _odd_series(x: Fraction, square: Fraction, precision: int) -> Bounds:
 
 
 def _root_bounds(low: Fraction, high: Fraction, precision: int) -> Bounds:
-    """Bound the roots of what lies between two numbers."""
+    """Return a lower bound of the root of `low` and an upper bound of the root of `high`."""
     unit = 1 << precision
     return (
         Fraction(math.isqrt(math.floor(low * unit * unit)), unit),

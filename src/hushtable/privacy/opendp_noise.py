@@ -1,4 +1,4 @@
-"""OpenDP's samplers behind our interface: an alternative, and the oracle of our tests."""
+"""Noise from OpenDP: an alternative source, and a reference in tests."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hushtable.privacy.secure_noise import SecureNoise
 
 
 class OpenDPNoise(SecureNoise):
-    """Draw from OpenDP where it has the distribution, and otherwise as `SecureNoise`.
+    """Noise from OpenDP where it has the distribution, otherwise from `SecureNoise`.
 
-    OpenDP takes scales as floats. A scale that is not a float is rounded up to the next one, which
-    only adds noise; `geometric`, whose exact tail others compute with, then uses our own sampler.
-    OpenDP supplies `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative half of
-    its Laplace) and `choose` without a base measure (its noisy max: exponential noise is
-    permute-and-flip, Gumbel noise is the exponential mechanism). It has no normal noise that is
-    rounded and exact: `rounded_gaussian` is ours.
+    OpenDP represents scales as floats. Other scales are rounded up to the next float, which only
+    adds noise; in this case `geometric`, whose exact tail other code relies on, uses our own
+    sampler. OpenDP provides `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative
+    half of its Laplace distribution) and `choose` without a base measure (its noisy max:
+    exponential noise is permute-and-flip, Gumbel noise is the exponential mechanism). It has no
+    exact rounded normal noise, so `rounded_gaussian` is ours.
     """
 
     def __init__(self) -> None:

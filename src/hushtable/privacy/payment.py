@@ -1,4 +1,4 @@
-"""Who pays for a release: a ledger, and what a person says on record when charging it."""
+"""Payment for a release: the ledger, and the statements recorded with a charge."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from hushtable.privacy.ledger import Entry, Ledger
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-_PATIENCE = 300.0  # seconds for a busy ledger: giving up after the charge would waste it
+_PATIENCE = 300.0  # seconds to wait for a busy ledger; giving up would waste the charge
 
 
 class Paying(TypedDict, total=False):
-    """Name what may be said about who pays; `Payment` says what each part is."""
+    """Payment options as keyword arguments; `Payment` documents each."""
 
     ledger: Ledger | str | Path | None
     reservation: int | None
@@ -32,26 +32,26 @@ class Paying(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Payment:
-    """Charge a ledger for one release, or nothing where there is none.
+    """Payment for one release from a ledger; without a ledger, nothing is charged.
 
     Parameters
     ----------
     ledger : Ledger or path, optional
-        Where the spending is recorded. It pays for one schema, and refuses any other. The last
-        receipt of it is kept beside the release, and asked for by the next one.
+        Where the spending is recorded. A ledger pays for one schema and refuses any other. Its last
+        receipt is stored beside the release, and the next release checks it.
     reservation : int, optional
-        A reservation in the ledger that the release draws from.
+        A reservation in the ledger from which the release draws.
     purpose : str
-        Why, for the ledger.
+        Purpose of the release, for the ledger.
     same_people : str, optional
-        Why a table that the ledger does not know is about the same people; it goes on record.
+        Why a table that is new to the ledger is about the same people; recorded.
     receipt : str, optional
-        A receipt that the ledger must contain, such as the last release's.
+        A receipt that the ledger must contain, such as that of the last release.
     decision : Decision, optional
-        Who answers for the release, why it may cost so much, and when to look at it again; for the
-        ledger alone.
+        Who is responsible for the release, the justification of its cost, and when to review it;
+        recorded in the ledger only.
     state_decision : bool
-        Whether the release's statement says so, too.
+        Whether the release's statement contains the decision too.
     """
 
     ledger: Ledger | str | Path | None = None
@@ -65,18 +65,18 @@ class Payment:
 
     @classmethod
     def of(cls, paying: Paying) -> Payment:
-        """Take what was said about who pays, or say what is not known of it.
+        """Make a payment from keyword arguments; raise `ParameterError` for unknown ones.
 
         Examples
         --------
         >>> Payment.of({"purpose": "yearly table", "anyhow": True})  # doctest: +ELLIPSIS
         Traceback (most recent call last):
             ...
-        hushtable.errors.ParameterError: 'anyhow' is not known here; of who pays ...
+        hushtable.errors.ParameterError: 'anyhow' is not a payment option; use ...
         """
         known = ", ".join(Paying.__annotations__)
         problems = [
-            f"{name!r} is not known here; of who pays one may say {known}."
+            f"{name!r} is not a payment option; use {known}."
             for name in paying
             if name not in Paying.__annotations__
         ]
@@ -90,14 +90,14 @@ class Payment:
             given = ["reservation", "same_people", "receipt"]
             given += [] if self.state_decision else ["decision"]
             problems += [
-                f"{name} is given, which is about a ledger; name the ledger too, or leave it out."
+                f"{name} is given without a ledger; pass the ledger too, or leave {name} out."
                 for name in given
                 if getattr(self, name) is not None
             ]
         if self.state_decision and not (self.decision and self.decision.is_stated):
             problems.append(
-                "state_decision is given, but no decision: say who is responsible, the reason or "
-                "when to review it."
+                "state_decision is given without a decision; state who is responsible, the reason "
+                "or when to review it."
             )
         if problems:
             raise ParameterError(problems)
@@ -109,9 +109,9 @@ class Payment:
         object.__setattr__(self, "book", book)
 
     def require(self, promised: Sequence[Guarantee], schema: Schema, *, beside: Path) -> None:
-        """Refuse what the ledger would refuse, before anything is read or charged.
+        """Raise what the ledger would raise for this charge, before anything is read or charged.
 
-        `beside` is the folder that will hold the release, where the last receipt is kept.
+        `beside` is the folder that will contain the release, where the last receipt is stored.
         """
         if self.book is None:
             return
@@ -145,5 +145,5 @@ class Payment:
 
     @property
     def stated(self) -> Decision | None:
-        """What the release says about who decided."""
+        """The decision as stated in the release, or None."""
         return self.decision if self.state_decision else None

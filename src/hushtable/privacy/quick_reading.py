@@ -1,7 +1,7 @@
-"""Read the promises of a long ledger quickly: those that it wrote itself, and no others.
+"""Fast parsing of guarantees in the form that a ledger writes.
 
-What is read here was checked by the same rules as in `hushtable.privacy.guarantee`. Whatever is
-spelled in any other way is left to `parse_guarantee`, which reads it or says what is wrong.
+It checks the same rules as `hushtable.privacy.guarantee`. Any other form is left to
+`parse_guarantee`, which parses it or reports what is wrong.
 """
 
 from __future__ import annotations
@@ -22,14 +22,9 @@ _RELATIONS = ("add-remove", "replace")
 
 
 def read_quickly(document: Mapping[str, Any], unit: Unit) -> PureDP | ApproxDP | None:
-    """Read a promise whose unit is known already, or leave it.
+    """Parse a guarantee whose unit is known, or return None.
 
-    Parameters
-    ----------
-    document : mapping
-        What `Guarantee.to_dict` wrote; whatever it says of the unit is not looked at.
-    unit : Unit
-        What that says.
+    `document` is what `Guarantee.to_dict` wrote; its unit is ignored in favor of `unit`.
 
     Examples
     --------
@@ -63,7 +58,7 @@ def read_quickly(document: Mapping[str, Any], unit: Unit) -> PureDP | ApproxDP |
 
 
 def _amount(text: Any, most: Fraction) -> Fraction | None:
-    """Read a number above 0 that is not too large, or leave it."""
+    """Parse a number above 0 and at most `most`, or return None."""
     number = plain_fraction(text)
     if number is None or not number.numerator > 0:
         return None

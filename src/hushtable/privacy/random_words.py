@@ -1,7 +1,7 @@
-"""Random 64-bit words, and how compiled samplers are fed with them.
+"""Random 64-bit words for the samplers.
 
-Every sampler of `hushtable.privacy.noise.Noise` reads its randomness here; where the words come
-from is for subclasses to say (`secure_noise`, `seeded_noise`).
+Every sampler of `hushtable.privacy.noise.Noise` gets its randomness here. Subclasses define the
+source of the words (`secure_noise`, `seeded_noise`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Integers = NDArray[np.int64]
 
 
 class RandomWords(ABC):
-    """Hand out random words, one by one or to a kernel until it is done."""
+    """Source of random words for samplers and compiled kernels."""
 
-    # Words fetched at a time: one megabyte stays in the cache. Tests set it to 1.
+    # Words fetched at a time; one megabyte fits in the cache. Tests set it to 1.
     _chunk: ClassVar[int] = 1 << 17
 
     @abstractmethod
@@ -41,7 +41,7 @@ class RandomWords(ABC):
         n_draws: int | None = None,
         undecided: Callable[[BitReader], int] | None = None,
     ) -> None:
-        """Run a resumable kernel until `out` is full, appending words whenever it runs dry.
+        """Run a resumable kernel until `out` is full, appending words whenever it runs out of them.
 
         A draw that the kernel cannot decide is made by `undecided` from the same bits.
         """
@@ -61,14 +61,14 @@ class RandomWords(ABC):
 
 
 def _bits(words: Words, state: Words) -> tuple[int, int]:
-    """Give the bits that a kernel left, as an integer, and how many."""
+    """Return the bits that a kernel left, as an integer, and their number."""
     rest, n_held = words[int(state[0]) :], int(state[2])
     following = int.from_bytes(rest.astype("<u8").tobytes(), "little")
     return int(state[1]) | following << n_held, n_held + 64 * len(rest)
 
 
 def _unread(reader: BitReader, state: Words) -> Words:
-    """Give back what a reader left, as words, and set the state of a kernel to their beginning."""
+    """Return the bits that a reader left, as words, and point the kernel's state to their start."""
     held, n_bits = reader.held
     n_words, n_held = divmod(n_bits, 64)
     state[:] = 0, held & (1 << n_held) - 1, n_held, 0

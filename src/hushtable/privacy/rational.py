@@ -1,8 +1,8 @@
 """Parameters as fractions, and certified bounds of e**x and ln x.
 
-A promise is computed and sampled with the same number, so every parameter becomes a `Fraction` at
-the door. Where a real number cannot be one (e**x, ln x), both sides of it are bounded by fractions
-with integer arithmetic alone: no float decides anything here.
+Promises and samplers must use the same number, so every parameter is converted to a `Fraction` on
+input. Irrational numbers (e**x, ln x) are bounded by fractions on both sides, with integer
+arithmetic alone: no result depends on floats.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from numbers import Integral
 from hushtable.errors import ParameterError
 
 LOG_BITS = 24
-"""`ln(x)` becomes the largest multiple of 2**-24 that does not exceed it."""
+"""`ln(x)` is rounded down to a multiple of 2**-24."""
 
-# Three digits of exponent: "1e999999999" would otherwise be a billion-digit integer.
+# At most three digits of exponent: "1e999999999" would be an integer of a billion digits.
 _NUMBER = re.compile(
     r"[+-]?(\d{1,400}/\d{1,400}|(\d{1,400}(\.\d{0,400})?|\.\d{1,400})([eE][+-]?\d{1,3})?)"
 )
@@ -29,21 +29,21 @@ _MAX_EXPONENT = 1000
 
 
 def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> Fraction:
-    """Turn a parameter into the fraction that its writer meant.
+    """Convert a parameter to the fraction that was meant.
 
     Parameters
     ----------
     value
-        A number, or a string such as ``"0.1"``, ``"1/3"``, ``"1e-6"`` or ``"ln(5)"``. A float
-        stands for its shortest decimal, so 0.1 is 1/10. A logarithm is rounded down to a multiple
-        of 2**-24: an epsilon so rounded promises no less than the one that was asked for.
+        A number, or a string such as ``"0.1"``, ``"1/3"``, ``"1e-6"`` or ``"ln(5)"``. A float means
+        its shortest decimal, so 0.1 is 1/10. A logarithm is rounded down to a multiple of 2**-24;
+        an epsilon rounded this way promises no less than requested.
     name
-        The parameter's name, for the message when the value is refused.
+        The parameter's name, for error messages.
 
     Raises
     ------
     ParameterError
-        For NaN, infinities, booleans and whatever is not a number.
+        For NaN, infinities, booleans and anything else that is not a number.
 
     Examples
     --------
@@ -69,13 +69,13 @@ def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> 
         if parsed is not None:
             return parsed
     raise ParameterError(
-        f"{name}: {value!r} is not a number that can be used. Give an integer, a finite decimal, "
+        f"{name}: {value!r} is not a valid number. Use an integer, a finite decimal, "
         "or a string such as '0.1', '1/3', '1e-6' or 'ln(5)'."
     )
 
 
 def plain_fraction(text: object) -> Fraction | None:
-    """Read a number as promises have it in files, such as ``"3/10"``; nothing else.
+    """Parse a number as written in files, such as ``"3/10"``; return None for anything else.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _parse_number(text: str) -> Fraction | None:
 
 
 def exp_bounds(x: Fraction, bits: int = 160) -> tuple[Fraction, Fraction]:
-    """Return dyadic fractions on either side of e**x.
+    """Return dyadic fractions on both sides of e**x.
 
     The two differ by at most a factor of ``1 + 2**-bits``. They are equal only for x = 0, since
     e**x is irrational for every other rational x.
@@ -133,8 +133,8 @@ def _exp_fixed(x: Fraction, bits: int) -> tuple[int, int, int]:
     """Bound e**x for x > 0 by integers over 2**precision.
 
     With r = x / 2**squarings < 2**-8, e**x = (e**r)**(2**squarings). The series of e**r is summed
-    twice, every step rounded down and every step rounded up; each squaring at most doubles the
-    relative gap, which the extra `squarings` bits of precision pay for.
+    twice, with every step rounded down and with every step rounded up. Each squaring at most
+    doubles the relative gap, which `squarings` extra bits of precision compensate.
     """
     whole = x.numerator // x.denominator
     squarings = whole.bit_length() + 8
@@ -151,7 +151,7 @@ def _exp_fixed(x: Fraction, bits: int) -> tuple[int, int, int]:
         term_high = -((-term_high * r_high >> precision) // step)
         low += term_low
         high += term_high
-    # What is left of the series after a term T is below T * (r/2 + (r/2)**2 + ...) < T <= 1 unit.
+    # The remainder of the series after a term T is below T * (r/2 + (r/2)**2 + ...) < T <= 1 unit.
     high += 1
 
     for _ in range(squarings):
@@ -172,8 +172,8 @@ def log_lower(x: Fraction, bits: int = LOG_BITS) -> Fraction:
     Fraction(11, 16)
     """
     if x <= 0:
-        raise ParameterError(f"the logarithm of {x} was asked for; only numbers above 0 have one.")
-    # The float is only a first guess: exact comparisons close in from both sides of it.
+        raise ParameterError(f"the logarithm of {x} is not defined; use a number above 0.")
+    # The float is only a first guess; exact comparisons then bracket the result.
     guess = math.floor(Fraction(math.log(x.numerator) - math.log(x.denominator)) * (1 << bits))
     reach = 1
     while not _exp_at_most(Fraction(guess - reach, 1 << bits), x):
@@ -203,7 +203,7 @@ def log_upper(x: Fraction, bits: int = LOG_BITS) -> Fraction:
 
 
 def _exp_at_most(y: Fraction, x: Fraction) -> bool:
-    """Decide e**y <= x exactly, with as much precision as it takes."""
+    """Decide e**y <= x exactly, with as much precision as needed."""
     bits = 64
     while True:
         low, high = exp_bounds(y, bits)
@@ -211,4 +211,4 @@ def _exp_at_most(y: Fraction, x: Fraction) -> bool:
             return True
         if low > x:
             return False
-        bits *= 2  # ends: e**y is irrational unless y = 0, and then low = high
+        bits *= 2  # terminates: e**y is irrational unless y = 0, and then low = high

@@ -1,8 +1,8 @@
-"""Regions of a table that are divided again and again: counted and scored while sealed.
+"""Recursive division of a table into regions that are counted and scored while sealed.
 
-Regions of one division hold different rows, so a look at each of them is paid once; whoever looks
-at a region and at what it was divided from pays for both. The score of a split is that of Qardaji
-and Li, and what one unit changes in it is proved in ``methods/partition/partition.md``.
+Regions of one division contain different rows, so parallel composition applies to queries of them.
+Queries of a region and of the region it was divided from add up. The score of a split is that of
+Qardaji and Li; ``methods/partition/partition.md`` proves its sensitivity.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ Integers = NDArray[np.int64]
 
 
 class OrderedAxis(Protocol):
-    """Say where codes lie on an axis, and whether it is cut into intervals or into any subsets."""
+    """Axis with the positions of codes; it is cut into intervals or into arbitrary subsets."""
 
     @property
     def subsets(self) -> bool:
-        """Whether any subset of its values may be cut off."""
+        """True if any subset of its values may be cut off."""
         ...
 
     def positions(self, codes: Integers) -> Any:
-        """Give the places of codes."""
+        """Return the positions of codes."""
         ...
 
 
 class OrderedCells:
-    """Hold the frequency table, ordered along every axis inside every open region.
+    """Occupied cells, ordered along every axis inside every region that is not yet divided.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class OrderedCells:
         self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
-        """Count the rows of regions by class."""
+        """Return the number of rows of regions by class."""
         tally: Integers = kernels.regions.class_counts(
             self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
         )
@@ -92,7 +92,7 @@ class OrderedCells:
         return Ways(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
-        """Carry out splits; say where the left halves end."""
+        """Apply splits; return the ends of the left halves."""
         middles: Integers = kernels.regions.divide(
             self.orders, self.positions, begins, ends, axes, self._subsets, cuts
         )
@@ -100,17 +100,7 @@ class OrderedCells:
 
 
 class SealedRegions(Seal):
-    """Hold a table that is divided into regions, sealed. Regions are named by numbers from 0 on.
-
-    Parameters
-    ----------
-    inside : OrderedCells
-        The table.
-    sensitivity : Sensitivity
-        How far one unit moves its counts.
-    part : Part
-        What it is a part of.
-    """
+    """Sealed table that is divided into regions, which are numbered from 0."""
 
     __slots__ = ("__begins", "__ends", "__open", "n_classes", "parts")
 
@@ -120,9 +110,9 @@ class SealedRegions(Seal):
         require_counts(sensitivity)
         self.n_classes = inside.n_classes
         self.parts = [part]
-        # The ends of regions among occupied cells are as private as the cells.
+        # The bounds of regions among occupied cells are as private as the cells.
         self.__begins, self.__ends = [0], [len(inside.counts)]
-        self.__open = {0}  # those that are not divided yet
+        self.__open = {0}  # regions that are not yet divided
 
     @classmethod
     def of(
@@ -133,9 +123,9 @@ class SealedRegions(Seal):
         places: Sequence[int] | None = None,
         n_classes: int | None = None,
     ) -> SealedRegions:
-        """Order cells along axes, of their first columns or of those at `places`.
+        """Order cells along axes, which are their first columns or those at `places`.
 
-        With `n_classes`, their last column holds the class.
+        With `n_classes`, the last column contains the class.
         """
         exact = inside(cells)
         classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
@@ -148,12 +138,12 @@ class SealedRegions(Seal):
         return begins, np.array([self.__ends[region] for region in regions], np.int64)
 
     def class_counts(self, regions: Sequence[int]) -> SealedOfParts:
-        """Count the rows of regions by class."""
+        """Return the sealed number of rows of regions by class."""
         counts = inside(self).class_counts(*self._where(regions))
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
     def totals(self, regions: Sequence[int]) -> SealedOfParts:
-        """Count the rows of regions."""
+        """Return the sealed number of rows of regions."""
         counts = inside(self).class_counts(*self._where(regions)).sum(axis=1)
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
@@ -167,11 +157,11 @@ class SealedRegions(Seal):
         region : int
             The region.
         spans : mapping of int to pair of int
-            For each axis how far the region reaches on it; public.
+            The extent of the region on each axis; public.
         n_ways : int
-            How many splits there are; public.
+            The number of splits; public.
         quality : int
-            What splits are valued by.
+            The quality function of splits.
         """
         exact: OrderedCells = inside(self)
         begins, ends = self._where([region])
@@ -188,11 +178,11 @@ class SealedRegions(Seal):
         return SealedWaysOfParts.of(ways)
 
     def divide(self, regions: Sequence[int], axes: Integers, cuts: Integers) -> list[int]:
-        """Carry out splits; give the numbers of the halves, the left one of each region first."""
+        """Apply splits; return the numbers of the halves, left before right for each region."""
         if len(set(regions)) < len(regions) or not self.__open.issuperset(regions):
             raise SealedError(
-                "a region is divided once: its cells are put in order by that, and what was "
-                "divided before would hold other cells."
+                "a region can be divided only once: dividing it reorders its cells, so the bounds "
+                "of halves from an earlier division would be wrong."
             )
         self.__open.difference_update(regions)
         begins, ends = self._where(regions)
@@ -208,7 +198,7 @@ class SealedRegions(Seal):
 
 
 class SealedOfParts(Seal):
-    """Hold sealed counts of several parts, one after the other on the first axis; each pays."""
+    """Sealed counts of several parts, stacked on the first axis; each part pays."""
 
     __slots__ = ("parts",)
 
@@ -218,7 +208,7 @@ class SealedOfParts(Seal):
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
-        """The parts that pay for a look: each for itself."""
+        """Parts that pay for a query, each for itself."""
         return self.parts
 
 

@@ -1,4 +1,4 @@
-"""Keep each row or replace it by a random tuple, on its own: as its owner could have done."""
+"""Independent retention or replacement of each row: local randomization."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hushtable.privacy.spending import Price, Sensitivity
 
 @dataclass(frozen=True)
 class RowReplacement(Mechanism):
-    """Keep rows with probability `retention`, replace others by uniform tuples of the domain.
+    """Retention of rows with probability `retention`; others become uniform tuples of the domain.
 
-    Any two rows become any tuple with probabilities whose ratio is at most 1 + g m / (1 - g). How
-    many rows there are is seen, so this is for neighbors that have a row exchanged.
+    For any two rows, the probabilities of becoming the same tuple have a ratio of at most
+    1 + g m / (1 - g). The number of rows is visible, so neighbors must have a row replaced.
 
     Parameters
     ----------
@@ -41,19 +41,19 @@ class RowReplacement(Mechanism):
     n_tuples: int
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the logarithm of the ratio for each row that is exchanged."""
+        """Return the logarithm of the ratio for each row that is replaced."""
         if not sensitivity.exchanged:
             raise SealedError(
-                "rows that are replaced one by one show how many there are; promise neighbors that "
-                "have a row exchanged (replace)."
+                "replacing rows one by one reveals how many there are; use the neighbor relation "
+                "replace."
             )
         g = self.retention
         return Price.pure(sensitivity.l1 // 2 * log_upper(1 + g * self.n_tuples / (1 - g)))
 
     def draw(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
-        """Give the codes of all rows in the order of the codes: that of the rows is private."""
+        """Return the codes of all rows, sorted, because their order is private."""
         if self.n_tuples != exact.domain.size:
-            raise SealedError(f"{self.n_tuples} is not the size of the domain.")
+            raise SealedError(f"n_tuples is {self.n_tuples}; it must be the size of the domain.")
         codes = np.repeat(exact.codes, exact.counts, axis=0)
         replaced = np.flatnonzero(~noise.bernoulli(self.retention, size=len(codes)))
         for position, size in enumerate(exact.domain.shape):

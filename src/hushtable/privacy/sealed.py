@@ -1,12 +1,12 @@
-"""Counts that nobody has looked at: what the engine answers, until the noise layer opens it.
+"""Sealed counts: answers of the engine that only the noise layer can open.
 
-Whatever is *sealed* can be carried about, summed, sliced, merged and divided, and stays sealed. It
-knows how far one unit can move it, and what it is a part of. It cannot be compared, printed,
-converted, counted through or stored. To see something of it, pay: `Noise.open` books the price in
-the account of the run and then draws what may be seen. The proofs are in ``sealed.md``.
+Sealed values can be summed, sliced, merged and divided, and stay sealed. Each has a sensitivity and
+belongs to a part of the run's account. They cannot be compared, printed, converted, iterated or
+stored. To see anything of them, a method must pay: `Noise.open` records the cost in the account of
+the run and then draws a noisy result. The proofs are in ``sealed.md``.
 
-This guards against accidents, not against intent: Python hides nothing from those who want to see.
-`inside` and `paid` are for the noise layer, and a test holds that no method imports them.
+This guards against accidents, not against intent: Python hides nothing from code that wants to see
+it. `inside` and `paid` are for the noise layer; a test checks that no method imports them.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from hushtable.privacy.spending import Part, Sensitivity
 Integers = NDArray[np.int64]
 
 _MOST_SUMMED = 2**20
-"""So many counts of up to 2**42 rows add up to less than an int64 holds; one that went around
-would tell of the counts."""
+"""This many counts of up to 2**42 rows each sum to less than an int64 holds; an overflow would
+reveal something about the counts."""
 
 _REFUSED = {
     "compared": ("eq", "ne", "lt", "le", "gt", "ge"),
-    "taken for true or false": ("bool",),
+    "used as a condition": ("bool",),
     "converted to numbers": ("int", "float", "complex", "index", "round", "trunc", "floor", "ceil"),
     "converted to an array": ("array", "dlpack", "buffer"),
-    "counted or gone through": ("len", "length_hint", "iter", "reversed", "contains"),
+    "measured or iterated": ("len", "length_hint", "iter", "reversed", "contains"),
     "written as text": ("format", "bytes", "fspath"),
     "stored, sent or copied": ("reduce", "reduce_ex", "getstate", "setstate", "copy", "deepcopy"),
     "changed": ("setitem", "delitem", "iadd", "isub", "imul"),
-    "calculated with in this way": (
+    "used in this operation": (
         *("getitem", "neg", "pos", "abs", "invert", "call"),
         *(side + name for side in ("", "r") for name in ("add", "sub", "mul", "matmul", "truediv")),
         *(side + name for side in ("", "r") for name in ("floordiv", "mod", "divmod", "pow")),
@@ -49,25 +49,15 @@ _REFUSED = {
 
 
 class Seal:
-    """Hold something that nobody may look at without paying.
-
-    Parameters
-    ----------
-    inside : any
-        What is sealed.
-    sensitivity : Sensitivity
-        How far one unit moves it.
-    part : Part
-        What it is a part of, in the account of the run.
-    """
+    """Value that nobody may see without paying."""
 
     __slots__ = ("__inside", "part", "sensitivity")
-    sensitivity: Sensitivity
-    part: Part
-    __array_ufunc__ = None  # NumPy leaves operators to this class
+    sensitivity: Sensitivity  # how much one unit changes it
+    part: Part  # the part of the run's account that it belongs to
+    __array_ufunc__ = None  # makes NumPy defer operators to this class
 
     def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
-        self.__inside = inside  # refused where it is set already, and then nothing else is set
+        self.__inside = inside  # raises if it is already set, before anything else is set
         object.__setattr__(self, "sensitivity", sensitivity)
         object.__setattr__(self, "part", part)
 
@@ -77,11 +67,11 @@ class Seal:
         except AttributeError:
             object.__setattr__(self, name, value)
             return
-        raise SealedError(f"sealed counts do not change, and neither does their {name!r}.")
+        raise SealedError(f"sealed counts are immutable; {name!r} cannot be set.")
 
     @property
     def all_parts(self) -> tuple[Part, ...]:
-        """The parts that pay for a look: one, where nothing else is said."""
+        """Parts that pay for a query; by default one."""
         return (self.part,)
 
     def __repr__(self) -> str:
@@ -91,19 +81,19 @@ class Seal:
         return repr(self)
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):  # what is asked for to find out what this is
+        if name.startswith("__"):  # protocol checks, such as those of NumPy
             raise AttributeError(name)
-        raise SealedError(f"sealed counts have no {name!r}. {_WHAT_TO_DO}")
+        raise SealedError(f"sealed counts have no attribute {name!r}. {_WHAT_TO_DO}")
 
     def __array_function__(self, function: Any, *_: Any) -> NoReturn:
         raise SealedError(
-            f"sealed counts do not go into NumPy's {function.__name__}. {_WHAT_TO_DO}"
+            f"NumPy's {function.__name__} does not accept sealed counts. {_WHAT_TO_DO}"
         )
 
 
 _WHAT_TO_DO = (
-    "They may be summed, sliced, merged and divided; to see anything of them open them with "
-    "noise.open(sealed, mechanism, what), which books the price first."
+    "Sum, slice, merge or divide them; to see them, open them with noise.open(sealed, mechanism, "
+    "what), which records the cost first."
 )
 
 
@@ -120,16 +110,16 @@ for _what, _names in _REFUSED.items():
 
 
 def inside(seal: Seal) -> Any:
-    """Give what is sealed: for the noise layer, which keeps it or has had it paid."""
+    """Return the sealed value; only for the noise layer, which keeps it sealed or was paid."""
     return seal._Seal__inside
 
 
 def paid(seal: Seal, mechanism: Any, what: str) -> Any:
-    """Book a look and give what is sealed: for the noise layer, which draws from it at once."""
+    """Record a query and return the sealed value; only for the noise layer, which draws from it."""
     if not isinstance(seal, Seal):
         raise SealedError(
-            f"{what}: {type(seal).__name__} is not sealed, and only what the engine sealed is "
-            "opened for a price."
+            f"{what}: {type(seal).__name__} is not sealed; only values sealed by the engine can be "
+            "opened."
         )
     parts = seal.all_parts
     if parts:
@@ -138,7 +128,7 @@ def paid(seal: Seal, mechanism: Any, what: str) -> Any:
 
 
 class Sealed(Seal):
-    """Hold sealed counts, an array of integers whose shape is public.
+    """Sealed counts: an array of integers whose shape is public.
 
     Examples
     --------
@@ -150,9 +140,8 @@ class Sealed(Seal):
     >>> counts.sum() > 5
     Traceback (most recent call last):
     ...
-    hushtable.errors.SealedError: sealed counts cannot be compared. They may be summed, sliced, \
-merged and divided; to see anything of them open them with noise.open(sealed, mechanism, what), \
-which books the price first.
+    hushtable.errors.SealedError: sealed counts cannot be compared. Sum, slice, merge or divide \
+them; to see them, open them with noise.open(sealed, mechanism, what), which records the cost first.
     """
 
     __slots__ = ("shape",)
@@ -173,39 +162,39 @@ which books the price first.
             self.part if part is None else part,
         )
 
-    # --- what stays sealed ------------------------------------------------------------------------
+    # --- operations whose result stays sealed -----------------------------------------------------
 
     def __getitem__(self, places: Any) -> Self:
-        """Take some of the counts, each at most once, by places that are public."""
+        """Select counts by public positions, each at most once."""
         each = places if isinstance(places, tuple) else (places,)
         return self._made(inside(self)[tuple(map(_place, each))])
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
-        """Add counts up."""
+        """Sum counts over axes."""
         return self._made(inside(self).sum(axis=axis), self.sensitivity.merged())
 
     def merged(self, groups: Sequence[int] | Integers, n_groups: int) -> Self:
-        """Add up the counts of the first axis by groups, which are public."""
+        """Sum the counts of the first axis by public groups."""
         exact, of_count = inside(self), np.asarray(groups)
         if of_count.shape != self.shape[:1] or of_count.dtype.kind not in "iu":
             raise SealedError(
-                f"groups are {of_count.dtype} of shape {of_count.shape}; each of the "
-                f"{self.shape[:1]} counts is in one group, told by its number."
+                f"groups are {of_count.dtype} of shape {of_count.shape}; pass one group number for "
+                f"each of the {self.shape[:1]} counts."
             )
         sums = np.zeros((n_groups, *exact.shape[1:]), np.int64)
         np.add.at(sums, of_count, exact)
         return self._made(sums, self.sensitivity.merged())
 
     def reshape(self, *shape: int) -> Self:
-        """Arrange the counts otherwise."""
+        """Change the shape."""
         return self._made(inside(self).reshape(*shape))
 
     def ravel(self) -> Self:
-        """Arrange the counts in a row."""
+        """Flatten to one dimension."""
         return self._made(inside(self).ravel())
 
     def transpose(self, *axes: int) -> Self:
-        """Exchange axes."""
+        """Permute the axes."""
         return self._made(inside(self).transpose(*axes))
 
     def __add__(self, other: Any) -> Self:
@@ -217,19 +206,19 @@ which books the price first.
     def _with(self, other: Any, sign: int) -> Self:
         if not isinstance(other, Sealed) or other.shape != self.shape:
             raise SealedError(
-                "sealed counts are added to, and taken off, sealed counts of the same shape, "
-                f"here {self.shape}; of any other shape each would be there several times and paid "
-                "once. Calculate with public numbers after counts are opened."
+                "sealed counts can only be added to or subtracted from sealed counts of the same "
+                f"shape, here {self.shape}; broadcasting would use a count repeatedly but charge "
+                "it once. Calculate with public numbers after counts are opened."
             )
         both = self.sensitivity.plus(other.sensitivity)
         if both.step > _MOST_SUMMED:
-            raise SealedError(f"more than {_MOST_SUMMED:,} counts are added to one.")
+            raise SealedError(f"more than {_MOST_SUMMED:,} counts would be added to one.")
         return self._made(inside(self) + sign * inside(other), both, self.part.common(other.part))
 
     def divided(self, starts: Sequence[int]) -> list[Self]:
-        """Divide a row of counts into runs from each start to the next: disjoint parts."""
+        """Divide a vector of counts at the given starts into disjoint parts."""
         if len(self.shape) != 1 or list(starts) != sorted({0, *starts}) or not starts:
-            raise SealedError(f"starts are {list(starts)}; they must rise from 0 on, in a row.")
+            raise SealedError(f"starts are {list(starts)}; they must increase from 0.")
         require_one_cell(self.sensitivity)
         ends = [*starts[1:], self.shape[0]]
         runs = list(zip(starts, ends, strict=True))
@@ -241,9 +230,9 @@ which books the price first.
 
 
 class SealedCells(Seal):
-    """Hold the occupied cells of a projection, sealed: which they are is private, and how many.
+    """Sealed occupied cells of a projection; which cells are occupied, and how many, is private.
 
-    What is inside is a `hushtable.engine.cells.Cells`.
+    The sealed value is a `hushtable.engine.cells.Cells`.
     """
 
     __slots__ = ("domain",)
@@ -257,15 +246,15 @@ class SealedCells(Seal):
         return f"<sealed cells of {columns}: open them with noise.open(...)>"
 
     def dense(self) -> Sealed:
-        """Give the counts of all cells of the domain, empty ones too, in its shape."""
+        """Return the counts of all cells of the domain, including empty ones, in its shape."""
         return self.table(self.domain.names)
 
     def total(self) -> Sealed:
-        """Count the rows: one count."""
+        """Return the number of rows as one count."""
         return self.table(()).reshape(1)
 
     def table(self, columns: Sequence[str]) -> Sealed:
-        """Count all cells of some of the columns, empty ones too, in the order given."""
+        """Return the counts of all cells of some columns, empty ones included, in that order."""
         cells, names = inside(self), list(self.domain.names)
         key, shape = np.zeros(len(cells.counts), np.int64), []
         for place in map(names.index, columns):
@@ -276,13 +265,13 @@ class SealedCells(Seal):
         return Sealed(counts.reshape(shape), self.sensitivity, self.part)
 
     def divided(self, column: str, part_of: Sequence[int] | Integers) -> list[SealedCells]:
-        """Divide the cells by what part each code of a column is in: disjoint parts."""
+        """Divide the cells into disjoint parts by the codes of a column; `part_of` is public."""
         require_one_cell(self.sensitivity)
         place = list(self.domain.names).index(column)
         if len(part_of) != self.domain.shape[place]:
             raise SealedError(
-                f"column {column!r} has {self.domain.shape[place]} codes, and the part of "
-                f"{len(part_of)} is told; tell that of each."
+                f"column {column!r} has {self.domain.shape[place]} codes, but part_of has "
+                f"{len(part_of)} entries; pass one per code."
             )
         cells = inside(self)
         belongs = np.asarray(part_of)[cells.codes[:, place]]
@@ -294,25 +283,25 @@ class SealedCells(Seal):
 
 
 def require_one_cell(sensitivity: Sensitivity) -> None:
-    """Refuse to divide what one step moves in several places: it would be in several parts."""
+    """Raise `SealedError` if one step changes several counts: it could be in several parts."""
     if sensitivity.cells != 1:
         raise SealedError(
-            f"one row moves {sensitivity.cells} of these counts, so no division into parts keeps "
-            "it to one of them; they are paid one after the other."
+            f"one row changes {sensitivity.cells} of these counts, so it may be in several parts; "
+            "parallel composition does not apply. Query the counts one after the other."
         )
 
 
 def _place(given: Any) -> Any:
-    """Give what counts are taken by, along one axis: whatever it is, none is taken twice."""
+    """Return a valid index along one axis; raise `SealedError` if it selects a count twice."""
     if isinstance(given, Seal):
-        raise SealedError(f"sealed counts are no places. {_WHAT_TO_DO}")
+        raise SealedError(f"sealed counts cannot be used as an index. {_WHAT_TO_DO}")
     if given is None or isinstance(given, int | np.integer | slice | EllipsisType):
         return given
     places = np.array(given)
     if places.dtype != np.bool_ and not _each_once(places):
         raise SealedError(
-            "a sealed count that is taken several times would be paid once; take each place once, "
-            "by a row of numbers from 0 on."
+            "a sealed count that is selected several times would be charged once; select each "
+            "position once, with a list of numbers from 0."
         )
     return places
 

@@ -1,4 +1,4 @@
-"""The noise for releases: words from the operating system."""
+"""Secure noise for releases, from the operating system."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from hushtable.privacy.noise import Noise
 
 
 class SecureNoise(Noise):
-    """Draw from the operating system's randomness: the noise for releases.
+    """Noise from the operating system's randomness, for releases.
 
-    Every word is read from the operating system when it is asked for. Nothing is kept between
-    requests, neither a key nor unused words, so there is no state that threads could share, that a
-    forked child or a restored snapshot could repeat, or that could be read later to recompute past
-    noise.
+    Every word is read from the operating system when it is needed. No key and no unused words are
+    stored, so there is no state that threads could share, that a forked child or a restored
+    snapshot could repeat, or that could be read later to recompute past noise.
 
     Examples
     --------
@@ -27,5 +26,5 @@ class SecureNoise(Noise):
     is_private = True
 
     def _words(self, n: int) -> Words:
-        # A copy, since some samplers write into their words.
+        # A copy: some samplers write into their words.
         return np.frombuffer(os.urandom(8 * n), np.uint64).copy()

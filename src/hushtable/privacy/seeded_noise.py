@@ -1,4 +1,4 @@
-"""Noise that repeats itself, for tests: what it makes is not private."""
+"""Reproducible noise for tests; its results are not private."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from hushtable.privacy.noise import Noise
 
 
 class SeededNoise(Noise):
-    """Repeat the same draws for the same seed: for tests only, never private.
+    """Noise that is reproducible from a seed: for tests only, never private.
 
-    The algorithms are those of `SecureNoise`, on the ChaCha20 keystream of a key made from the
-    seed. Threads may share one, but then the order of their draws is not repeatable.
+    The algorithms are those of `SecureNoise`, on a ChaCha20 keystream whose key is derived from the
+    seed. Threads may share an instance, but then the order of their draws is not reproducible.
 
     Examples
     --------

@@ -1,6 +1,6 @@
 """Private selection: the exponential mechanism and permute-and-flip.
 
-Here are the candidates, the exponent and the draws; `levels` draws by weights that are irrational.
+This module prepares candidates and exponents and draws; `levels` samples from irrational weights.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from hushtable.privacy.levels import Levels
 Rule = Literal["exponential", "permute-and-flip"]
 
 MAX_COPIES = 10**7
-"""Permute-and-flip tosses one coin per copy of a candidate in the base measure."""
+"""Limit of copies: permute-and-flip makes one draw per copy of a candidate in the base measure."""
 
 
 def candidates_of(
     scores: NDArray[np.int64] | Sequence[int], base: Sequence[int] | None
 ) -> tuple[NDArray[np.int64], NDArray[Any], list[int] | None]:
-    """Return the candidates with positive base measure, their gaps to the best, their weights."""
+    """Return the candidates with positive base measure, their gaps to the best, and weights."""
     values = as_integers("scores", scores)
     if not len(values):
-        raise ParameterError("scores: there are none; at least one candidate is needed.")
+        raise ParameterError("scores is empty; at least one candidate is needed.")
     candidates, weights = np.arange(len(values)), None
     if base is not None:
         all_weights = as_weights("base", base)
@@ -54,7 +54,7 @@ def candidates_of(
 
 
 def exponent_per_score(epsilon: Fraction, sensitivity: Fraction, monotone: bool) -> Fraction:
-    """Return what one unit of score adds to the exponent."""
+    """Return the increase of the exponent per unit of score."""
     refuse_if(
         not_fraction("epsilon", epsilon, positive=True),
         not_fraction("sensitivity", sensitivity, positive=True),
@@ -64,14 +64,14 @@ def exponent_per_score(epsilon: Fraction, sensitivity: Fraction, monotone: bool)
 
 
 def times(gaps: NDArray[Any], factor: int) -> NDArray[Any]:
-    """Multiply, in Python integers where int64 might not hold the product."""
+    """Multiply; use Python integers if the product might exceed int64."""
     if gaps.dtype != object and int(gaps.max()) * factor >= KERNEL_LIMIT:
         gaps = gaps.astype(object)
     return gaps * factor
 
 
 class ChoiceDraws(CoinDraws):
-    """Choose candidates with high scores."""
+    """Samplers that select candidates with high scores."""
 
     def choose(
         self,
@@ -83,7 +83,7 @@ class ChoiceDraws(CoinDraws):
         base: Sequence[int] | None = None,
         rule: Rule = "exponential",
     ) -> int:
-        """Choose an index with a high score, epsilon-differentially private.
+        """Select an index with a high score, epsilon-differentially private.
 
         Parameters
         ----------
@@ -95,15 +95,15 @@ class ChoiceDraws(CoinDraws):
             Whether adding a person changes all scores in the same direction (or not at all). The
             exponent is then epsilon/sensitivity per unit of score, otherwise half of that.
         base
-            Non-negative integer weights that do not depend on the private data: candidate i stands
-            for base[i] candidates with the same score.
+            Non-negative integer weights that do not depend on the private data: candidate i counts
+            as base[i] candidates with the same score.
         rule
             ``"exponential"``: P[i] proportional to base[i] * exp(factor * scores[i]).
-            ``"permute-and-flip"``: go through the candidates (each base[i] times) in random order
-            and stop at the first whose coin of probability exp(factor * (score - best)) shows
-            heads. Better on average, and epsilon-differentially private with the same factors. But
-            its privacy loss spans up to 2 epsilon and not epsilon as for the exponential
-            mechanism, so the bounded-range accounting of epsilon**2/8 does not apply to it.
+            ``"permute-and-flip"``: visit the candidates (each base[i] times) in random order and
+            stop at the first success of a draw with probability exp(factor * (score - best)). It is
+            better on average, and epsilon-differentially private with the same factors. But its
+            privacy loss has a range of up to 2 epsilon, compared with epsilon for the exponential
+            mechanism, so the bounded-range cost of epsilon**2/8 does not apply.
 
         Examples
         --------
@@ -132,10 +132,10 @@ class ChoiceDraws(CoinDraws):
         base: Sequence[int] | None = None,
         rule: Rule = "exponential",
     ) -> list[int]:
-        """Choose k different indexes, one after the other, each with its own `epsilon`.
+        """Select k different indexes, one after the other, each with its own `epsilon`.
 
-        The k choices together cost k times epsilon under basic composition. With a base measure,
-        a candidate that was chosen leaves with all its copies.
+        The k selections together cost k times epsilon under basic composition. With a base measure,
+        a selected candidate is removed with all its copies.
 
         Examples
         --------
@@ -166,11 +166,11 @@ class ChoiceDraws(CoinDraws):
     def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
         """Draw i with probability proportional to base[i] * exp(-factor * gaps[i]).
 
-        Candidates are put on levels, level = floor(factor * gap). A level is drawn with probability
+        Candidates are grouped by level = floor(factor * gap). A level is drawn with probability
         proportional to (its base measure) * exp(-level), then a candidate on it by base measure,
-        which is accepted with probability exp(-(factor * gap - level)). The product of the three
-        is the weight wanted, and the last is above 1/e: fewer than e rounds are expected whatever
-        the scores and the base measure are.
+        which is accepted with probability exp(-(factor * gap - level)). The product of the three is
+        the required weight. The last factor is above 1/e, so fewer than e rounds are expected,
+        whatever the scores and the base measure.
         """
         scaled = times(gaps, factor.numerator)
         level_of = scaled // factor.denominator
@@ -201,18 +201,18 @@ class ChoiceDraws(CoinDraws):
     def _permute_and_flip(
         self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None
     ) -> int:
-        """Draw the first head in a random order of candidates.
+        """Draw the first success in a random order of candidates.
 
-        In a random order that is independent of the coins, each head is equally likely to be the
-        first: toss all coins at once and draw one of the heads. The best candidate has gap 0 and
-        always shows heads. With a base measure the coins of all copies are tossed.
+        If the order is independent of the draws, each success is equally likely to be the first:
+        make all draws at once and select one of the successes uniformly. The best candidate has gap
+        0 and always succeeds. With a base measure, each copy has its own draw.
         """
         copies = np.arange(len(gaps))
         if base is not None:
             if sum(base) > MAX_COPIES:
                 raise TooLarge(
-                    f"base: {sum(base)} copies in all; permute-and-flip tosses a coin for each "
-                    f"and takes at most {MAX_COPIES}. Use rule='exponential'."
+                    f"base has {sum(base)} copies in total; permute-and-flip makes a draw for each "
+                    f"and allows at most {MAX_COPIES}. Use rule='exponential'."
                 )
             copies = np.repeat(copies, base)
         coins = self.bernoulli_exp_each(

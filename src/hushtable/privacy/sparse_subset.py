@@ -1,16 +1,16 @@
-"""Keep each combination of a product domain with the same small probability, however large it is.
+"""Random subsets of a product domain of any size, each cell with the same small probability.
 
-A domain of 10**30 combinations cannot be gone through, and the number of combinations kept is
-itself random. Both are drawn exactly by walking down a binary tree over the domain and following
-only the nodes with something kept below them. With e the chance that half of a node is empty, a
-node that is not empty has
+A domain of 10**30 cells cannot be enumerated, and the number of cells kept is itself random. Both
+are sampled exactly by descending a binary tree over the domain, following only the nodes with
+something kept below them. With e the probability that half of a node is empty, a node that is not
+empty has
 
-    both halves occupied with probability (1 - e) / (1 + e), or else one of them, by a fair coin
+    both halves occupied with probability (1 - e) / (1 + e), otherwise one of them, with equal odds
 
-(the three cases are proportional to (1-e)**2, (1-e) e and e (1-e)). So a level costs one rare coin
-per node that is followed, and the path of a node between two splits is a run of fair bits, drawn
-at once. e is (1 - p) to the power 2**level: it is bounded from both sides, and the bounds are made
-narrower in the rare case that a coin falls between them.
+(the three cases are proportional to (1-e)**2, (1-e) e and e (1-e)). So a level costs one rare
+Bernoulli event per followed node, and the path of a node between two splits is a run of random
+bits, drawn at once. e is (1 - p) to the power 2**level; it is bounded from both sides, and the
+bounds are refined in the rare case that a uniform number is between them.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from hushtable.privacy.noise import Noise
 
 Keys = NDArray[np.int64]
 
-_DIGIT = 31  # bits of one digit of a large number: products of two fit an int64
+_DIGIT = 31  # bits of one digit of a large number; products of two digits fit an int64
 
 
 def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
-    """Keep each combination of a domain independently with probability p.
+    """Keep each cell of a domain independently with probability p.
 
-    The time grows with the number kept and with the logarithm of the domain's size.
+    The time grows with the number of cells kept and with the logarithm of the domain's size.
 
     Parameters
     ----------
     domain : Domain
-        The combinations; any number of them.
+        The cells; any number of them.
     p : Fraction
         The exact probability, 0 < p < 1.
     noise : Noise
-        Where randomness comes from.
+        Source of randomness.
 
     Returns
     -------
     int64 array
-        The keys (as of `Domain.pack`) of those kept, in order.
+        The keys (of `Domain.pack`) of the cells kept, in order.
 
     Examples
     --------
@@ -59,7 +59,7 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
     True
     """
     if not 0 < p < 1:
-        raise ParameterError(f"p is {p}; it must lie between 0 and 1.")
+        raise ParameterError(f"p is {p}; it must be between 0 and 1.")
     tree = _Tree(domain.size, noise)
     chances = _Chances(p, tree.n_levels)
     if not len(heads(noise, 1, chances.occupied)):
@@ -70,11 +70,11 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
 
 
 class _Tree:
-    """The occupied nodes: known leading bits of their numbers, the rest still to be drawn.
+    """Occupied nodes: the known leading bits of their numbers; the rest is not yet drawn.
 
-    The domain is numbered and padded to a power of two. What falls into the padding is dropped,
-    which leaves all other combinations as they are, since they are independent. A number is held
-    as one integer of up to 62 bits, or as several digits of 31 bits, highest first.
+    The domain is numbered and padded to a power of two. Cells in the padding are dropped, which
+    does not affect the others, since all are independent. A number is stored as one integer of up
+    to 62 bits, or as several digits of 31 bits, highest first.
     """
 
     def __init__(self, size: int, noise: Noise) -> None:
@@ -84,12 +84,12 @@ class _Tree:
         self._widths = [self.n_levels - _DIGIT * n_more] + [_DIGIT] * n_more
         self._top = (size - 1) >> (_DIGIT * n_more)
         self.n_nodes = 1
-        # Arrays with room to grow. Bits not drawn yet are 0; `_open` counts them, over all digits.
+        # Arrays with spare capacity. Bits not yet drawn are 0; `_open` counts them over all digits.
         self._numbers: Keys = np.zeros((1, len(self._widths)), np.int64)
         self._open = np.array([self.n_levels])
 
     def split(self, nodes: NDArray[np.int64], level: int) -> None:
-        """Give these nodes two occupied halves, of 2**level leaves each."""
+        """Split these nodes into two occupied halves of 2**level leaves each."""
         if not len(nodes):
             return
         left = self._filled(nodes, level + 1)
@@ -107,13 +107,13 @@ class _Tree:
         self._open[nodes] = self._open[self.n_nodes : end] = level
         self.n_nodes = end
         if 4 * len(nodes) > end:
-            # High up nearly every node splits; nodes beyond the domain are not followed further.
+            # Near the root almost every node splits; drop nodes beyond the domain.
             inside = self._numbers[:end, 0] <= self._top
             self._numbers, self._open = self._numbers[:end][inside], self._open[:end][inside]
             self.n_nodes = len(self._numbers)
 
     def leaves(self) -> Keys:
-        """Draw all bits that are left and return the numbers."""
+        """Draw all remaining bits and return the numbers."""
         return self._filled(np.arange(self.n_nodes), 0)
 
     def _filled(self, nodes: NDArray[np.int64], down_to: int) -> Keys:
@@ -132,7 +132,7 @@ class _Tree:
 
 
 def _keys(numbers: Keys, domain: Domain) -> Keys:
-    """Turn numbers of combinations into sorted keys, leaving out those beyond the domain."""
+    """Convert numbers of cells to sorted keys, without those beyond the domain."""
     if numbers.shape[1] == 1:
         return np.sort(numbers[numbers[:, 0] < domain.size], axis=0)
     if max(domain.shape) > 1 << _DIGIT:
@@ -147,11 +147,11 @@ def _keys(numbers: Keys, domain: Domain) -> Keys:
 
 
 def _codes(numbers: Keys, shape: tuple[int, ...]) -> Keys:
-    """Write numbers in mixed radix by long division, leaving out those that are too large."""
+    """Convert numbers to mixed radix by long division, without those that are too large."""
     codes = np.empty((len(numbers), len(shape)), np.int64)
     digits, end = numbers.copy(), len(shape)
     while end:
-        # As many columns at once as a division by one digit allows.
+        # As many columns at once as one digit allows as divisor.
         start, divisor = end - 1, shape[end - 1]
         while start and divisor * shape[start - 1] <= 1 << _DIGIT:
             start -= 1
@@ -167,24 +167,24 @@ def _codes(numbers: Keys, shape: tuple[int, ...]) -> Keys:
 
 
 class _Chances:
-    """Bounds of the chances that the tree needs, as narrow as is asked for."""
+    """Bounds of the probabilities in the tree, as close as requested."""
 
     def __init__(self, p: Fraction, n_levels: int) -> None:
         self._p, self._n_levels = p, n_levels
         self._empty = functools.cache(self._compute_empty)
 
     def occupied(self, bits: int) -> tuple[Fraction, Fraction]:
-        """Bound the chance that anything is kept."""
+        """Bound the probability that anything is kept."""
         low, high = self._empty(bits)[self._n_levels]
         return 1 - high, 1 - low
 
     def split(self, level: int, bits: int) -> tuple[Fraction, Fraction]:
-        """Bound the chance that both halves of 2**level leaves are occupied, given that one is."""
+        """Bound P[both halves of 2**level leaves are occupied], given that one is."""
         low, high = self._empty(bits)[level]
         return (1 - high) / (1 + high), (1 - low) / (1 + low)
 
     def _compute_empty(self, bits: int) -> list[tuple[Fraction, Fraction]]:
-        """Bound the chance that 2**level leaves are empty, for every level.
+        """Bound the probability that 2**level leaves are empty, for every level.
 
         A squaring at most doubles the gap and adds a unit, and 1 - e is at least p.
         """

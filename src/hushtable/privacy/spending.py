@@ -1,10 +1,9 @@
-"""What a run spends: how far one unit moves counts, what a look costs, and the run's account.
+"""Privacy accounting of one run: sensitivity of counts, cost of queries, and the run's account.
 
-Three questions, answered apart. How far can one unit move what was counted? (`Sensitivity`, from
-the engine, carried along by what is sealed.) What does a look through some noise cost? (`Price`,
-from the mechanism and the sensitivity, never from a method.) What do all looks of a run cost
-together, and is that what was promised? (`Account`.) Why the answer implies the promise is proved
-in ``sealed.md``.
+`Sensitivity` bounds how much one unit changes sealed counts; the engine provides it, and sealed
+values carry it along. `Price` is the cost of one query through noise, computed by its
+`hushtable.privacy.mechanism.Mechanism`. `Account` composes the costs of all queries of a run and
+compares the total with the promise. ``sealed.md`` proves that the promise then holds.
 """
 
 from __future__ import annotations
@@ -20,28 +19,28 @@ from hushtable.privacy.composition import delta_per_row, is_concentrated
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
 
 _ROUNDED = Fraction(1, 2**40)
-"""By so much of itself a spending may stay below the promise: what rounding up of noise leaves."""
+"""Relative amount by which a run may spend less than promised, because noise is rounded up."""
 
 _NOTHING = Fraction(0)
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """Say how far one unit moves counts: in `rows` steps, each moving up to `cells` cells.
+    """Bound on how much one unit changes counts: in `rows` steps of up to `cells` counts each.
 
     Parameters
     ----------
     rows : int
-        Steps that lead from a table without the unit to one with it: a person's rows.
+        Steps from a table without the unit to one with it, such as a person's rows.
     cells : int
-        Counts that one step moves.
+        Number of counts that one step changes.
     step : int
-        By how much a step moves each of them.
+        Amount by which a step changes each of them.
     exchanged : bool
-        Whether a unit is exchanged for another one, so that the number of rows is public. Half of
-        the steps then take rows away.
+        Whether neighbors differ in one unit replaced by another, so that the number of rows is
+        public. Half of the steps then remove rows.
     divisible : bool
-        Whether some of the steps move it by no more than that part of the bounds.
+        Whether a fraction of the steps changes counts by at most that fraction of the bounds.
 
     Examples
     --------
@@ -60,29 +59,29 @@ class Sensitivity:
 
     @property
     def l1(self) -> int:
-        """Bound the sum of all changes."""
+        """Bound of the sum of absolute changes."""
         return self.rows * self.cells * self.step
 
     @property
     def l2_squared(self) -> int:
-        """Bound the sum of the squares of all changes: each step is a vector of known length."""
+        """Bound of the sum of squared changes (each step is a vector of bounded length)."""
         return (self.rows * self.step) ** 2 * self.cells
 
     @property
     def most(self) -> int:
-        """Bound the change of a single count."""
+        """Bound of the change of a single count."""
         return self.rows * self.step
 
     def merged(self) -> Sensitivity:
-        """Say it for sums of different counts: a step may be in one of them with all its cells."""
+        """Return the sensitivity of disjoint sums: one may contain all cells of a step."""
         return replace(self, cells=1, step=self.cells * self.step)
 
     def times(self, factor: int) -> Sensitivity:
-        """Say it for multiples."""
+        """Return the sensitivity of a multiple."""
         return replace(self, step=self.step * abs(factor))
 
     def plus(self, other: Sensitivity) -> Sensitivity:
-        """Say it for sums, or differences, of two counted things."""
+        """Return the sensitivity of the sum or difference of two sealed values."""
         return Sensitivity(
             rows=max(self.rows, other.rows),
             step=self.cells * self.step + other.cells * other.step,
@@ -91,40 +90,28 @@ class Sensitivity:
         )
 
     def of_one_row(self) -> Sensitivity:
-        """Say it for a single step."""
+        """Return the sensitivity to a single step."""
         return replace(self, rows=1)
 
 
 @dataclass(frozen=True)
 class Price:
-    """Say what a look costs, in the currencies in which that is known.
+    """Privacy cost of one query, in each definition for which it is known."""
 
-    Parameters
-    ----------
-    epsilon : Fraction, optional
-        With `delta`: the look is (epsilon, delta)-differentially private.
-    delta : Fraction
-        See `epsilon`.
-    rho : Fraction, optional
-        The look is rho-zero-concentrated differentially private.
-    mu_squared : Fraction, optional
-        The look is mu-Gaussian differentially private.
-    """
-
-    epsilon: Fraction | None = None
+    epsilon: Fraction | None = None  # with delta: the query is (epsilon, delta)-DP
     delta: Fraction = _NOTHING
-    rho: Fraction | None = None
-    mu_squared: Fraction | None = None
+    rho: Fraction | None = None  # the query is rho-zCDP
+    mu_squared: Fraction | None = None  # the query is mu-GDP
 
     @classmethod
     def pure(cls, epsilon: Fraction) -> Self:
-        """Give the price of a look that is purely private: epsilon**2/2-zCDP, too."""
+        """Return the cost of an epsilon-DP query, which is also epsilon**2/2-zCDP."""
         return cls(epsilon, rho=epsilon**2 / 2)
 
 
 @dataclass(frozen=True)
 class Spent:
-    """Hold what looks cost together: (epsilon, delta), rho and mu**2, each by a composition."""
+    """Total cost of several queries: (epsilon, delta), rho and mu**2, each composed separately."""
 
     epsilon: Fraction = _NOTHING
     delta: Fraction = _NOTHING
@@ -141,7 +128,7 @@ class Spent:
 
     @classmethod
     def most_of(cls, several: Iterable[Spent]) -> Spent:
-        """Bound each of several spendings at once."""
+        """Return the componentwise maximum of several totals."""
         several = list(several)
         return cls(
             max((one.epsilon for one in several), default=_NOTHING),
@@ -153,22 +140,22 @@ class Spent:
 
 @dataclass(frozen=True)
 class Promise:
-    """Hold the differential privacy that a run may spend: that of one unit, or of one row of it.
+    """Differential privacy that a run may spend: for one unit, or for one row of it.
 
     Parameters
     ----------
     epsilon, delta : Fraction
-        What is promised; with delta 0 it is pure.
+        The promise; pure if delta is 0.
     rho : Fraction, optional
-        What is promised as zero-concentrated differential privacy; then all is counted in it.
+        If given, the promise is rho-zCDP, and all costs are counted in rho.
     mu : Fraction, optional
-        What is promised as Gaussian differential privacy; then all is counted in its square.
+        If given, the promise is mu-GDP, and all costs are counted in mu**2.
     exchanged : bool
-        Whether neighbors have a unit exchanged, not added or removed.
+        Whether neighbors differ in one unit replaced by another, not added or removed.
     of_row : bool
-        Whether this is for one row of a unit that may have several.
+        Whether the promise is for one row of a unit that may have several.
     aside : pair of Fraction
-        The epsilon and delta of these that are set aside for looks with a price in rho alone.
+        Parts of epsilon and delta reserved for queries whose cost is known in rho only.
     """
 
     epsilon: Fraction
@@ -181,7 +168,7 @@ class Promise:
 
     @classmethod
     def among(cls, guarantees: Sequence[Guarantee]) -> Promise | None:
-        """Give the differential privacy among some promises; None where there is none."""
+        """Return the differential privacy among some guarantees, or None."""
         for guarantee in guarantees:
             exchanged = getattr(guarantee, "neighbors", "") == "replace"
             if isinstance(guarantee, PureDP):
@@ -192,7 +179,7 @@ class Promise:
         return None
 
     def for_each_of(self, rows: int) -> Promise:
-        """Say what one row may be promised so that all rows of a unit together keep this."""
+        """Return a promise per row with which all `rows` rows of a unit keep this one."""
         if rows == 1:
             return self
         return replace(
@@ -205,7 +192,7 @@ class Promise:
         )
 
     def covers(self, spent: Spent) -> bool:
-        """Tell whether so much was promised at least."""
+        """Return whether the total cost is at most what is promised."""
         if self.mu is not None:
             return spent == Spent(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
         if self.rho is not None:
@@ -216,7 +203,7 @@ class Promise:
         return not spent.rho or (min(self.aside) > 0 and is_concentrated(spent.rho, *self.aside))
 
     def share_of(self, spent: Spent) -> float:
-        """Say roughly what share of it was spent: to show, not to judge by."""
+        """Return the approximate share of the promise that was spent, for display only."""
         if self.mu is not None:
             return float(spent.mu_squared) / float(self.mu) ** 2
         if self.rho is not None:
@@ -224,7 +211,7 @@ class Promise:
         return float(spent.epsilon) / float(self.epsilon)
 
     def is_used_up(self, spent: Spent) -> bool:
-        """Tell whether so much was promised at most, up to rounding."""
+        """Return whether the total cost is at least what is promised, up to rounding."""
         if self.mu is not None:
             return spent.mu_squared >= self.mu**2 * (1 - _ROUNDED)
         if self.rho is not None:
@@ -236,20 +223,20 @@ class Promise:
 
 
 class Part:
-    """A part of what was counted. Parts of one division are disjoint: no step is in two of them."""
+    """Part of the counted data; a step affects at most one of several disjoint parts."""
 
     __slots__ = ("account", "divisions", "name", "own", "parent", "path", "shared")
 
     def __init__(self, account: Account, parent: Part | None, name: str) -> None:
         self.account, self.parent, self.name = account, parent, name
-        self.own: Spent | None = None  # by looks that cost a unit by the steps that it has here
-        self.shared: Spent | None = None  # by looks that cost it whole wherever it has any
-        # With all parts that it is in.
+        self.own: Spent | None = None  # queries whose cost is proportional to a unit's steps here
+        self.shared: Spent | None = None  # queries that cost the full amount for any steps here
+        # Total of this part and all parts that contain it.
         self.path: Spent = Spent() if parent is None else parent.path
         self.divisions: list[list[Part]] | None = None
 
     def divided(self, names: Iterable[str]) -> list[Part]:
-        """Divide it, once more or for the first time, into disjoint parts."""
+        """Divide the part (possibly again) into disjoint parts."""
         parts = [Part(self.account, self, name) for name in names]
         if self.divisions is None:
             self.divisions = []
@@ -258,14 +245,14 @@ class Part:
         return parts
 
     def common(self, other: Part) -> Part:
-        """Give the smallest part that two parts are in."""
-        if self is other:  # asked for every axis of every region
+        """Return the smallest part that contains both parts."""
+        if self is other:  # a shortcut: called for every axis of every region
             return self
         above = {id(part) for part in self.line()}
         return next(part for part in other.line() if id(part) in above)
 
     def line(self) -> Iterable[Part]:
-        """Give it and all that it is a part of, up to the whole."""
+        """Yield this part and all parts that contain it, up to the whole."""
         part: Part | None = self
         while part is not None:
             yield part
@@ -278,44 +265,30 @@ class Part:
 
 @dataclass(frozen=True)
 class Opening:
-    """One look at what was counted, as it was booked: plain data.
+    """Record of one query."""
 
-    Parameters
-    ----------
-    what : str
-        What was looked at.
-    parts : tuple of Part
-        Where: disjoint parts, each of which pays the price. Written as a path of names.
-    sensitivity : Sensitivity
-        How far one unit moves it.
-    mechanism : Mechanism or None
-        The noise; None where it was opened bare.
-    price : Price or None
-        What it costs; None where it was opened bare.
-    """
-
-    what: str
-    parts: tuple[Part, ...]
+    what: str  # description of the query
+    parts: tuple[Part, ...]  # disjoint parts that were queried; each pays the cost
     sensitivity: Sensitivity
-    mechanism: Any
-    price: Price | None
+    mechanism: Any  # None if exact counts were opened
+    price: Price | None  # None if exact counts were opened
 
 
 @dataclass(eq=False)
 class Account:
-    """Book what a run looks at, before it looks, and compare it with what was promised.
+    """Account of one run: records queries before they are answered and enforces the promise.
 
     Parameters
     ----------
     promise : Promise or None
-        What may be spent; None where nothing of that kind is promised.
+        What may be spent; None if the method promises no differential privacy.
     bare : str
         Why counts may be opened without noise, for methods that promise no differential privacy.
     spends_all : bool
-        Whether the run must spend all that is promised, not only no more.
+        Whether the run must also spend at least what is promised.
     heard : callable, optional
-        Hears of each look once it is booked: how many there were, and what share of the promise
-        is spent where this one looked.
+        Called after each recorded query, with the number of queries and the share of the promise
+        spent in the queried part.
 
     Examples
     --------
@@ -327,8 +300,8 @@ class Account:
     >>> account.settle()
     Traceback (most recent call last):
     ...
-    hushtable.errors.SealedError: the run spent epsilon 1/2 and promised epsilon 1: less than it \
-promised, so what it publishes is not what was planned. Nothing is published; report this.
+    hushtable.errors.SealedError: the run spent epsilon 1/2 but promised epsilon 1. A run that \
+spends less than promised did not follow its plan. Nothing is published; please report this.
     """
 
     promise: Promise | None
@@ -342,28 +315,28 @@ promised, so what it publishes is not what was planned. Nothing is published; re
     def __post_init__(self) -> None:
         if self.promise is not None and self.bare:
             raise SealedError(
-                "a method that promises differential privacy opens nothing bare; it declares that "
-                "it does. Leave out opens_bare, or promise something else."
+                "a method that promises differential privacy must not see exact counts, but this "
+                "one declares opens_bare. Remove opens_bare, or promise something else."
             )
         self.parts = [Part(self, None, "table")]
 
     @property
     def root(self) -> Part:
-        """All that was counted."""
+        """Part that contains all counted data."""
         return self.parts[0]
 
     def book(
         self, what: str, parts: Sequence[Part], sensitivity: Sensitivity, mechanism: Any
     ) -> None:
-        """Book a look at disjoint parts through the noise of a mechanism, or refuse it."""
+        """Record a query of disjoint parts through a mechanism, or raise `SealedError`."""
         if self.settled:
             raise SealedError(
-                f"{what}: the run that this was counted for is over, and its account settled."
+                f"{what}: these counts belong to a run that has ended; count again in a new run."
             )
         if self.promise is None:
             raise SealedError(
-                f"{what}: this method promises no differential privacy, so there is nothing to pay "
-                "with. Promise some, or declare opens_bare and open it bare."
+                f"{what}: this method promises no differential privacy, so it has no budget for "
+                "queries. Promise some, or declare opens_bare and use exact counts."
             )
         if self.promise.of_row:
             sensitivity = sensitivity.of_one_row()
@@ -376,19 +349,19 @@ promised, so what it publishes is not what was planned. Nothing is published; re
                 part.own = charged if part.own is None else part.own + charged
             else:
                 part.shared = charged if part.shared is None else part.shared + charged
-            # What lies on one way down from the whole adds up; this is all there is, unless a part
-            # was divided twice. The whole is added up by `settle`.
+            # Costs along one path from the whole to a part add up. This is the whole cost unless a
+            # part was divided twice; `settle` checks that case.
             self._require_covered(what, part.path)
         self.openings.append(Opening(what, tuple(parts), sensitivity, mechanism, price))
         if self.heard is not None and parts:
             self.heard(len(self.openings), self.promise.share_of(parts[0].path))
 
     def book_bare(self, what: str) -> None:
-        """Book that counts are opened without noise, or refuse it."""
+        """Record that counts are opened without noise, or raise `SealedError`."""
         if not self.bare:
             raise SealedError(
-                f"{what}: counts are opened bare only by methods that declare it (opens_bare) and "
-                "promise no differential privacy. Open them through noise: noise.open(...)."
+                f"{what}: exact counts are only for methods that declare opens_bare and promise no "
+                "differential privacy. Open counts with noise: noise.open(...)."
             )
         self.openings.append(Opening(what, (self.root,), Sensitivity(rows=1), None, None))
 
@@ -405,34 +378,34 @@ promised, so what it publishes is not what was planned. Nothing is published; re
         promise = self.promise
         if promise is not None and not promise.covers(spent):
             raise SealedError(
-                f"{what}: with it the run would spend {_told(spent)} and promised "
-                f"{_told(promise)}; nothing is opened."
+                f"{what}: this query would raise the cost of the run to {_told(spent)}, but its "
+                f"limit is {_told(promise)}. The counts stay sealed."
             )
 
     def spent(self) -> Spent:
-        """Add up what all looks of the run cost one unit."""
+        """Return the total cost of all queries of the run to one unit."""
         total: dict[int, tuple[Spent, Spent]] = {}
-        for part in reversed(self.parts):  # parts come after those that they are in
+        for part in reversed(self.parts):  # a part comes after the part that contains it
             own, shared = part.own or Spent(), part.shared or Spent()
             for division in part.divisions or []:
                 inside = [total.pop(id(one)) for one in division]
                 own += Spent.most_of(one for one, _ in inside)
-                for _, whole in inside:  # a unit may have steps in each of them
+                for _, whole in inside:  # a unit may have steps in several of them
                     shared += whole
             total[id(part)] = own, shared
         own, shared = total[id(self.root)]
         return own + shared
 
     def require_within(self) -> None:
-        """Refuse if more was spent than promised; how much was is not covered by the promise."""
+        """Raise `SealedError` if more was spent than promised, without saying how much."""
         if self.promise is not None and not self.promise.covers(self.spent()):
             raise SealedError(
-                f"the run promised {_told(self.promise)} and spent more than it promised. Nothing "
-                "is published; report this."
+                f"the run promised {_told(self.promise)} but spent more. Nothing is published; "
+                "please report this."
             ) from None
 
     def settle(self) -> None:
-        """End the run: refuse unless it spent what was promised."""
+        """End the run; raise `SealedError` unless it spent what was promised."""
         self.settled = True
         self.require_within()
         spent, promise = self.spent(), self.promise
@@ -440,28 +413,27 @@ promised, so what it publishes is not what was planned. Nothing is published; re
             return
         if self.spends_all and not promise.is_used_up(spent):
             raise SealedError(
-                f"the run spent {_told(spent)} and promised {_told(promise)}: less than it "
-                "promised, so what it publishes is not what was planned. Nothing is published; "
-                "report this."
+                f"the run spent {_told(spent)} but promised {_told(promise)}. A run that spends "
+                "less than promised did not follow its plan. Nothing is published; please report "
+                "this."
             )
 
 
 def _priced(what: str, currency: str, price: Fraction | None) -> Fraction:
     if price is None:
         raise SealedError(
-            f"{what}: the promise is counted in {currency}, and this noise has no price in it."
+            f"{what}: the promise is counted in {currency}, but the cost of this noise in "
+            f"{currency} is unknown."
         )
     return price
 
 
 def _require_price(what: str, price: Price) -> None:
-    """Refuse what would lower an account, or round it: noise of a negative scale, floats."""
+    """Raise `SealedError` for costs that are negative or not exact fractions."""
     known = price.epsilon, price.delta, price.rho, price.mu_squared
     parts = [part for part in known if part is not None]
     if not all(isinstance(part, Rational) and part >= 0 for part in parts):
-        raise SealedError(
-            f"{what}: a price is a fraction that is not below 0, and that of this noise is not."
-        )
+        raise SealedError(f"{what}: the cost of this noise is not a fraction of at least 0.")
 
 
 def _told(spent: Spent | Promise) -> str:

@@ -1,9 +1,9 @@
-"""Ways to split values by what they tell about a class: scored while sealed, chosen for a price.
+"""Splits of an attribute's values, scored by class while sealed and selected privately.
 
-One histogram (value, class) of an attribute serves all splits of it. A part of the values is split
+One histogram (value, class) of an attribute serves all of its splits. A part of the values is split
 into given children, or anywhere in an interval of a grid. Splits between the same two occupied
-codes score alike: they are one run, and how many runs there are is private, as are their ends. The
-number of ways to split is public, and every one of them can be chosen.
+codes have the same score and form one run. The number and ends of runs are private; the number of
+splits is public, and each of them can be selected.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import Seal, Sealed, inside
 from hushtable.privacy.spending import Part, Price, Sensitivity
 
-_FAR = 256  # a way this many levels below the best has a chance of e**-256
+_FAR = 256  # a split this many levels below the best has at most e**-256 times its weight
 
 _CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
 
 
 Codes = range | frozenset[int]
-"""Some codes of an attribute: an interval of a grid, or a group of values."""
+"""Some codes of an attribute: an interval of a grid, or a set of values."""
 
 
 class Ways(NamedTuple):
-    """Hold runs of ways that score alike: the score, how many ways there are, the first of them.
+    """Runs of splits with equal scores: the score, the number of splits, and the first of them.
 
-    The one way to split a group of values has no number, and -1 stands there.
+    The only split of a set of values into its children has the number -1.
     """
 
     scores: NDArray[np.int64]
@@ -45,18 +45,18 @@ class Ways(NamedTuple):
 
 
 class ClassTable:
-    """Hold one attribute's histogram (value, class), ready to be split.
+    """Histogram (value, class) of one attribute, prepared for splitting.
 
     Parameters
     ----------
     histogram : array (codes, classes)
         Counts.
     n_values : int
-        The first codes are values, the others are apart: special values, and missing.
+        The first codes are values; the others are special values and missing.
     ordered : bool
-        Whether intervals of values are split, else given groups of them.
+        Whether intervals of values are split, or given sets of them.
     begins : array of int, optional
-        The codes at which alone intervals may be split, where the schema declares bins.
+        The only codes at which intervals may be split, if the schema declares bins.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ClassTable:
         self.values, self.apart = histogram[:n_values], list(histogram[n_values:])
         self.begins = begins
         if ordered:
-            # Cells that are not empty, then their codes once each: several times faster than any().
+            # Occupied cells, then distinct codes: several times faster than any().
             codes = np.flatnonzero(self.values) // self.values.shape[1]
             self.occupied = codes[np.diff(codes, prepend=-1) != 0]
             self.below = np.zeros((len(self.occupied) + 1, self.values.shape[1]), np.int64)
@@ -74,7 +74,7 @@ class ClassTable:
     def group_ways(
         self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
     ) -> Ways:
-        """Score the one way to split a group of values: into these children."""
+        """Score the only split of a set of values into the given children."""
         counted = [self.values[list(codes)].sum(axis=0) for codes in children]
         scores = score.of(np.stack(counted + self._rest(with_apart))[None])
         one = np.ones(1, np.int64)
@@ -88,9 +88,9 @@ class ClassTable:
         *,
         with_apart: bool,
     ) -> Ways:
-        """Score every way to split a group of values in two: one of the halves, and what is left.
+        """Score every split of a set of values in two: one of the halves, and the rest.
 
-        A way is named by the place of its half.
+        A split is identified by the position of its half.
         """
         whole = self.values[list(codes)].sum(axis=0)
         one = np.stack([self.values[list(half)].sum(axis=0) for half in halves])
@@ -100,15 +100,15 @@ class ClassTable:
         return Ways(np.asarray(scores, np.int64), np.ones_like(places), places)
 
     def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> Ways:
-        """Score every way to split an interval of values in two, both ends included.
+        """Score every split of an interval of values, both ends included, in two.
 
-        A way is named by the first code of its right half, or by the place of that code among
-        those at which intervals may be split.
+        A split is identified by the first code of its right half, or by the position of that code
+        in `begins`.
         """
         begin = int(np.searchsorted(self.occupied, first))
         end = int(np.searchsorted(self.occupied, last, side="right"))
         within = self.occupied[begin:end]
-        # A run's splits come after one occupied code and not after the next one.
+        # The splits of a run follow one occupied code and precede the next one.
         starts = np.concatenate(([first + 1], within + 1))
         lasts = np.concatenate((within, [last]))
         if self.begins is not None:
@@ -126,11 +126,11 @@ class ClassTable:
         return Ways(scores, lasts[at] - starts[at] + 1, starts[at])
 
     def divided(self, parts: Sequence[Codes]) -> list[ClassTable]:
-        """Give the table that each of some disjoint parts of the values is split by."""
+        """Return the table for each of several disjoint parts of the values."""
         return [self] * len(parts)
 
     def n_splits(self, first: int, last: int) -> int:
-        """Count the ways to split an interval: public, the schema says it."""
+        """Return the number of splits of an interval; public, as it follows from the schema."""
         if self.begins is None:
             return last - first
         inside_of = np.searchsorted(self.begins, [first, last], side="right")
@@ -141,7 +141,7 @@ class ClassTable:
 
 
 class SealedWays(Seal):
-    """Hold the ways to split one part, sealed; how many there are is public."""
+    """Sealed splits of one part; their number is public."""
 
     __slots__ = ("n_in_all",)
 
@@ -151,18 +151,18 @@ class SealedWays(Seal):
 
 
 class SealedClassTable(Seal):
-    """Hold a histogram (value, class), sealed, of which some codes are to be split.
+    """Sealed histogram (value, class), restricted to some codes.
 
     Parameters
     ----------
     inside : ClassTable
         The counts.
     sensitivity : Sensitivity
-        How far one unit moves them.
+        How much one unit changes them.
     part : Part
-        What they are a part of.
+        The part of the run's account that they belong to.
     codes : range, set or None
-        Which codes it speaks of; None for all, those apart included.
+        The codes of this part; None for all, special values and missing included.
     n_classes : int
         Number of classes.
     """
@@ -185,7 +185,7 @@ class SealedClassTable(Seal):
     def of(
         cls, histogram: Sealed, n_values: int, ordered: bool, begins: Integers | None = None
     ) -> SealedClassTable:
-        """Make ready a histogram of which one step moves one cell by one."""
+        """Prepare a histogram in which one step changes one cell by 1."""
         require_counts(histogram.sensitivity)
         table = ClassTable(inside(histogram), n_values, ordered, begins)
         return cls(
@@ -193,10 +193,10 @@ class SealedClassTable(Seal):
         )
 
     def divided(self, parts: Sequence[Codes]) -> list[SealedClassTable]:
-        """Divide it by disjoint parts of its codes: what is paid in one is not paid in others."""
+        """Divide it into disjoint parts of its codes, to which parallel composition applies."""
         for at, codes in enumerate(parts):
             if any(_overlap(codes, other) for other in parts[:at]) or not self._has(codes):
-                raise SealedError("parts of a histogram must be disjoint, and parts of it.")
+                raise SealedError("parts of a histogram must be disjoint and contained in it.")
         made = self.part.divided(map(str, range(len(parts))))
         return [
             SealedClassTable(
@@ -208,7 +208,7 @@ class SealedClassTable(Seal):
     def group_ways(
         self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
     ) -> SealedWays:
-        """Score the one way to split a group of values: into these children."""
+        """Score the only split of a set of values into the given children."""
         self._require([frozenset(codes) for codes in children], with_apart)
         _require_each_once([code for codes in children for code in codes])
         ways = inside(self).group_ways(children, score, with_apart=with_apart)
@@ -222,24 +222,24 @@ class SealedClassTable(Seal):
         *,
         with_apart: bool,
     ) -> SealedWays:
-        """Score every way to split a group of values in two: a half of them, and what is left."""
+        """Score every split of a set of values in two: one of the halves, and the rest."""
         self._require([frozenset(codes)], with_apart)
         if not all(frozenset(half) <= frozenset(codes) for half in halves):
-            raise SealedError("a half of some values must be some of them.")
+            raise SealedError("each half must be a subset of the values that are split.")
         for some in (codes, *halves):
             _require_each_once(some)
         ways = inside(self).halving_ways(codes, halves, score, with_apart=with_apart)
         return self._sealed(ways, score, len(halves))
 
     def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> SealedWays:
-        """Score every way to split an interval of values in two."""
+        """Score every split of an interval of values in two."""
         self._require([range(first, last + 1)], with_apart)
         ways = inside(self).span_ways(first, last, score, with_apart=with_apart)
         return self._sealed(ways, score, inside(self).n_splits(first, last))
 
     def _require(self, parts: Sequence[Codes], with_apart: bool) -> None:
         if (with_apart and self.codes is not None) or not all(map(self._has, parts)):
-            raise SealedError("these values are no part of the histogram, or of another part.")
+            raise SealedError("these values do not belong to this part of the histogram.")
 
     def _has(self, codes: Codes) -> bool:
         if self.codes is None:
@@ -254,9 +254,9 @@ class SealedClassTable(Seal):
 
 
 def _require_each_once(codes: Sequence[int]) -> None:
-    """Refuse values that are counted twice: a row of them would move a score twice as far."""
+    """Raise `SealedError` if a value is counted twice: its rows would change a score twice."""
     if len(set(codes)) < len(codes):
-        raise SealedError("each value is in one child, once.")
+        raise SealedError("a value occurs twice; each value must be in one child, once.")
 
 
 def _overlap(one: Codes, other: Codes) -> bool:
@@ -266,22 +266,22 @@ def _overlap(one: Codes, other: Codes) -> bool:
 
 
 def require_counts(sensitivity: Sensitivity) -> None:
-    """Refuse to score what one step does not move in one place by one: scores are about rows."""
+    """Raise `SealedError` unless one step changes one count by 1, as proofs of scores assume."""
     if sensitivity.cells != 1 or sensitivity.step != 1:
         raise SealedError(
-            "scores are proved for counts of rows, each row in one of them; these are sums or "
-            "multiples of such."
+            "scores are proved for counts in which each row is counted once; these are sums or "
+            "multiples of such counts."
         )
 
 
 class SealedWaysOfParts(Seal):
-    """Hold the ways to split several parts, to choose one of all of them."""
+    """Sealed splits of several parts, among which one is selected."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, each: Sequence[SealedWays]) -> SealedWaysOfParts:
-        """Put the ways of several parts side by side."""
+        """Combine the splits of several parts."""
         moved, part = each[0].sensitivity, each[0].part
         for ways in each[1:]:
             part = part.common(ways.part)
@@ -290,27 +290,27 @@ class SealedWaysOfParts(Seal):
 
     @classmethod
     def of_one(cls, ways: SealedWays) -> SealedWaysOfParts:
-        """Take the ways of one part; if there is but one, nothing is told by drawing it."""
+        """Take the splits of one part; if there is only one, selecting it reveals nothing."""
         moved = ways.sensitivity if ways.n_in_all > 1 else Sensitivity(rows=0)
         return cls([inside(ways)], moved, ways.part)
 
 
 @dataclass(frozen=True)
 class WayChoice(Mechanism):
-    """Choose a part and a way to split it, P proportional to weight * exp(eta * score).
+    """Selection of a part and a split of it, P proportional to weight * exp(eta * score).
 
-    One unit moves any score against any other by at most the sensitivity, so the exponential
-    mechanism over single ways loses at most eta times that.
+    One unit changes the difference of any two scores by at most the sensitivity, so the exponential
+    mechanism over single splits costs at most eta times that.
 
     Parameters
     ----------
     eta : Fraction
-        What one point of the score adds to the exponent.
+        Factor of the score in the exponent.
     weights : tuple of int
-        Base measure of a single way of each part; public.
+        Base measure of a single split of each part; public.
     by_levels : bool
-        Whether runs are put on levels first: faster where they are many. The distribution is the
-        same.
+        Whether runs are grouped by levels first, which is faster if there are many. The
+        distribution is the same.
     """
 
     eta: Fraction
@@ -318,46 +318,40 @@ class WayChoice(Mechanism):
     by_levels: bool = True
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give eta times how far scores move against each other."""
+        """Return eta times the sensitivity of score differences."""
         return _exponential_price(self.eta * sensitivity.l1)
 
     def draw(self, exact: list[Ways], noise: Noise) -> tuple[int, int]:
-        """Give the place of the part and the way that are chosen."""
+        """Return the position of the selected part, and the selected split."""
         draw = _draw_by_levels if self.by_levels else _draw_at_once
         which, at = draw(exact, self.weights, self.eta, noise)
         start, n_ways = int(exact[which].starts[at]), int(exact[which].n_ways[at])
-        # A group is split in one way, and nothing is drawn to find that out.
+        # A set of values has one split, so nothing is drawn.
         return which, start if start < 0 else start + noise.integer_below(n_ways)
 
 
 @dataclass(frozen=True)
 class ScoreChoice(Mechanism):
-    """Choose one of several candidates, P proportional to exp(eta * score).
+    """Selection of one of several candidates, P proportional to exp(eta * score)."""
 
-    Parameters
-    ----------
-    eta : Fraction
-        What one point of the score adds to the exponent.
-    """
-
-    eta: Fraction
+    eta: Fraction  # factor of the score in the exponent
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give eta times how far scores move against each other."""
+        """Return eta times the sensitivity of score differences."""
         return _exponential_price(self.eta * sensitivity.l1)
 
     def draw(self, exact: Scores, noise: Noise) -> int:
-        """Give the place of the candidate that is chosen."""
+        """Return the position of the selected candidate."""
         if not exact.monotone:
             raise SealedError(
-                "these scores move against each other by twice what each of them moves, and that "
-                "was not paid; choose by them with TopChoices."
+                "the cost covers monotone scores only: differences of these scores change by twice "
+                "as much as each score. Use TopChoices."
             )
         return noise.choose(exact.values, epsilon=self.eta, sensitivity=Fraction(1), monotone=True)
 
 
 def scores_of_ways(ways: Sequence[tuple[SealedWays, int]]) -> SealedScores:
-    """Give the scores of ways that were chosen before, one of each part, still sealed."""
+    """Return the sealed scores of splits selected earlier, one of each part."""
     values, (moved, part) = [], (ways[0][0].sensitivity, ways[0][0].part)
     for sealed, way in ways:
         exact: Ways = inside(sealed)
@@ -369,7 +363,7 @@ def scores_of_ways(ways: Sequence[tuple[SealedWays, int]]) -> SealedScores:
 
 
 def _exponential_price(epsilon: Fraction) -> Price:
-    # The loss of the exponential mechanism spans at most epsilon (Cesar and Rogers 2021).
+    # The loss of the exponential mechanism has a range of at most epsilon (Cesar and Rogers 2021).
     return Price(epsilon, rho=epsilon**2 / 8)
 
 
@@ -394,12 +388,13 @@ def _draw_at_once(
 def _draw_by_levels(
     each: Sequence[Ways], weights: Sequence[int], eta: Fraction, noise: Noise
 ) -> tuple[int, int]:
-    """Draw exactly, handling levels one by one and not ways.
+    """Sample exactly, processing levels instead of single splits.
 
-    With gap the distance to the best score, ways are put on levels, level = floor(eta * gap), all
-    beyond `_FAR` on the last one. A level of a part is drawn by (its weighted ways) * exp(-level),
-    then a way on it evenly, and kept with probability exp(-(eta * gap - level)); otherwise all is
-    drawn again. The product of the three is the weight wanted.
+    With gap the distance to the best score, splits are grouped by level = floor(eta * gap), all
+    beyond `_FAR` on the last one. A level of a part is drawn with weight (its weighted number of
+    splits) * exp(-level), then a split on it uniformly, which is accepted with probability
+    exp(-(eta * gap - level)); otherwise everything is drawn again. The product of the three is the
+    required weight.
     """
     scores = np.concatenate([ways.scores for ways in each])
     n_ways = np.concatenate([ways.n_ways for ways in each])
@@ -410,7 +405,7 @@ def _draw_by_levels(
     scaled = scaled * eta.numerator
     level = np.minimum(scaled // eta.denominator, _FAR).astype(np.int64)
     key = owner * (_FAR + 1) + level
-    # Ways of one column are fewer than 2**32, so sums of them are exact in double precision.
+    # A column has fewer than 2**32 splits, so their sums are exact in double precision.
     totals = np.bincount(key, weights=n_ways)
     occupied = np.flatnonzero(totals)
     base = [

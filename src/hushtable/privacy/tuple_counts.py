@@ -1,4 +1,4 @@
-"""Publish tuples of groups with noisy counts, where a record has one in several groups."""
+"""Publication of tuples with noisy counts, where a record has one tuple in several groups."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from hushtable.privacy.spending import Part, Price, Sensitivity
 
 
 class CommonTuples(NamedTuple):
-    """Hold occupied tuples (`hushtable.engine.baskets.Tuples`) of so many records at least."""
+    """Occupied tuples (`hushtable.engine.baskets.Tuples`) that occur in enough records."""
 
     tuples: Any
-    at_least: int
+    at_least: int  # smallest number of records
 
 
 class SealedTuples(Seal):
-    """Hold occupied tuples, sealed: which they are is private, and how many."""
+    """Sealed occupied tuples; which tuples are occupied, and how many, is private."""
 
     __slots__ = ()
 
@@ -34,40 +34,40 @@ class SealedTuples(Seal):
     def of(
         cls, tuples: Any, sensitivity: Sensitivity, part: Part, *, at_least: int
     ) -> SealedTuples:
-        """Seal tuples, of which those of fewer than `at_least` records were left out."""
+        """Seal tuples; those of fewer than `at_least` records were omitted."""
         return cls(CommonTuples(tuples, at_least), sensitivity, part)
 
     @property
     def n_records(self) -> Sealed:
-        """Count the records: one count."""
+        """Number of records, as one count."""
         counts = np.array([inside(self).tuples.n_records], np.int64)
         return Sealed(counts, Sensitivity(rows=self.sensitivity.rows), self.part)
 
 
 @dataclass(frozen=True)
 class TupleCounts(Mechanism):
-    """Publish the tuples that a mechanism for single counts gives a count.
+    """Publication of tuples through a mechanism for single counts.
 
-    A record moves one count in each of n groups, so n mechanisms are composed: their price is a
-    point of the optimal composition theorem (Kairouz, Oh and Viswanath 2015), see
+    A record changes one count in each of n groups, so n mechanisms are composed. Their cost is a
+    point of the optimal composition theorem (Kairouz, Oh and Viswanath 2015); see
     `hushtable.privacy.composition.shares_of`.
 
     Parameters
     ----------
     count : CountMechanism
-        What each count goes through. It publishes no tuple that nobody has, nor one that was left
-        out for being rare.
+        Applied to each count. It must not publish absent tuples, or tuples that were omitted as
+        rare.
     spared : int
-        The i of the theorem: epsilon is that of n - 2 i mechanisms, and delta larger for it.
+        The i of the theorem: epsilon is that of n - 2 i mechanisms, at the price of a larger delta.
     """
 
     count: CountMechanism
     spared: int = 0
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the price of n mechanisms together."""
+        """Return the cost of n mechanisms together."""
         if sensitivity.rows != 1 or sensitivity.step != 1:
-            raise SealedError("tuples are paid record by record; count the promise by rows.")
+            raise SealedError("tuples are charged per record; use a promise per row.")
         n, each = sensitivity.cells, self.count.epsilon
         delta: Fraction = getattr(self.count, "delta", Fraction(0))
         used = optimal_delta(each, n, self.spared) if self.spared else Fraction(0)
@@ -75,13 +75,13 @@ class TupleCounts(Mechanism):
         return Price((n - 2 * self.spared) * each, used + n * delta * (1 - used))
 
     def draw(self, exact: CommonTuples, noise: Noise) -> tuple[Any, Integers]:
-        """Give the published tuples and their counts."""
+        """Return the published tuples and their counts."""
         if self.count.release_probability(exact.at_least - 1) > 0:
             raise SealedError(
-                f"tuples of fewer than {exact.at_least} records were left out, and this noise "
+                f"tuples of fewer than {exact.at_least} records were omitted, but this mechanism "
                 "would publish some of them."
             )
         noisy = self.count.noisy(exact.tuples.counts, noise)
         shown = noisy > 0
-        # Nothing exact goes along: which tuples are there is seen by their noisy counts.
+        # Exact counts are dropped; the noisy counts decide which tuples are published.
         return replace(exact.tuples.take(shown), counts=noisy[shown], n_records=0), noisy[shown]

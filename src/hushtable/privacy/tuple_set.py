@@ -1,4 +1,4 @@
-"""The distinct tuples of the private table: which are kept, which others join, view by view."""
+"""Perturbation of the distinct tuples of a private table: retention and insertion, view by view."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ Law = UniformInsertions | SourceInsertions
 
 @dataclass(frozen=True)
 class KeptTuples(CellMechanism):
-    """Keep tuples of the table by their coins, and insert others of the domain.
+    """Random retention of the table's tuples, and insertion of others from the domain.
 
-    A row adds one copy to one tuple, and of a copy can be told what its ratios say.
+    A row adds one copy to one tuple; the ratios of a copy bound the loss.
     """
 
     law: Law
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the loss of one copy of a tuple for each row."""
+        """Return the loss of one copy of a tuple for each row."""
         return Price.pure(sensitivity.l1 * self.law.ratios.per_copy(self.law.copies).epsilon)
 
     def inserted(self, noise: Noise) -> Keys:
-        """Draw the tuples to insert, from the whole domain."""
+        """Sample the tuples to insert, from the whole domain."""
         return self.law.insert(noise)
 
     def draw_some(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
-        """Give the codes of tuples of the table that are kept, and of all that were inserted."""
+        """Return the codes of the table's tuples that are kept, and of all inserted ones."""
         held = exact.counts > 0
         shown = ~held
         shown[held] = self.law.keep(exact.codes[held], exact.counts[held], noise)
@@ -50,7 +50,7 @@ class KeptTuples(CellMechanism):
 
 @dataclass
 class Past:
-    """What is remembered: the tuples of the table so far, and each view published."""
+    """State between views: the tuples of the table so far, and each published view."""
 
     seen: Keys
     views: list[Keys] = field(default_factory=list)
@@ -58,13 +58,13 @@ class Past:
 
 @dataclass(frozen=True)
 class TupleSet:
-    """The distinct tuples of the private table, by their keys, in order."""
+    """Distinct tuples of the private table, by their sorted keys."""
 
     domain: Domain
     keys: Keys
 
     def perturbed(self, law: Law, noise: Noise) -> Keys:
-        """Keep tuples of the table by their coins, insert others of the domain."""
+        """Return the kept tuples of the table and the inserted ones."""
         once = np.ones(len(self.keys), np.int64)
         kept = self.keys[law.keep(self.domain.unpack(self.keys), once, noise)]
         inserted = law.insert(noise)
@@ -73,7 +73,7 @@ class TupleSet:
     def seen_again(self, earlier: Sequence[Keys], law: Law, views: int, noise: Noise) -> Keys:
         """Draw the next view by the paper's Algorithm 4."""
         if isinstance(law, SourceInsertions):
-            raise ParameterError("algorithm-4 has no noise from a source distribution.")
+            raise ParameterError("algorithm-4 does not support a source distribution.")
         keep = law.alpha + law.beta
         before: Keys = np.empty((0, self.keys.shape[1]), np.int64)
         for view in earlier:
@@ -92,41 +92,41 @@ class TupleSet:
 
 @dataclass(frozen=True)
 class NextView(Mechanism):
-    """Add the next view to those published before, and remember what it has seen.
+    """Publication of the next view; updates the state between views.
 
-    The price is that of all views together: a tuple is never given a second chance (``memoized``),
-    or repeated views of a table that does not change tell what `Ratios.of_repeated_views` says.
+    The cost covers all views together. With ``memoized``, a tuple is drawn only once. Otherwise the
+    table must not change, and repeated views cost what `Ratios.of_repeated_views` implies.
 
     Parameters
     ----------
     law : UniformInsertions or SourceInsertions
         How tuples are kept and inserted.
     past : Past
-        What was published and seen before; it is changed.
+        The state so far; it is modified.
     views : int
-        How many there will be in all.
+        The total number of views.
     repeats : bool
         Whether every view shows the whole table again, by Algorithm 4.
     """
 
     law: Law
-    past: Past = field(repr=False)  # private, and no part of how noisy a view is
+    past: Past = field(repr=False)  # private, and not a parameter of the noise
     views: int
     repeats: bool
 
     def price(self, sensitivity: Sensitivity) -> Price:
-        """Give the loss of one tuple in all views, for each row."""
+        """Return the loss of one tuple in all views, for each row."""
         if self.repeats:
             if isinstance(self.law, SourceInsertions):
-                raise ParameterError("algorithm-4 has no noise from a source distribution.")
+                raise ParameterError("algorithm-4 does not support a source distribution.")
             keep = self.law.alpha + self.law.beta
             ratios = Ratios.of_repeated_views(keep=keep, insert=self.law.beta, views=self.views)
             return Price.pure(sensitivity.l1 * ratios.epsilon)
-        # A row may decide in which of the views its tuple is taken for new.
+        # A row may determine in which view its tuple is new.
         return Price.pure(sensitivity.l1 * self.law.ratios.epsilon_of_exchange)
 
     def draw(self, exact: Any, noise: Noise) -> list[Keys]:
-        """Give all views, the new one last."""
+        """Return all views, the new one last."""
         past = self.past
         table = TupleSet(exact.domain, exact.domain.pack(exact.codes))
         if not self.repeats:
@@ -136,8 +136,8 @@ class NextView(Mechanism):
             return list(past.views)
         if past.views and not np.array_equal(past.seen, table.keys):
             raise Refused(
-                "the table has changed since the first view, and algorithm-4 keeps its promise "
-                "only for a table that does not. Use view_rule memoized from the first view on."
+                "the table has changed since the first view; algorithm-4 requires a table that "
+                "does not change. Use view_rule memoized from the first view on."
             )
         past.seen = table.keys
         past.views.append(table.seen_again(past.views, self.law, self.views, noise))
@@ -145,7 +145,7 @@ class NextView(Mechanism):
 
 
 def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
-    """Tell which keys are among others; both in order and without repetition.
+    """Return which keys are among others; both must be sorted and without duplicates.
 
     Examples
     --------
@@ -158,7 +158,7 @@ def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
         place = np.searchsorted(others[:, 0], keys[:, 0])
         return np.asarray(others[np.minimum(place, len(others) - 1), 0] == keys[:, 0])
     both = np.concatenate((others, keys))
-    order = np.lexsort(both.T[::-1])  # stable: an equal one of `others` comes first
+    order = np.lexsort(both.T[::-1])  # stable: an equal key of `others` comes first
     same = np.r_[False, (both[order][1:] == both[order][:-1]).all(axis=1)]
     found = np.zeros(len(both), np.bool_)
     found[order] = same
@@ -166,6 +166,6 @@ def is_among(keys: Keys, others: Keys) -> NDArray[np.bool_]:
 
 
 def merged(*parts: Keys) -> Keys:
-    """Join disjoint sets of keys into one, in order."""
+    """Join disjoint sets of keys into one sorted set."""
     keys = np.concatenate(parts)
     return keys[np.lexsort(keys.T[::-1])]

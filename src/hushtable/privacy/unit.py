@@ -1,4 +1,4 @@
-"""Who is protected, and what two neighboring data sets differ in."""
+"""Unit of privacy and neighbor relation."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from hushtable.errors import ParameterError
 from hushtable.privacy.values import Value
 
 Neighbors = Literal["add-remove", "replace"]
-"""What counts as "one unit different": present or absent, or exchanged for another."""
+"""How neighboring data sets differ: one unit is added or removed, or replaced by another."""
 
 
 class Unit(Value):
-    """Say who is protected: one row, one person with a bounded number of rows, or one node.
+    """Unit of privacy: one row, one person with a bounded number of rows, or one node.
 
     Parameters
     ----------
     kind : {"row", "person", "node"}
-        A whole row, all rows of a person, or a node of a graph with all its edges.
+        One row, all rows of a person, or a node of a graph with all its edges.
     column : str, optional
         For ``person``: the column that identifies the person.
     max_rows : int, optional
-        For ``person``: how many rows of one person are used at most.
+        For ``person``: the largest number of rows used of one person.
 
     Examples
     --------
     >>> Unit(kind="person", column="patient", max_rows=3).describe()
-    "one person (column 'patient', at most 3 rows of whom are used)"
+    "one person (column 'patient', at most 3 rows used)"
     >>> Unit.model_validate("row") == Unit(kind="row")
     True
     """
@@ -54,14 +54,14 @@ class Unit(Value):
         problems = []
         if self.kind == "person":
             if not self.column:
-                problems.append("unit person: name the column that identifies the person.")
+                problems.append("unit person: set column to the column that identifies the person.")
             if self.max_rows is None:
-                problems.append("unit person: say how many rows of one person count (max_rows).")
+                problems.append("unit person: set max_rows, the most rows used of one person.")
             elif self.max_rows < 1:
                 problems.append(f"unit person: max_rows is {self.max_rows}; it must be at least 1.")
         elif self.column is not None or self.max_rows is not None:
             problems.append(
-                f"unit {self.kind}: column and max_rows belong to unit person only; leave them out."
+                f"unit {self.kind}: column and max_rows are for unit person only; leave them out."
             )
         if problems:
             raise ParameterError(problems)
@@ -70,7 +70,7 @@ class Unit(Value):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Tell editors that the short form is valid too."""
+        """Add the short form, a text, to the JSON Schema."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         full = dict(schema)
         schema.clear()
@@ -80,7 +80,7 @@ class Unit(Value):
         return schema
 
     def describe(self) -> str:
-        """Name the unit in words.
+        """Return a description of the unit in words.
 
         Examples
         --------
@@ -91,5 +91,5 @@ class Unit(Value):
             return "one row"
         if self.kind == "node":
             return "one node with all its edges"
-        used = "1 row of whom is" if self.max_rows == 1 else f"{self.max_rows} rows of whom are"
+        used = "1 row" if self.max_rows == 1 else f"{self.max_rows} rows"
         return f"one person (column '{self.column}', at most {used} used)"

@@ -1,4 +1,4 @@
-"""What promises are made of: exact numbers in their range, and frozen values that check them."""
+"""Exact numbers of guarantees with their ranges, and the base class of frozen values."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from hushtable.errors import ParameterError
 from hushtable.privacy.rational import as_rational
 
 MAX_EPSILON = Fraction(100)
-"""Largest epsilon that may be asked for, and largest cap of a ledger: above is a typing error."""
+"""Largest epsilon that a user may request, and largest ledger cap; more is taken for a typo."""
 
 MAX_LOSS = Fraction(10_000)
-"""Largest epsilon that a promise may state.
+"""Largest epsilon that a guarantee may state.
 
-What a method asks for something else comes to (a bound on observers, say) may lie above
-`MAX_EPSILON`. It is then stated and charged as it is, and no ledger's cap allows it. A promise that
-was left out instead would cost less the less it protects.
+The epsilon that follows from other parameters, such as a bound on observers, may exceed
+`MAX_EPSILON`. The guarantee then states and charges it in full, and no ledger's cap allows it. If
+it were left out instead, a release would cost less the less it protects.
 """
 
 MAX_DELTA = Fraction(1, 100)
-"""Largest delta that may be promised.
+"""Largest delta that a guarantee may state.
 
-Publishing one person in a hundred in full satisfies delta = 1/100; a promise weaker than that
-should not be called one.
+Publishing 1% of all people in full satisfies delta = 1/100; anything weaker is not a meaningful
+guarantee.
 """
 
 
 def check_epsilon(epsilon: Fraction) -> Fraction:
-    """Return an epsilon that may be promised, or refuse it.
+    """Return `epsilon` if a user may request it; raise `ParameterError` otherwise.
 
     Examples
     --------
@@ -53,14 +53,14 @@ def check_epsilon(epsilon: Fraction) -> Fraction:
         )
     if epsilon > MAX_EPSILON:
         raise ParameterError(
-            f"epsilon is {shown(epsilon)}; above {MAX_EPSILON} the promise means nothing. Typical "
-            "values are 0.1 to 5; to publish without a promise, say so with NoGuarantee."
+            f"epsilon is {shown(epsilon)}; above {MAX_EPSILON} it protects nothing. Typical "
+            "values are 0.1 to 5; to publish without a guarantee, use NoGuarantee."
         )
     return epsilon
 
 
 def check_loss(epsilon: Fraction) -> Fraction:
-    """Return an epsilon that a promise may state, or refuse it.
+    """Return `epsilon` if a guarantee may state it; raise `ParameterError` otherwise.
 
     Examples
     --------
@@ -69,14 +69,14 @@ def check_loss(epsilon: Fraction) -> Fraction:
     """
     if epsilon > MAX_LOSS:
         raise ParameterError(
-            f"epsilon comes to more than {MAX_LOSS}, and a promise that says so says nothing. "
-            "Publish fewer or coarser columns, or protect more."
+            f"epsilon would be more than {MAX_LOSS}, which protects nothing. Publish fewer or "
+            "coarser columns, or ask for more protection."
         )
     return check_epsilon(epsilon) if epsilon <= 0 else epsilon
 
 
 def check_delta(delta: Fraction) -> Fraction:
-    """Return a delta that may be promised together with some epsilon, or refuse it.
+    """Return `delta` if a guarantee may state it; raise `ParameterError` otherwise.
 
     Examples
     --------
@@ -86,24 +86,24 @@ def check_delta(delta: Fraction) -> Fraction:
     if delta <= 0:
         raise ParameterError(
             f"delta is {shown(delta)}; it must be above 0, such as 1e-6. A promise without delta "
-            "(PureDP) is for methods and mechanisms that take none, such as the mechanism pure."
+            "(PureDP) needs a method or mechanism that uses none, such as the mechanism pure."
         )
     if delta > MAX_DELTA:
         raise ParameterError(
-            f"delta is {shown(delta)}; at most {shown(MAX_DELTA)} is allowed, since delta = 0.01 "
-            "already permits publishing one person in a hundred in full. Choose a delta well below "
+            f"delta is {shown(delta)}; it must be at most {shown(MAX_DELTA)}, since delta = 0.01 "
+            "already permits publishing 1% of all people in full. Choose a delta well below "
             "one over the number of people, such as 1e-6."
         )
     return delta
 
 
 MAX_DIGITS = 400
-"""Most digits of a numerator or denominator: what `as_rational` reads back from text."""
+"""Most digits of a numerator or denominator that `as_rational` reads back from text."""
 _TOO_LONG = 10**MAX_DIGITS
 
 
 def as_written(value: Any, *, name: str) -> Fraction:
-    """Turn a parameter into a fraction that can be written down and read back.
+    """Convert a parameter to a fraction short enough to be written and read back.
 
     Examples
     --------
@@ -113,8 +113,8 @@ def as_written(value: Any, *, name: str) -> Fraction:
     number = as_rational(value, name=name)
     if max(abs(number.numerator), number.denominator) >= _TOO_LONG:
         raise ParameterError(
-            f"{name}: the fraction has more than {MAX_DIGITS} digits and could not be written "
-            "down. Round the numbers it was computed from, such as to 6 decimals."
+            f"{name}: the fraction has more than {MAX_DIGITS} digits and cannot be stored. Round "
+            "the numbers it was computed from, such as to 6 decimals."
         )
     return number
 
@@ -123,18 +123,18 @@ def _rational(value: Any, info: ValidationInfo) -> Fraction:
     return as_written(value, name=info.field_name or "value")
 
 
-# ``return_type`` is spelled out so that the JSON Schema says string in both directions.
+# An explicit ``return_type`` makes the JSON Schema a string for reading and for writing.
 Rational = Annotated[
     Fraction,
     PlainValidator(_rational),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "pattern": r"^-?[0-9]+(/[1-9][0-9]*)?$"}),
 ]
-"""An exact number: whatever `as_rational` takes goes in, text such as ``"1/10"`` comes out."""
+"""An exact number. Accepts whatever `as_rational` does; serialized as text such as ``"1/10"``."""
 
 
 def shown(number: Fraction) -> str:
-    """Write a number exactly: as a decimal if it is a short one, else as a fraction."""
+    """Format a number exactly: as a decimal of at most 15 places, or as a fraction."""
     decimals = next((n for n in range(16) if (number * 10**n).denominator == 1), None)
     if decimals is None and number.denominator < 1000:
         return str(number)
@@ -144,7 +144,7 @@ def shown(number: Fraction) -> str:
 
 
 def rounded(number: Fraction) -> str:
-    """Write an exact number as a decimal if it is a short one, and else what it is about.
+    """Format a number as a decimal if at most 12 digits are exact, else as "about" and 4 digits.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def _keep_summary(schema: dict[str, Any]) -> None:
 
 
 class Value(BaseModel):
-    """A frozen pydantic model whose constructor raises `ParameterError`, all problems at once."""
+    """Frozen pydantic model whose constructor raises `ParameterError` with all problems."""
 
     model_config = ConfigDict(
         frozen=True, defer_build=True, extra="forbid", json_schema_extra=_keep_summary
@@ -176,18 +176,18 @@ class Value(BaseModel):
 
 
 def problems_of(what: str, error: ValidationError) -> list[str]:
-    """Say all that pydantic found wrong in our own words."""
+    """Translate everything that pydantic found wrong into hushtable's messages."""
     return [_problem(what, detail) for detail in error.errors(include_url=False)]
 
 
 def _problem(what: str, detail: ErrorDetails) -> str:
     cause = detail.get("ctx", {}).get("error")
-    if isinstance(cause, ParameterError):  # ours already say what was given and what to do
+    if isinstance(cause, ParameterError):  # these already state what was given and what to do
         return str(cause)
     place = ".".join(str(part) for part in detail["loc"])
     if detail["type"] == "missing":
         return f"{what}: {place} is missing."
     if detail["type"] == "extra_forbidden":
-        return f"{what}: {place} is not a parameter of it; check the spelling."
+        return f"{what}: {place} is not one of its parameters; check the spelling."
     where = f" {place}:" if place else ""
     return f"{what}:{where} {detail['msg']} (given: {detail['input']!r})."

@@ -1,4 +1,4 @@
-"""What is public about a private table."""
+"""Schemas: what is public about a private table."""
 
 from hushtable.schema.columns import MAX_COLUMN_SIZE, Identifier, Value
 from hushtable.schema.listed import Boolean, Categorical

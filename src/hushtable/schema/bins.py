@@ -1,4 +1,4 @@
-"""Where a line of values is cut into bins: by widths, by edges, or as a logarithm would."""
+"""Bins of an ordered column: of equal width, by lowest values, or logarithmic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PER_DECADE = (1, 2, 5)
 
 
 class Line(Protocol):
-    """What has its values on a line, in steps of one size."""
+    """Values on an evenly spaced grid."""
 
     @property
     def n_values(self) -> int:
@@ -23,39 +23,29 @@ class Line(Protocol):
 
     @property
     def exact_low(self) -> Fraction:
-        """The lowest value."""
+        """Lowest value."""
         ...
 
     @property
     def exact_step(self) -> Fraction:
-        """The distance between neighbors."""
+        """Distance between adjacent values."""
         ...
 
     @property
     def bounds(self) -> str:
-        """The lowest and the highest value, in words."""
+        """Lowest and highest value, in words."""
         ...
 
     def exact(self, value: Any) -> Fraction:
-        """Read a value that the custodian wrote; raises `ValueError`."""
+        """Parse a value of the schema; raise `ValueError` if it is invalid."""
         ...
 
 
 def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
-    """Give the first code of each bin.
+    """Return the first code of each bin; raise `ParameterError` if the rule does not fit the grid.
 
-    Parameters
-    ----------
-    line : Line
-        The values.
-    rule : number, sequence or "log"
-        The width of all bins, the lowest value of each, or ``log``: 1, 2, 5, 10, 20, 50 steps and
-        so on away from zero, which is a bin of its own.
-
-    Raises
-    ------
-    ParameterError
-        If the rule does not cut this line.
+    The rule is the width of all bins, a list of the lowest value of each bin, or ``log``: bins
+    that start at 1, 2, 5, 10, 20, 50, ... steps above zero, the same below it, and zero alone.
     """
     if rule == LOG:
         return _logarithmic(line)
@@ -65,11 +55,11 @@ def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
         raise ParameterError(f"{rule!r} is neither a bin width nor a list of cut points, nor log.")
     if isinstance(rule, int | float):
         if not math.isfinite(rule):
-            raise ParameterError(f"bin width {rule} is not a number.")
+            raise ParameterError(f"bin width {rule} is not a finite number.")
         width = _steps(Fraction(str(rule)), line, f"bin width {rule}")
         if width < 1:
             least = float(line.exact_step)
-            raise ParameterError(f"bin width {rule} must be at least the step {least:g}.")
+            raise ParameterError(f"bin width {rule} is below the step; use at least {least:g}.")
         return tuple(range(0, line.n_values, width))
     cuts = []
     for cut in rule:
@@ -79,17 +69,17 @@ def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
             raise ParameterError(f"cut point {cut} is not one of the column's values.") from None
         cuts.append(_steps(exact - line.exact_low, line, f"cut point {cut}"))
     if sorted(set(cuts)) != cuts:
-        raise ParameterError(f"cut points {list(rule)} must rise.")
+        raise ParameterError(f"cut points {list(rule)} must be in increasing order.")
     outside = [cut for cut, code in zip(rule, cuts, strict=True) if not 0 <= code < line.n_values]
     if outside:
-        raise ParameterError(f"cut points {outside} lie outside {line.bounds}.")
+        raise ParameterError(f"cut points {outside} are outside the range {line.bounds}.")
     return tuple(cuts) if cuts and cuts[0] == 0 else (0, *cuts)
 
 
 def _steps(distance: Fraction, line: Line, what: str) -> int:
     steps = distance / line.exact_step
     if steps.denominator != 1:
-        raise ParameterError(f"{what} does not lie on the grid of step {float(line.exact_step):g}.")
+        raise ParameterError(f"{what} is not on the grid of step {float(line.exact_step):g}.")
     return int(steps)
 
 
@@ -100,7 +90,7 @@ def _logarithmic(line: Line) -> tuple[int, ...]:
     while decade <= max(abs(low), abs(high)):
         for times in _PER_DECADE:
             away = times * decade
-            # The first value at least so far above zero, and the first less far below it.
+            # First value at least `away` above zero, and first value less than `away` below it.
             starts |= {_ceil(away - low), _ceil(step - away - low)}
         decade *= 10
     starts.add(_ceil(-low))

@@ -1,9 +1,9 @@
-"""What is public about tables that belong together: persons, their visits, and what hangs on those.
+"""Schema of linked tables, such as persons, their visits, and the treatments of each visit.
 
-One table has no parent: its rows are the persons, who are protected with everything that hangs on
-them. Every other table names its parent, the column that points at it, and how many rows of it one
-parent may have at most. From these follow the *wide* schemas, one for each table, by which rows are
-counted: a row of a table beside the columns of all it hangs on.
+The table without a parent contains the persons; one promise protects each person with all their
+rows in all tables. Every other table declares its parent, its foreign key, and the maximum number
+of its rows per parent. From these follow *wide* schemas, one per table, which define how rows are
+counted: each row of the table, joined to the columns of all its ancestors.
 """
 
 from __future__ import annotations
@@ -33,39 +33,39 @@ from hushtable.schema.reading import (
 from hushtable.schema.table import Column, ColumnField, Schema
 
 PREVIOUS = "previous"
-"""Whose columns are those of the row before, in clauses and in wide schemas."""
+"""Prefix for the columns of the previous row, in WHERE clauses and wide schemas."""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_TABLES = "tables: name at least two, a parent and what hangs on it."
+_TABLES = "tables: list at least two, a parent and a child."
 
 
 class LinkedTable(Model):
-    """One of several tables that belong together."""
+    """One of several linked tables."""
 
-    parent: str | None = Field(None, description="The table that its rows hang on.")
-    key: str | None = Field(None, description="The column that tells its rows apart.")
+    parent: str | None = Field(None, description="The parent table.")
+    key: str | None = Field(None, description="The column that identifies its rows.")
     foreign_key: str | None = Field(None, description="The column that holds the parent's key.")
     max_children: StrictInt | None = Field(
-        None, ge=1, description="How many of its rows one parent has, at most; others do not count."
+        None, ge=1, description="Maximum number of rows per parent; further rows are not used."
     )
     order: str | None = Field(None, description="The column that orders the rows of a parent.")
     facts: dict[str, Text] = Field(
         default_factory=dict,
-        description="Conditions on one column by name: whether a parent has a row that satisfies "
-        "it becomes a column of the parent.",
+        description="Conditions on one column, by name: each becomes a column of the parent that "
+        "says whether any of its rows satisfies the condition.",
     )
-    reading: FileFormat = Field(FileFormat(), description="How its file is to be read.")
+    reading: FileFormat = Field(FileFormat(), description="How its file is read.")
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
 
     @property
     def attributes(self) -> dict[str, Column]:
-        """The columns that are published, in order."""
+        """Published columns, in order."""
         columns = self.columns.items()
         return {name: column for name, column in columns if not isinstance(column, Identifier)}
 
     def problems(self) -> Iterator[str]:
-        """List what is wrong with it alone."""
+        """Yield the problems of this table alone."""
         if not self.attributes:
             yield "all columns are identifiers; nothing is left to publish."
         for what, name in (("key", self.key), ("foreign_key", self.foreign_key)):
@@ -74,33 +74,33 @@ class LinkedTable(Model):
         if self.parent is None:
             beside = ("foreign_key", "max_children", "order", "facts")
             yield from (
-                f"{name} is for a table with a parent; name the parent or take it out."
+                f"{name} is only for a table with a parent; set parent or remove it."
                 for name in beside
                 if getattr(self, name)
             )
             return
         if self.foreign_key is None:
-            yield "foreign_key is missing; name the column that holds the parent's key."
+            yield "foreign_key is missing; set it to the column that holds the parent's key."
         if self.max_children is None:
-            yield "max_children is missing; say how many rows of it one parent has at most."
+            yield "max_children is missing; set it to the maximum number of rows per parent."
         if self.order is not None and self.order not in self.attributes:
             yield f"order is {self.order!r}, which is not one of its columns."
         elif self.order is not None and not self.attributes[self.order].is_line:
-            yield f"order is {self.order!r}, whose values have no order; say ordered: true there."
+            yield f"order is {self.order!r}, whose values have no order; set ordered: true there."
 
 
 @dataclass(frozen=True)
 class LinkedSchema:
-    """Say what is public about several tables that belong together.
+    """Public description of several linked tables.
 
     Parameters
     ----------
     name : str
-        What they are called together.
+        Name of the whole data set.
     tables : mapping of str to LinkedTable
-        The tables; parents before those that hang on them.
+        The tables; parents come before their children.
     missing_values : tuple of str
-        Texts that mean a value is missing, in all tables.
+        Texts that mark a missing value, in all tables.
 
     Examples
     --------
@@ -122,43 +122,43 @@ class LinkedSchema:
     tables: Mapping[str, LinkedTable]
     missing_values: tuple[str, ...] = ("",)
 
-    # --- how they hang together -------------------------------------------------------------------
+    # --- relations between tables -----------------------------------------------------------------
 
     @cached_property
     def root(self) -> str:
-        """The table of the persons."""
+        """Name of the table of persons."""
         return next(name for name, table in self.tables.items() if table.parent is None)
 
     @property
     def person(self) -> str:
-        """The column that tells persons apart."""
+        """Column that identifies persons."""
         return self.tables[self.root].key or ""
 
     def children(self, name: str) -> list[str]:
-        """List the tables that hang on a table."""
+        """Return the names of a table's child tables."""
         return [child for child, table in self.tables.items() if table.parent == name]
 
     def tells_apart(self, name: str) -> bool:
-        """Say whether two rows of a table must not have one key: what hangs on it is one person's.
+        """Return whether the keys of a table must be unique, so that each child row has one person.
 
-        Rows of persons with one key are one person's, whatever hangs on them.
+        Rows of the root table may repeat a key: they then belong to the same person.
         """
         return self.tables[name].parent is not None and bool(self.children(name))
 
     def reach(self, name: str) -> int:
-        """Say how many rows of a table one person has at most."""
+        """Return the maximum number of rows of a table per person."""
         table = self.tables[name]
         return 1 if table.parent is None else self.reach(table.parent) * (table.max_children or 1)
 
     @cached_property
     def unit(self) -> Unit:
-        """One person, with the rows that count in all tables."""
+        """One person, with their rows in all tables."""
         return Unit(kind="person", column=self.person, max_rows=sum(map(self.reach, self.tables)))
 
     # --- wide schemas -----------------------------------------------------------------------------
 
     def own(self, name: str) -> Schema:
-        """Describe the rows of one table alone: columns to be read, and how."""
+        """Return the schema used to read one table: its own columns and keys."""
         table = self.tables[name]
         keys = [key for key in (table.key, table.foreign_key) if key is not None]
         return Schema(
@@ -169,10 +169,10 @@ class LinkedSchema:
         )
 
     def wide(self, name: str) -> Schema:
-        """Describe how the rows of a table are counted: beside all columns that they hang on.
+        """Return the schema by which rows of a table are counted, joined to those of its ancestors.
 
-        First come its own columns, then how many rows of each table hang on it and what is a fact
-        of them, then the columns of its parent.
+        The columns are the table's own, then the number of rows and the facts of each child table,
+        then the columns of its parent.
         """
         return Schema(
             name=self.name,
@@ -183,11 +183,11 @@ class LinkedSchema:
 
     @cached_property
     def persons(self) -> Schema:
-        """Describe the published persons, who are the unit with the rows of all tables."""
+        """Schema of the published persons; the unit includes their rows in all tables."""
         return self.wide(self.root).model_copy(update={"unit": self.unit})
 
     def columns(self, name: str) -> dict[str, Column]:
-        """Give the columns of a wide schema."""
+        """Return the columns of a wide schema."""
         table = self.tables[name]
         columns = dict(table.attributes) | self.told(name)
         if table.parent is not None:
@@ -195,7 +195,7 @@ class LinkedSchema:
         return columns
 
     def steps(self, name: str) -> Schema:
-        """Describe how rows of a table with an order are counted beside the row before them."""
+        """Return the schema that counts rows of an ordered table with their previous row."""
         own = self.tables[name].attributes
         before = {f"{PREVIOUS}.{column}": kind for column, kind in own.items()}
         return Schema(
@@ -206,17 +206,17 @@ class LinkedSchema:
         )
 
     def told(self, name: str) -> dict[str, Column]:
-        """Give the columns that say what hangs on a table: numbers of rows, and facts."""
+        """Return the columns that summarize child tables: numbers of rows, and facts."""
         columns: dict[str, Column] = {}
         for child in self.children(name):
             table = self.tables[child]
-            most = (table.max_children or 1) + 1  # stands for all that are more than the bound
+            most = (table.max_children or 1) + 1  # this code means "more than max_children"
             columns[f"n_{child}"] = Integer(type="integer", low=0, high=most)
             columns |= {fact: Boolean(type="boolean") for fact in table.facts}
         return columns
 
     def above(self, name: str) -> dict[str, Column]:
-        """Give the columns of a table and of all it hangs on, as those below see them."""
+        """Return the columns of a table and its ancestors, with the table's name as prefix."""
         table = self.tables[name]
         mine = {**table.attributes, **self.told(name)}
         columns = {f"{name}.{column}": kind for column, kind in mine.items()}
@@ -226,18 +226,18 @@ class LinkedSchema:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted about the tables, see `Schema.conditions`."""
+        """Conditions on the tables that the promise assumes; see `Schema.conditions`."""
         cells = [f"{name}: {said}" for name in self.tables for said in self.own(name).conditions]
         keys = [
             f"Keys of {name}. Tables are refused if two rows of {name} have the same "
-            f"{self.tables[name].key!r}; whoever learns that a release failed may learn that."
+            f"{self.tables[name].key!r}; anyone who learns that a release failed may learn this."
             for name in self.tables
             if self.tells_apart(name)
         ]
         return (*cells, *keys)
 
     def require_confirmed(self) -> None:
-        """Refuse a schema with parts that were taken from the data and not confirmed."""
+        """Raise `Unconfirmed` if parts were derived from the data and not confirmed."""
         problems = []
         for name, table in self.tables.items():
             try:
@@ -249,13 +249,13 @@ class LinkedSchema:
 
     @classmethod
     def load(cls, path: str | Path) -> LinkedSchema:
-        """Read a schema of several tables from a YAML file; taxonomies may be files beside it."""
+        """Read a schema of linked tables from YAML; taxonomies may be files in its folder."""
         path = Path(path)
         return cls.parse(schema_text(path), folder=path.parent)
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> LinkedSchema:
-        """Read a schema from YAML text; `folder` is where taxonomy files are looked for."""
+        """Read a schema from YAML text; taxonomy files are relative to `folder`."""
         content = schema_content(text)
         tables = content.get("tables") if isinstance(content, dict) else None
         if not isinstance(content, dict) or not isinstance(tables, dict):
@@ -274,17 +274,17 @@ class LinkedSchema:
     def from_dict(
         cls, content: Mapping[str, Any], problems: list[str] | None = None
     ) -> LinkedSchema:
-        """Check a schema given as plain data, reporting every problem at once."""
+        """Validate a schema given as plain data; the error lists all problems."""
         problems = list(problems or [])
         known = {"name", "missing_values", "tables"}
         problems += [
-            f"schema: {part!r} is not known here; remove it or correct the spelling."
+            f"schema: {part!r} is not a known key; remove it or correct the spelling."
             for part in content
             if part not in known
         ]
         name, missing = content.get("name"), content.get("missing_values", [""])
         if not isinstance(name, str) or not name or not name.isprintable():
-            problems.append("schema: name is missing; say what the tables are called together.")
+            problems.append("schema: name is missing; set a name for the whole data set.")
         if not isinstance(missing, list | tuple) or not all(isinstance(m, str) for m in missing):
             problems.append("schema: missing_values must be a list of texts.")
         tables: dict[str, LinkedTable] = {}
@@ -299,7 +299,7 @@ class LinkedSchema:
                 said = [s.removeprefix("schema: ") for s in sentences(error)]
             problems += [f"table {table!r}: {problem}" for problem in said]
         if not problems:
-            problems += _misfits(tables)
+            problems += _relation_problems(tables)
         if problems:
             raise SchemaError(problems)
         made = cls(str(name), _sorted(tables), tuple(missing))
@@ -309,26 +309,26 @@ class LinkedSchema:
         return made
 
     def _wide_problems(self, name: str) -> Iterator[str]:
-        """List columns that would have the same name in one table."""
+        """Yield columns of a wide table whose names clash or are invalid."""
         told = [*self.tables[name].attributes, *self.told(name)]
         facts = [f for child in self.children(name) for f in self.tables[child].facts]
         names = [column.lower() for column in (*self.tables[name].attributes, *facts)]
         names += [f"n_{child}".lower() for child in self.children(name)]
         for twice in sorted({column for column in names if names.count(column) > 1}):
             yield (
-                f"table {name!r}: {twice!r} is the name of a column, of a fact or of the number of "
-                "rows of another table; two of them are the same. Rename one."
+                f"table {name!r}: {twice!r} occurs twice among the names of columns, facts and "
+                "row counts of child tables; rename one."
             )
         taken = {self.person, self.tables[name].key, self.tables[name].foreign_key}
         for column in told:
             if column in taken or not column.isprintable() or "." in column:
                 yield (
-                    f"table {name!r}: a column or fact cannot be called {column!r}: it is a key, "
-                    "or has a dot or signs in it that cannot be printed."
+                    f"table {name!r}: {column!r} is not a valid name for a column or fact: it is a "
+                    "key, or contains a dot or characters that cannot be printed."
                 )
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the schema as plain data."""
         plain: dict[str, Any] = {"name": self.name}
         if self.missing_values != ("",):
             plain["missing_values"] = list(self.missing_values)
@@ -341,13 +341,13 @@ class LinkedSchema:
 
 
 def load_persons(path: str | Path) -> Schema:
-    """Read the schema of a table, or of the persons where it has several tables."""
+    """Read the schema of a table; for linked tables, that of the persons."""
     from hushtable.files.yaml_text import read_yaml  # noqa: PLC0415 - slow to import
 
     try:
         content = read_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        content = None  # whoever reads it next says what is wrong
+        content = None  # Schema.load reports the problem
     several = isinstance(content, dict) and "tables" in content
     return LinkedSchema.load(path).persons if several else Schema.load(path)
 
@@ -355,22 +355,22 @@ def load_persons(path: str | Path) -> Schema:
 _KEY = Identifier(role="identifier")
 
 
-def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:
-    """List what is wrong with how tables hang together."""
+def _relation_problems(tables: Mapping[str, LinkedTable]) -> list[str]:
+    """Return the problems in the relations between tables."""
     problems = [
-        f"table {name!r}: names of tables are letters, digits and _, and not {PREVIOUS!r}."
+        f"table {name!r}: use letters, digits and _ for names of tables, and not {PREVIOUS!r}."
         for name in tables
         if not _NAME.fullmatch(name) or name.lower() == PREVIOUS
     ]
     lowered = [name.lower() for name in tables]
     twice = sorted({name for name in lowered if lowered.count(name) > 1})
-    problems += [f"tables that are called {name!r} differ only in case." for name in twice]
+    problems += [f"two tables called {name!r} differ only in case." for name in twice]
     roots = [name for name, table in tables.items() if table.parent is None]
     if len(roots) != 1:
         found = f"{', '.join(roots)} have none" if roots else "all have one"
         problems.append(
-            f"one table has no parent, the persons who are protected; here {found}. Say which "
-            "table each of the others hangs on."
+            f"exactly one table must have no parent, the table of persons; here {found}. Set the "
+            "parent of each other table."
         )
     for name, table in tables.items():
         above, seen = table.parent, [name]
@@ -383,10 +383,10 @@ def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:
                 f"{', '.join(tables)}."
             )
         elif above == name:
-            problems.append(f"table {name!r} hangs on itself: {' on '.join([*seen, name])}.")
+            problems.append(f"table {name!r} is its own ancestor: {' -> '.join([*seen, name])}.")
     parents = {table.parent for table in tables.values()} | set(roots)
     problems += [
-        f"table {name!r}: key is missing; name the column that tells its rows apart."
+        f"table {name!r}: key is missing; set it to the column that identifies its rows."
         for name, table in tables.items()
         if name in parents and table.key is None
     ]
@@ -394,7 +394,7 @@ def _misfits(tables: Mapping[str, LinkedTable]) -> list[str]:
 
 
 def _sorted(tables: Mapping[str, LinkedTable]) -> dict[str, LinkedTable]:
-    """Put parents before those that hang on them."""
+    """Order tables so that parents come before their children."""
     found: dict[str, LinkedTable] = {}
     while len(found) < len(tables):
         found |= {

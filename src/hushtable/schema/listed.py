@@ -1,4 +1,4 @@
-"""Columns with a public list of values: categories and truth values."""
+"""Columns with a public list of values: categorical and boolean."""
 
 from __future__ import annotations
 
@@ -30,33 +30,33 @@ TaxonomyField = Annotated[
 
 
 def _listed_default(said: Mapping[str, Any]) -> Outside:
-    """Choose what an unlisted value counts as, from the fields before."""
+    """Return the default of `outside`, which depends on `missing` and `other`."""
     has_missing = said.get("missing") == "category"
     return "missing" if has_missing and said.get("other") is None else "other"
 
 
 class Categorical(AnyColumn):
-    """A column with a public list of values, in a public order."""
+    """Column with a public list of values, in a public order."""
 
     type: Literal["categorical"]
     values: tuple[Text, ...] = Field(min_length=1)
-    ordered: bool = Field(False, description="Whether the order of the values means something.")
+    ordered: bool = Field(False, description="True if the order of the values is meaningful.")
     taxonomy: TaxonomyField | None = None
     other: Text | None = Field(None, description=f"{OTHER}the first of the list.")
     outside: Outside = Field(
         default_factory=_listed_default,
-        description=f"{OUTSIDE} By default missing where that is a category and there is no "
-        "`other`, else other.",
+        description=f"{OUTSIDE} By default missing if that is a category and the column has no "
+        "`other`, otherwise other.",
     )
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = []
         if self.other is not None and self.other not in self.values:
-            problems.append(f"other {shown(self.other)} is not one of the values; list it too")
+            problems.append(f"other {shown(self.other)} is not one of the values; add it to them")
         if len(set(self.values)) < len(self.values):
             twice = sorted(v for v, n in Counter(self.values).items() if n > 1)
-            problems.append(f"values stand twice: {', '.join(twice)}")
+            problems.append(f"values are listed twice: {', '.join(twice)}")
         if self.outside == "clip":
             problems.append("outside: clip is for numbers; use other, missing or refuse")
         if self.taxonomy is not None:
@@ -78,22 +78,22 @@ class Categorical(AnyColumn):
         return len(self.values)
 
     def value(self, code: int) -> str | None:
-        """Give the value behind a code."""
+        """Return the value of a code."""
         return None if code == self.missing_code else self.values[code]
 
     @property
     def other_code(self) -> int:
-        """The code of the value `other`: by default the first of the list."""
+        """Code of the value `other`; by default the first of the list."""
         return 0 if self.other is None else self.values.index(self.other)
 
     @property
     def is_line(self) -> bool:
-        """Whether the order of the list means something."""
+        """True if the order of the list is meaningful."""
         return self.ordered
 
     @property
     def spellings(self) -> dict[str, int]:
-        """The code of each text that a cell may hold."""
+        """Code of each text that a cell may contain."""
         return {value: code for code, value in enumerate(self.values)}
 
 
@@ -102,10 +102,10 @@ _SPELLED = (("false", "f", "no", "n", "0"), ("true", "t", "yes", "y", "1"))
 
 
 class Boolean(Categorical):
-    """A column of truth values.
+    """Column of truth values.
 
-    Texts are read in lower case, in capitals and with a capital first: true and false, t and f, yes
-    and no, y and n, 1 and 0.
+    Accepts true and false, t and f, yes and no, y and n, 1 and 0, each in lower case, in upper
+    case or capitalized.
 
     Examples
     --------
@@ -121,14 +121,14 @@ class Boolean(Categorical):
     def _is_plain(self) -> Self:
         if self.values != TRUTHS or self.ordered or self.taxonomy is not None:
             raise ValueError(
-                "a truth value is false or true, in no order; take out values, ordered and "
-                "taxonomy, or say type: categorical"
+                "a boolean column has the values false and true, without order; remove values, "
+                "ordered and taxonomy, or use type: categorical"
             )
         return self
 
     @property
     def spellings(self) -> dict[str, int]:
-        """The code of each text that a cell may hold."""
+        """Code of each text that a cell may contain."""
         return {
             spelled: code
             for code, words in enumerate(_SPELLED)

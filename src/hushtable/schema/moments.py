@@ -1,9 +1,9 @@
 """Columns of dates, timestamps and times of day, on a public calendar grid.
 
-A moment counts as the period of the column's step that it lies in, and is written as the first
-moment of that period: with ``step: month``, 2024-03-17 is 2024-03-01. Periods are numbered from
-1970 on, and codes from the period of ``low``; weeks begin on Mondays. A timestamp with a zone is
-read in UTC.
+A value is recorded as the period of the column's step that contains it, and published as the start
+of that period: with ``step: month``, 2024-03-17 becomes 2024-03-01. Periods are numbered from 1970,
+codes from the period of ``low``; weeks begin on Monday. Timestamps with a time zone are converted
+to UTC.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ Step = Literal["second", "minute", "hour", "day", "week", "month", "quarter", "y
 
 DAY = 86_400
 SHORT = {"second": 1, "minute": 60, "hour": 3600, "day": DAY, "week": 7 * DAY}
-"""Seconds of the steps that all have the same length."""
+"""Lengths in seconds of the steps that have a constant length."""
 
 MONTHS = {"month": 1, "quarter": 3, "year": 12}
-MONDAY = -3 * DAY  # the Monday before 1970-01-01, from which weeks are counted
+MONDAY = -3 * DAY  # the Monday before 1970-01-01, where the numbering of weeks starts
 
 COARSER: dict[str, tuple[Step, ...]] = {
     "second": ("minute", "hour", "day", "month", "quarter", "year"),
     "minute": ("hour", "day", "month", "quarter", "year"),
     "hour": ("day", "month", "quarter", "year"),
     "day": ("month", "quarter", "year"),
-    "week": (),  # a week may lie in two months, and in two years
+    "week": (),  # a week may span two months or two years
     "month": ("quarter", "year"),
     "quarter": ("year",),
     "year": (),
 }
-"""The taxonomy that a calendar has by itself: what each step is grouped into, level by level."""
+"""Levels of the calendar above each step: the built-in taxonomy of a calendar column."""
 
 BINS = (
     "Public bins in which every method counts: a coarser step of the calendar, a number of steps, "
-    "or the first moment of each."
+    "or the start of each bin."
 )
 
 
 def periods(seconds: Integers, step: str) -> Integers:
-    """Give the numbers of the periods of moments, which are seconds since 1970.
+    """Return the period numbers of times given in seconds since 1970.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def periods(seconds: Integers, step: str) -> Integers:
 
 
 def begins(numbers: Integers, step: str) -> Integers:
-    """Give the first second of periods, counted from 1970.
+    """Return the first second of each period, in seconds since 1970.
 
     Examples
     --------
@@ -89,7 +89,7 @@ CLOCK_TEXT = re.compile(_CLOCK, re.ASCII)
 
 
 def read_moment(text: str) -> int:
-    """Read a date, or a date and a time, as seconds since 1970; raises `ValueError`.
+    """Parse a date or timestamp to seconds since 1970; raise `ValueError` if invalid.
 
     Examples
     --------
@@ -99,15 +99,15 @@ def read_moment(text: str) -> int:
     found = DATE_TEXT.fullmatch(text.strip(" "))
     try:
         day = datetime.date.fromisoformat(found[1]) if found else None
-    except ValueError:  # it says which part, and not of what
+    except ValueError:  # its message does not quote the whole text
         day = None
     if found is None or day is None:
-        raise ValueError(f"{shown(text)} is not a moment such as 2024-12-31 or 2024-12-31 18:30:00")
+        raise ValueError(f"{shown(text)} is not a date or time like 2024-12-31 or 2024-12-31 18:30")
     return (day.toordinal() - _EPOCH) * DAY + (read_clock(found[2]) if found[2] else 0)
 
 
 def read_clock(text: str) -> int:
-    """Read a time of day as seconds since midnight; raises `ValueError`.
+    """Parse a time of day to seconds since midnight; raise `ValueError` if invalid.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def read_clock(text: str) -> int:
     parts = [int(part) for part in text.strip(" ").split(".")[0].split(":")] if is_clock else []
     hours, minutes, seconds = (*parts, 0, 0, 0)[:3]
     if not is_clock or hours > 23 or minutes > 59 or seconds > 59:
-        raise ValueError(f"{shown(text)} is not a time such as 18:30 or 18:30:00")
+        raise ValueError(f"{shown(text)} is not a time like 18:30 or 18:30:00")
     return hours * 3600 + minutes * 60 + seconds
 
 
@@ -126,7 +126,7 @@ _EPOCH = datetime.date(1970, 1, 1).toordinal()
 
 
 def _as_text(value: Any) -> Any:
-    """Write what YAML reads as a date the way it was written."""
+    """Convert dates and times parsed by YAML back to text."""
     if isinstance(value, datetime.datetime):
         if value.tzinfo is not None:
             value = value.astimezone(datetime.UTC).replace(tzinfo=None)
@@ -134,7 +134,7 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, datetime.date | datetime.time):
         return value.isoformat()
     if not isinstance(value, str):  # YAML reads 18:30 as 1110
-        raise ValueError(f"{shown(value)} is no moment; put it in quotes, such as '18:30:00'")
+        raise ValueError(f"{shown(value)} is not a date or time; put it in quotes, as '18:30:00'")
     return value
 
 
@@ -142,7 +142,7 @@ Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
 class OnCalendar(OnGrid):
-    """A column of moments."""
+    """Column of dates or times."""
 
     step: Step
     low: Moment
@@ -154,17 +154,17 @@ class OnCalendar(OnGrid):
     @staticmethod
     @abstractmethod
     def seconds(value: Any) -> int:
-        """Read a moment as seconds; raises `ValueError`."""
+        """Parse a date or time to seconds; raise `ValueError` if invalid."""
 
     @staticmethod
     @abstractmethod
     def written(second: int) -> str:
-        """Write a moment, given as seconds."""
+        """Format a date or time given in seconds."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         for said in (self.low, self.high, *self.special, *([self.other] if self.other else [])):
-            self.seconds(said)  # says itself what is wrong
+            self.seconds(said)  # raises ValueError if it is invalid
         if self.exact_low > self.exact(self.high):
             raise ValueError(f"low {self.low} is after high {self.high}")
         if self.n_values > self.most_steps:
@@ -173,12 +173,12 @@ class OnCalendar(OnGrid):
 
     @cached_property
     def first(self) -> int:
-        """The number of the period of `low`."""
+        """Number of the period that contains `low`."""
         return int(self._period(self.seconds(self.low)))
 
     @property
     def last(self) -> int:
-        """The number of the period of `high`."""
+        """Number of the period that contains `high`."""
         return self.first + self.n_values - 1
 
     def _period(self, second: int) -> int:
@@ -191,22 +191,22 @@ class OnCalendar(OnGrid):
 
     @property
     def exact_low(self) -> Fraction:
-        """The number of the first period."""
+        """Number of the first period."""
         return Fraction(self.first)
 
     def exact(self, value: Any) -> Fraction:
-        """Give the number of the period that a moment lies in."""
+        """Return the number of the period that contains a date or time."""
         return Fraction(self._period(self.seconds(_as_text(value))))
 
     @cached_property
     def special_places(self) -> dict[Fraction, int]:
-        """The code of each special value, by its second: its period may hold others."""
+        """Code of each special value, by its second; its period may contain other values."""
         return {
             Fraction(self.seconds(key)): self.n_values + i for i, key in enumerate(self.special)
         }
 
     def code_of(self, value: Any) -> int:
-        """Give the code of a moment that stands in a published table; missing is None."""
+        """Return the code of a date or time in a published table; None is missing."""
         special = None
         if value is not None:
             special = self.special_places.get(Fraction(self.seconds(_as_text(value))))
@@ -214,39 +214,39 @@ class OnCalendar(OnGrid):
 
     @property
     def special_codes(self) -> Mapping[Any, str]:
-        """The moments that are none, and their names."""
+        """Names of the special values, by the date or time used in the table."""
         return {self.written(self.seconds(key)): name for key, name in self.special.items()}
 
     @property
     def bin_rule(self) -> Any:
-        """The rule of the public bins, if there are any."""
+        """Rule of the public bins, or None."""
         return self.bins if not isinstance(self.bins, tuple) else list(self.bins)
 
     @cached_property
     def bin_starts(self) -> tuple[int, ...] | None:
-        """The first code of each public bin, if there are any."""
+        """First code of each public bin, or None."""
         if isinstance(self.bins, str):
             return self.group_starts(self.bins)
         return super().bin_starts
 
     @property
     def coarser(self) -> tuple[Step, ...]:
-        """The levels of the calendar above the column's own step."""
+        """Levels of the calendar above the column's own step."""
         return COARSER[self.step]
 
     def group_starts(self, step: str) -> tuple[int, ...]:
-        """Give the first code of each period of a coarser step."""
+        """Return the first code of each period of a coarser step."""
         if step not in self.coarser:
             known = ", ".join(self.coarser) or "none"
             raise ParameterError(
-                f"{step!r} is no coarser step of a column in steps of a {self.step}; there are "
+                f"{step!r} is not a coarser step than {self.step}; available coarser steps: "
                 f"{known}."
             )
         grouped = periods(self.second_of(np.arange(self.n_values)), step)
         return tuple(np.flatnonzero(np.diff(grouped, prepend=grouped[0] - 1)).tolist())
 
     def group_name(self, code: int, step: str) -> str:
-        """Name the period of a coarser step that a code lies in."""
+        """Return the name of the period of a coarser step that contains a code."""
         text = str(self.value(code))
         match step:
             case "year":
@@ -261,11 +261,11 @@ class OnCalendar(OnGrid):
                 return text[: -3 * (step != "second")]
 
     def second_of(self, codes: Integers) -> Integers:
-        """Give the first second of each code's period."""
+        """Return the first second of each code's period."""
         return begins(codes + self.first, self.step)
 
     def value(self, code: int) -> str | None:
-        """Give the first moment of the period behind a code."""
+        """Return the start of a code's period."""
         if code >= self.n_values:
             found = self._apart(code)
             return None if found is None else str(found)
@@ -273,7 +273,7 @@ class OnCalendar(OnGrid):
 
 
 class Date(OnCalendar):
-    """A column of dates.
+    """Column of dates.
 
     Examples
     --------
@@ -287,34 +287,34 @@ class Date(OnCalendar):
 
     @staticmethod
     def seconds(value: Any) -> int:
-        """Read a date as the seconds since 1970 at its begin."""
+        """Parse a date to the seconds since 1970 of its midnight."""
         return read_moment(value) // DAY * DAY
 
     @staticmethod
     def written(second: int) -> str:
-        """Write a date."""
+        """Format a date."""
         return datetime.date.fromordinal(second // DAY + _EPOCH).isoformat()
 
 
 class Timestamp(OnCalendar):
-    """A column of dates with a time of day."""
+    """Column of dates with a time of day."""
 
     type: Literal["timestamp"]
     step: Step
 
     @staticmethod
     def seconds(value: Any) -> int:
-        """Read a moment as seconds since 1970."""
+        """Parse a timestamp to seconds since 1970."""
         return read_moment(value)
 
     @staticmethod
     def written(second: int) -> str:
-        """Write a moment."""
+        """Format a timestamp."""
         return f"{Date.written(second)} {Time.written(second % DAY)}"
 
 
 class Time(OnCalendar):
-    """A column of times of day."""
+    """Column of times of day."""
 
     type: Literal["time"]
     step: Literal["second", "minute", "hour"]
@@ -326,15 +326,15 @@ class Time(OnCalendar):
 
     @staticmethod
     def seconds(value: Any) -> int:
-        """Read a time as seconds since midnight."""
+        """Parse a time of day to seconds since midnight."""
         return read_clock(value)
 
     @staticmethod
     def written(second: int) -> str:
-        """Write a time."""
+        """Format a time of day."""
         return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
 
     @property
     def coarser(self) -> tuple[Step, ...]:
-        """The levels of the clock above the column's own step."""
+        """Levels above the column's own step: minute and hour."""
         return tuple(step for step in super().coarser if step in ("minute", "hour"))

@@ -1,4 +1,4 @@
-"""Columns of numbers on a public grid, and lengths of time, which are numbers of steps."""
+"""Numeric columns on a public grid, and durations, which are integer numbers of steps."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from hushtable.schema.columns import (
 )
 
 SPECIAL = (
-    "Codes that are no numbers, such as 999 for never: each is a value apart, with a name, and is "
-    "written as the code."
+    "Codes that are not numbers, such as 999 for never: each is a special value with a name, and "
+    "is published as the code."
 )
 BINS = (
     "Public bins in which every method counts: their width, the lowest value of each, or log (1, "
-    "2, 5, 10, 20, 50 and so on away from zero)."
+    "2, 5, 10, 20, 50 and so on in both directions from zero)."
 )
 
 
@@ -41,7 +41,7 @@ def _bins(given: Any) -> Any:
         single or (listed and all(isinstance(edge, int | float) for edge in given))
     ):
         raise ValueError(
-            f"bins {shown(given)} is neither a width, nor a list of the lowest values, nor log"
+            f"bins {shown(given)} is not valid; use a width, a list of the lowest values, or log"
         )
     return given
 
@@ -50,77 +50,74 @@ Bins = Annotated[int | float | Literal["log"] | tuple[int | float, ...], BeforeV
 
 
 def exact_number(value: Any) -> Fraction:
-    """Read a bound as the decimal number the custodian wrote, not its binary neighbor."""
+    """Return the decimal number that the custodian wrote, not its binary approximation."""
     return Fraction(str(value))
 
 
 class OnGrid(AnyColumn):
-    """A column whose values lie on a line, in steps of one size, beside some that are special."""
+    """Column of evenly spaced values, and possibly special values."""
 
     outside: Outside = Field("clip", description=OUTSIDE)
 
-    if TYPE_CHECKING:  # each kind of column says what its bounds are
+    if TYPE_CHECKING:  # each subclass declares these with its own type
         low: Any
         high: Any
 
     def __hash__(self) -> int:
-        """Tell columns apart, roughly: a mapping of special values has no hash of its own."""
+        """Hash most fields; the mapping of special values is not hashable."""
         return hash((type(self), self.bounds, self.n_values, self.missing, self.outside))
 
     @property
     @abstractmethod
     def exact_low(self) -> Fraction:
-        """The lowest value."""
+        """Lowest value."""
 
     @property
     def exact_step(self) -> Fraction:
-        """The distance between neighboring values: one, where a column has no other."""
+        """Distance between adjacent values; 1 unless the column has a step."""
         return Fraction(1)
 
     @property
     def bounds(self) -> str:
-        """The lowest and the highest value, in words."""
+        """Lowest and highest value, in words."""
         return f"{self.low} to {self.high}"
 
     @abstractmethod
     def exact(self, value: Any) -> Fraction:
-        """Read a value that the custodian wrote, or that stands in a table.
-
-        Raises `ValueError` for what is none.
-        """
+        """Parse a value of the schema or of a table; raise `ValueError` if it is invalid."""
 
     @property
     @abstractmethod
     def special_codes(self) -> Mapping[Any, str]:
-        """The codes that stand for special values in the table, and the names of these."""
+        """Names of the special values, by the value used in the table."""
 
     @property
     @abstractmethod
     def bin_rule(self) -> Any:
-        """The rule of the public bins, if there are any."""
+        """Rule of the public bins, or None."""
 
     @property
     def is_line(self) -> bool:
-        """Numbers have an order."""
+        """True: numbers are ordered."""
         return True
 
     @property
     def special_names(self) -> tuple[str, ...]:
-        """What the special values are called, in the order of their codes."""
+        """Names of the special values, in the order of their codes."""
         return tuple(self.special_codes.values())
 
     @cached_property
     def special_places(self) -> dict[Fraction, int]:
-        """The code of each special value, by what stands for it in the table."""
+        """Code of each special value, by the value used in the table."""
         return {self.exact(key): self.n_values + i for i, key in enumerate(self.special_codes)}
 
     @cached_property
     def bin_starts(self) -> tuple[int, ...] | None:
-        """The first code of each public bin, if there are any."""
+        """First code of each public bin, or None."""
         return None if self.bin_rule is None else starts_of(self, self.bin_rule)
 
     def code_of(self, value: Any) -> int:
-        """Give the code of a value that stands in a published table; missing is None."""
+        """Return the code of a value in a published table; None is missing."""
         if value is None:
             return cast(int, self.missing_code)
         exact = self.exact(value)
@@ -129,23 +126,23 @@ class OnGrid(AnyColumn):
 
     @property
     def other_code(self) -> int:
-        """The code of the value `other`: by default that of the low bound."""
+        """Code of the value `other`; by default that of the low bound."""
         return 0 if self.other is None else int(self._place_of(self.other))
 
     def _place_of(self, value: Any) -> Fraction:
         return (self.exact(value) - self.exact_low) / self.exact_step
 
     def _apart(self, code: int) -> Value:
-        """Give what stands in a table for a code that is apart."""
+        """Return what a table contains for the code of a special value or missing."""
         return cast(Value, (*self.special_codes, None)[code - self.n_values])
 
     @property
     def most_steps(self) -> int:
-        """How many steps there may be from the lowest value to the highest."""
+        """Largest number of steps allowed from the lowest to the highest value."""
         return MAX_COLUMN_SIZE - len(self.special_codes)
 
     def _checked(self) -> Self:
-        """Check `other`, special values and bins, once the bounds are right."""
+        """Check `other`, special values and bins; the bounds must be valid."""
         problems = []
         if self.other is not None:
             place = self._place_of(self.other)
@@ -165,7 +162,7 @@ class OnGrid(AnyColumn):
 
 
 class Numeric(OnGrid):
-    """A column of numbers."""
+    """Column of numbers."""
 
     special: dict[int | float, Text] = Field(default_factory=dict, description=SPECIAL)
     bins: Bins | None = Field(None, description=BINS)
@@ -174,36 +171,36 @@ class Numeric(OnGrid):
     @classmethod
     def _of_numbers(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
-            raise ValueError("special values are a mapping from code to name, such as 999: never")
+            raise ValueError("special must map codes to names, such as 999: never")
         for key in given:
             try:
                 if isinstance(key, bool) or not math.isfinite(float(key)):
                     raise ValueError
             except (ValueError, TypeError):
-                raise ValueError(f"special value {shown(key)} is no number") from None
+                raise ValueError(f"special value {shown(key)} is not a number") from None
         return given
 
     @property
     def special_codes(self) -> Mapping[Any, str]:
-        """The numbers that are none, and their names."""
+        """Names of the special values, by number."""
         return self.special
 
     @property
     def bin_rule(self) -> Any:
-        """The rule of the public bins, if there are any."""
+        """Rule of the public bins, or None."""
         return self.bins
 
     def exact(self, value: Any) -> Fraction:
-        """Read a number as it is written."""
+        """Return a number exactly as written in decimal."""
         return exact_number(value)
 
     @abstractmethod
     def place(self, real: Any) -> Any:
-        """Say where a number lies on the grid: its code is the whole part of that.
+        """Return the position of a number on the grid; the code is its integer part.
 
-        In double precision, so a number goes to the nearest grid point, one in the middle to the
-        upper, and it is inside the column if its place is at least 0 and below `n_values`. This is
-        the one spelling of that rule: `real` may be a float, an array, or a column of a database.
+        Computed in double precision. A number is rounded to the nearest grid point (halfway: up)
+        and is within bounds if its position is at least 0 and below `n_values`. All engines use
+        this one expression: `real` may be a float, an array, or a column expression of a database.
 
         Examples
         --------
@@ -214,7 +211,7 @@ class Numeric(OnGrid):
 
 
 class Integer(Numeric):
-    """A column of whole numbers between public bounds, both included.
+    """Column of integers between public bounds, both included.
 
     Examples
     --------
@@ -242,27 +239,27 @@ class Integer(Numeric):
 
     @property
     def n_values(self) -> int:
-        """Number of whole numbers between the bounds."""
+        """Number of integers between the bounds."""
         return self.high - self.low + 1
 
     @property
     def exact_low(self) -> Fraction:
-        """The lowest value."""
+        """Lowest value."""
         return Fraction(self.low)
 
     def place(self, real: Any) -> Any:
-        """Say where a number lies on the grid."""
+        """Return the position of a number on the grid."""
         return real - float(self.low) + 0.5
 
     def value(self, code: int) -> int | None:
-        """Give the number behind a code."""
+        """Return the integer of a code."""
         if code >= self.n_values:
             return cast("int | None", self._apart(code))
         return self.low + int(code)
 
 
 class Number(Numeric):
-    """A column of numbers, rounded to a public grid between public bounds."""
+    """Column of numbers, rounded to a public grid between public bounds."""
 
     type: Literal["number"]
     low: float = Field(allow_inf_nan=False)
@@ -291,20 +288,20 @@ class Number(Numeric):
 
     @property
     def exact_low(self) -> Fraction:
-        """The lowest grid point."""
+        """Lowest grid point."""
         return exact_number(self.low)
 
     @property
     def exact_step(self) -> Fraction:
-        """The distance between grid points."""
+        """Distance between grid points."""
         return exact_number(self.step)
 
     def place(self, real: Any) -> Any:
-        """Say where a number lies on the grid."""
+        """Return the position of a number on the grid."""
         return (real - self.low) / self.step + 0.5
 
     def value(self, code: int) -> float | None:
-        """Give the grid point behind a code."""
+        """Return the grid point of a code."""
         if code >= self.n_values:
             found = self._apart(code)
             return None if found is None else float(found)
@@ -312,7 +309,7 @@ class Number(Numeric):
 
 
 class Decimal(Number):
-    """A column of numbers that is written with the digits of its step, such as amounts of money.
+    """Column of numbers written with as many decimals as its step, such as amounts of money.
 
     Examples
     --------
@@ -327,12 +324,12 @@ class Decimal(Number):
     def _has_digits(self) -> Self:
         written = [self.low, self.step, *self.special]
         if max(-_exponent(number) for number in written) > MAX_DIGITS:
-            raise ValueError(f"step {self.step} has more than {MAX_DIGITS} digits after the point")
+            raise ValueError(f"step {self.step} needs more than {MAX_DIGITS} decimals")
         return self
 
     @property
     def n_digits(self) -> int:
-        """Number of digits after the point."""
+        """Number of digits after the decimal point."""
         return max(0, *(-_exponent(number) for number in (self.low, self.step, *self.special)))
 
 
@@ -347,10 +344,10 @@ SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": 86400, "week": 604800
 
 
 class Duration(Integer):
-    """A column of lengths of time, as whole numbers of steps.
+    """Column of durations, as integer numbers of steps.
 
-    A length of time in the table is cut down to whole steps, and a plain number is one of steps.
-    In clauses and in published rows it is the number of steps.
+    Durations in the table are rounded down to whole steps; a plain number is a number of steps.
+    WHERE clauses and published rows use the number of steps.
     """
 
     type: Literal["duration"]  # type: ignore[assignment]
@@ -358,5 +355,5 @@ class Duration(Integer):
 
     @property
     def step_seconds(self) -> int:
-        """How many seconds a step is long."""
+        """Length of a step in seconds."""
         return SECONDS[self.step]

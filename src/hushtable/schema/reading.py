@@ -1,4 +1,4 @@
-"""Reading a schema file: hierarchies that lie beside it, and problems said in sentences."""
+"""Reading of schema files: taxonomies in separate files, and validation errors as sentences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushtable.taxonomy import Taxonomy
 
 
 def schema_text(path: Path) -> str:
-    """Read a schema file as text."""
+    """Return the text of a schema file."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -23,7 +23,7 @@ def schema_text(path: Path) -> str:
 
 
 def schema_content(text: str) -> Any:
-    """Read the YAML of a schema."""
+    """Parse the YAML of a schema."""
     from hushtable.files.yaml_text import read_yaml  # noqa: PLC0415 - slow to import
 
     try:
@@ -43,7 +43,7 @@ def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[st
         reference = column.get("taxonomy") if isinstance(column, dict) else None
         if not isinstance(reference, str):
             continue
-        # Only files beside the schema: a schema from elsewhere must not read the disk at large.
+        # Only files below the schema's folder: a foreign schema must not read arbitrary files.
         inside = (folder / reference).resolve() if folder is not None else None
         if inside is None or not inside.is_relative_to(folder.resolve()):  # type: ignore[union-attr]
             problems.append(
@@ -65,10 +65,10 @@ def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[st
 
 
 def with_missing_said(content: dict[str, Any]) -> dict[str, Any]:
-    """Make missing a category of its own in columns that neither say so nor name another value.
+    """Add ``missing: category`` to columns that set neither `missing` nor `other`.
 
-    What is missing is then never counted as a value because somebody forgot a line. The category is
-    there whether or not a cell is missing, so it says nothing about the table.
+    An empty cell is then never recorded as a value because a line was forgotten. The category
+    exists whether or not cells are empty, so it reveals nothing about the table.
     """
     columns = content.get("columns")
     if not isinstance(columns, dict):
@@ -86,15 +86,15 @@ def with_missing_said(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def sentences(error: ValidationError) -> list[str]:
-    """Say each problem in a sentence that names the column."""
+    """Return each validation error as a sentence that names the column."""
     said = []
     for problem in error.errors():
         place = [str(part) for part in problem["loc"]]
         if problem["type"] == "default_factory_not_called":
-            continue  # a default that depends on what is wrong, which is said by itself
+            continue  # this default depends on a field that is reported separately
         if problem["type"] in {"too_short", "string_too_short"}:
             if problem["input"]:
-                continue  # what was given is wrong, which is said of each by itself
+                continue  # each invalid item is reported separately
             said.append(f"{_where(place)}{place[-1]} is empty; fill it in.")
             continue
         message = problem["msg"].removeprefix("Value error, ")
@@ -102,7 +102,7 @@ def sentences(error: ValidationError) -> list[str]:
             message = f"{place[-1]} is missing"
             place = place[:-1]
         elif problem["type"] == "extra_forbidden":
-            message = f"{place[-1]!r} is not known here; remove it or correct the spelling"
+            message = f"{place[-1]!r} is not a known key; remove it or correct the spelling"
             place = place[:-1]
         elif place and problem["type"] not in {"value_error", "column_type"}:
             message = f"{place[-1]}: {message[0].lower()}{message[1:]}"

@@ -1,14 +1,14 @@
-"""What is public about a private table: columns, domains, roles, missing values, unit of privacy.
+"""Schema of a private table: columns, domains, roles, missing values, unit of privacy.
 
-The schema is written by the custodian and read by everybody. Nothing in it may be taken from the
-private data without a person confirming that it is public: see `hushtable.engine.drafting`.
+The custodian writes the schema; it is public. Nothing in it may come from the private data unless a
+person confirms that it is public: see `hushtable.engine.drafting`.
 
-By default every cell has a code, whatever is in it: a number beyond the bounds counts as the
-nearest bound, and what is no value of the column counts as missing where that is a category, else
-as the column's ``other`` value. So every table can be published, and one row more or less changes
-every count by at most one row. Only with ``missing: forbid`` or ``outside: refuse`` are there
-tables that are refused. In a file that a person writes, missing is a category unless it says
-otherwise: what is not there must not pass for a value because a line was forgotten.
+By default every cell has a code, whatever it contains. A number beyond the bounds is recorded as
+the nearest bound. Any other out-of-domain value is recorded as missing if that is a category, and
+otherwise as the column's ``other`` value. So every table can be published, and adding or removing
+one row changes every count by at most one. Tables are refused only with ``missing: forbid`` or
+``outside: refuse``. In a schema file, missing is a category unless the file sets something else, so
+that an empty cell is not recorded as a value because a line was forgotten.
 """
 
 from __future__ import annotations
@@ -58,15 +58,14 @@ def _column_kind(value: Any) -> str | None:
 
 
 def _identifier_only(value: Any) -> Any:
-    # An identifier is dropped, so whatever domain it was given does not matter.
+    # Identifiers are dropped, so their domain does not matter.
     if not isinstance(value, Mapping):
         return value
     return {key: value[key] for key in ("role", "confirm") if key in value}
 
 
 Column = Categorical | Integer | Number | Date | Timestamp | Time
-"""A published column; truth values are a kind of categories, durations of integers, and decimals of
-numbers."""
+"""A published column. Booleans are categorical, durations are integers, decimals are numbers."""
 
 _KINDS = ("categorical", "boolean", "integer", "number", "decimal", "date", "timestamp", "time",
           "duration")  # fmt: skip
@@ -92,7 +91,7 @@ ColumnField = Annotated[
 
 
 class Schema(Model):
-    """Say what is public about a private table.
+    """Public description of a private table.
 
     Examples
     --------
@@ -112,25 +111,21 @@ class Schema(Model):
     name: str = Field(min_length=1)
     unit: Unit = Unit(kind="row")
     rows: int | None = Field(
-        None, ge=0, description="Number of rows, only if that number is public."
+        None, ge=0, description="Number of rows; set it only if that number is public."
     )
-    missing_values: tuple[Text, ...] = Field(
-        ("",), description="Texts that mean a value is missing."
-    )
-    reading: FileFormat = Field(
-        FileFormat(), description="How the file of the table is to be read."
-    )
+    missing_values: tuple[Text, ...] = Field(("",), description="Texts that mark a missing value.")
+    reading: FileFormat = Field(FileFormat(), description="How the table's file is read.")
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
     derived: dict[str, Text] = Field(
         default_factory=dict,
-        description="Columns that follow from another, such as weekday(admission) or band(age): "
-        "not read, but made for published rows, and known to clauses.",
+        description="Columns computed from another, such as weekday(admission) or band(age): not "
+        "read, but added to published rows and available in WHERE clauses.",
     )
     rules: tuple[Text, ...] = Field(
         (),
-        description="Conditions between columns that hold for every published row, as WHERE "
-        "clauses.",
+        description="Conditions between columns, as WHERE clauses, that every published row "
+        "satisfies.",
     )
 
     @model_validator(mode="after")
@@ -142,14 +137,14 @@ class Schema(Model):
             problems.append("more than one column has role: target")
         for name in (self.name, *self.columns, *self.derived):
             if not name.isprintable():
-                problems.append(f"name {shown(name)} has signs in it that cannot be printed")
+                problems.append(f"name {shown(name)} contains characters that cannot be printed")
         lowered: dict[str, str] = {}
         for name in (*self.columns, *self.derived):
             twin = lowered.setdefault(name.lower(), name)
             if twin != name:
                 problems.append(f"columns {twin!r} and {name!r} differ only in case")
         both = [name for name in self.derived if name in self.columns]
-        problems += [f"column {name!r} is both derived and read; leave one out" for name in both]
+        problems += [f"column {name!r} is both derived and read; remove one" for name in both]
         if self.unit.kind == "person" and self.unit.column not in self.columns:
             problems.append(f"the unit's column {self.unit.column!r} is not among the columns")
         elif self.unit.kind == "person" and self.unit.column in self.attributes:
@@ -165,7 +160,7 @@ class Schema(Model):
 
     @cached_property
     def attributes(self) -> dict[str, Column]:
-        """The columns that are published, in order: all but identifiers."""
+        """Published columns, in order: all except identifiers."""
         return {
             name: column
             for name, column in self.columns.items()
@@ -185,27 +180,28 @@ class Schema(Model):
 
     @cached_property
     def target(self) -> str | None:
-        """The column with role target, if there is one."""
+        """Name of the column with role target, or None."""
         return next((n for n, column in self.attributes.items() if column.role == "target"), None)
 
     @property
     def counted_rows(self) -> int | None:
-        """The number of rows that are counted, if it is public.
+        """Number of rows that enter the counts if it is public, or None.
 
-        Of a person's rows only some may count, so the public number is not that of these.
+        If the unit is a person, only some of a person's rows may be used, so the public number does
+        not apply.
         """
         return self.rows if self.unit.kind == "row" else None
 
     @cached_property
     def domain(self) -> Domain:
-        """The product of the published columns."""
+        """Product domain of the published columns."""
         return Domain({name: column.size for name, column in self.attributes.items()})
 
     def of_rows(self, names: Iterable[str]) -> Schema:
-        """Describe rows that have some of the published columns, such as those of a release.
+        """Return the schema of rows with some of the published columns, such as those of a release.
 
-        Rows of a release are nobody's, so this says nothing about persons. To publish some columns
-        of a private table, name them (`columns` of `hushtable.publish`): its unit stays.
+        Synthetic rows belong to no person, so the unit is a row. To publish some columns of a
+        private table, use `columns` of `hushtable.publish` instead, which keeps the unit.
         """
         return Schema(
             name=self.name,
@@ -215,16 +211,16 @@ class Schema(Model):
 
     @property
     def unconfirmed(self) -> dict[str, tuple[str, ...]]:
-        """What was taken from the data and not confirmed, by where: the schema, or a column."""
+        """Parts derived from the data and not confirmed, by place: the schema or a column."""
         marks = {"schema": self.confirm}
         marks |= {f"column {name!r}": column.confirm for name, column in self.columns.items()}
         return {where: parts for where, parts in marks.items() if parts}
 
     def require_confirmed(self) -> None:
-        """Refuse a schema with parts that were taken from the data and not confirmed."""
+        """Raise `Unconfirmed` if parts were derived from the data and not confirmed."""
         open_parts = [
-            f"{where}: {', '.join(parts)} came from the data; check that it is public knowledge, "
-            "correct it, then delete the line 'confirm'."
+            f"{where}: {', '.join(parts)} came from the data. Check that it is public knowledge, "
+            "correct it if needed, then delete the line 'confirm'."
             for where, parts in self.unconfirmed.items()
         ]
         if open_parts:
@@ -232,13 +228,13 @@ class Schema(Model):
 
     @property
     def digest(self) -> str:
-        """A digest of what tells the table from another: its name, its columns and their values.
+        """Digest that identifies the table: its name, its columns and their values.
 
-        What may change while the table stays the same is left out: layout and comments of the file,
-        the order of columns and values, the public number of rows, taxonomies, which column is the
-        target, and how missing values and values outside the domain are treated. So are the columns
-        of a graph, which follow from the method's parameters. The unit is not in it either: a
-        ledger is for one unit, and refuses any other.
+        It ignores what may change while the table stays the same: layout and comments of the file,
+        the order of columns and values, the public number of rows, taxonomies, the choice of the
+        target, and the treatment of missing and out-of-domain values. It also ignores the columns
+        of a graph, which follow from the method's parameters, and the unit: a ledger is for one
+        unit and refuses all others.
 
         Examples
         --------
@@ -251,13 +247,13 @@ class Schema(Model):
         (True, False)
         """
         columns = {} if self.unit.kind == "node" else self.columns
-        told = {name: _values_told(column) for name, column in columns.items()}
+        told = {name: _values_for_digest(column) for name, column in columns.items()}
         text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted about the table: nothing, unless a column refuses.
+        """Conditions on the table that the promise assumes; empty if no column refuses tables.
 
         Examples
         --------
@@ -268,14 +264,14 @@ class Schema(Model):
         if not columns:
             return ()
         return (
-            f"Tables that do not fit. {_listed(columns)} (missing: forbid or outside: refuse) "
-            "makes a table be refused if one of its cells does not fit. The promise is for tables "
-            "whose rows all fit; whoever learns that a release failed learns that some row of this "
-            "table does not.",
+            f"Tables with out-of-domain values. {_listed(columns)} (missing: forbid or outside: "
+            "refuse) causes a table to be refused if a cell does not match. The promise holds for "
+            "tables whose rows all match; anyone who learns that a release failed learns that some "
+            "row of this table does not.",
         )
 
     def expected_rows(self, given: int | None) -> int | None:
-        """Give the number of rows that somebody expects, or else the public one, if there is one.
+        """Return the given number of rows, or else the public one, or None.
 
         Examples
         --------
@@ -289,15 +285,15 @@ class Schema(Model):
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
-        """Read a schema from a YAML file; taxonomies may be files beside it."""
+        """Read a schema from a YAML file; taxonomies may be files in its folder."""
         path = Path(path)
         return cls.parse(schema_text(path), folder=path.parent)
 
     @classmethod
     def parse(cls, text: str, *, folder: Path | None = None) -> Schema:
-        """Read a schema from YAML text; `folder` is where taxonomy files are looked for.
+        """Read a schema from YAML text; taxonomy files are relative to `folder`.
 
-        Where a column does not say what a missing cell counts as, it is a category of its own.
+        A column that sets neither `missing` nor `other` gets ``missing: category``.
         """
         content = schema_content(text)
         if not isinstance(content, dict):
@@ -306,20 +302,20 @@ class Schema(Model):
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
-        """Check a schema given as plain data, reporting every problem at once."""
+        """Validate a schema given as plain data; the error lists all problems."""
         try:
             return cls.model_validate(content)
         except ValidationError as error:
             raise SchemaError(sentences(error)) from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data: what has its default value is left out, but for rules of cells.
+        """Return the schema as plain data, without default values except `missing` and `outside`.
 
-        What becomes of a cell that does not fit is part of the promise, so it is written down, and
-        means the same to whoever reads it later.
+        The treatment of out-of-domain values is part of the promise, so it is always written, even
+        if defaults change later.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
-        if self.confirm:  # what is still to be confirmed is written down, whatever it is
+        if self.confirm:  # write parts that await confirmation even if they have default values
             columns, marks = content.pop("columns"), content.pop("confirm")
             said = {
                 "unit": self.unit.model_dump(mode="json", exclude_none=True),
@@ -329,7 +325,7 @@ class Schema(Model):
             content |= {part: said[part] for part in said if part in marks}
             content |= {"confirm": marks, "columns": columns}
         for name, column in content["columns"].items():
-            # The kind of a column is what one reads first, what is left to do last.
+            # Readers look for the type first and for what is left to confirm last.
             first = {key: column.pop(key) for key in ("type", "role") if key in column}
             last = {key: column.pop(key) for key in ("confirm",) if key in column}
             if name in self.attributes:
@@ -346,7 +342,7 @@ class Schema(Model):
         return content
 
     def to_yaml(self) -> str:
-        """Write as YAML.
+        """Return the schema as YAML text.
 
         Examples
         --------
@@ -359,11 +355,11 @@ class Schema(Model):
         content = self.to_dict()
         for part in (content, *content["columns"].values()):
             if part.get("confirm"):
-                part["confirm"] = OneLine(part["confirm"])  # it is deleted by hand
+                part["confirm"] = OneLine(part["confirm"])  # one line, easy to delete by hand
         return write_yaml(content)
 
 
-def _values_told(column: Identifier | Column) -> str | list[str]:
+def _values_for_digest(column: Identifier | Column) -> str | list[str]:
     if isinstance(column, Identifier):
         return "identifier"
     if isinstance(column, Categorical):

@@ -48,7 +48,7 @@ class GeneralizeSuppress(Method):
     >>> from hushtable import sample_schema
     >>> for promise in GeneralizeSuppress(k=5).guarantee(sample_schema()):
     ...     print(promise.explain(), promise.counted)
-    Combinations of values held by fewer than 5 rows are not published. False
+    Combinations of values that occur in fewer than 5 rows are not published. False
     """
 
     name: ClassVar[str] = "generalize-suppress"
