@@ -682,16 +682,16 @@ def test_small_shapes(delta: str) -> None:
 def test_fewer_rows_stand_for_more() -> None:
     made = run(Quilt(epsilon=1, delta="1e-6", max_published=500, **FAST), sample(), sample_schema())
     assert made.tables["data"].num_rows == 500
-    assert any("stands for 2" in note for note in made.settings["notes"])
+    assert any("represents 2" in note for note in made.settings["notes"])
 
 
 def test_a_fit_that_failed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert not any("did not reach its optimum" in note for note in made.settings["notes"])
+    assert not any("did not converge" in note for note in made.settings["notes"])
     monkeypatch.setattr(Field, "fit", lambda self, max_sweeps=0: None)
     monkeypatch.setattr(Field, "sweep", lambda self: (0.0, 0.0))
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert any("did not reach its optimum" in note for note in made.settings["notes"])
+    assert any("did not converge" in note for note in made.settings["notes"])
 
 
 def test_dependence_survives() -> None:
