@@ -1,4 +1,4 @@
-"""The writing of a release folder, which appears whole or not at all."""
+"""Atomic writing of release folders."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from hushtable.statement import (
 
 
 class ReleaseWriter:
-    """Write a release folder at once: everything goes to a hidden folder that is renamed last.
+    """Writer of a release folder that appears complete or not at all.
 
-    The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
-    process is killed, the next release of that name removes it.
+    Everything goes to a hidden folder that is renamed last. The hidden folder is readable by the
+    owner only and contains nothing but what is to be published. If the process is killed, the next
+    release of that name removes it.
     """
 
     def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
@@ -36,7 +37,7 @@ class ReleaseWriter:
         self._mark = f"{SEEDED_MARK}-" if seeded else ""
         if self.folder.exists() or self.folder.is_symlink():
             raise ReleaseError(
-                f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
+                f"{str(self.folder)!r} exists and was not changed; choose another folder."
             )
         try:
             self._scratch = Scratch(self.folder.parent, f".{self.folder.name}-part-")
@@ -56,9 +57,9 @@ class ReleaseWriter:
     def add_tables(
         self, tables: Mapping[str, pa.Table | Parts], schema: Schema
     ) -> dict[str, TableFile]:
-        """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
+        """Write the tables: a single one as ``data.parquet``, several to ``data/``.
 
-        With seeded noise, the names of the files say so. What executors write is a folder of that
+        With seeded noise, the file names say so. Tables written by executors are folders of that
         name.
         """
         files = {}
@@ -80,8 +81,8 @@ class ReleaseWriter:
     def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
         """Have executors write a table, and move its files into the release.
 
-        Executors do not know where the release is made: whatever else they leave where they write,
-        and whenever, is never published.
+        Executors do not know the folder of the release, so nothing else that they write is
+        published.
         """
         staged = self._scratch.folder / f"by-executors-{folder.stem}"
         names = table.write(staged)
@@ -94,7 +95,7 @@ class ReleaseWriter:
         return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
 
     def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
-        """Write drawings and texts beside the tables."""
+        """Write drawings and texts next to the tables."""
         for file, text in attachments.items():
             try:
                 (self._part / file).write_text(text, encoding="utf-8")
@@ -103,7 +104,7 @@ class ReleaseWriter:
         return {file: sha256_of(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
-        """Write the statement, for machines and for people."""
+        """Write the statement, as JSON and as text."""
         text = json.dumps(
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
@@ -114,7 +115,7 @@ class ReleaseWriter:
             raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
 
     def make_durable(self) -> None:
-        """Bring all files to the disk, readable by everybody and writable by the owner."""
+        """Flush all files to disk, readable by all users and writable by the owner."""
         try:
             for path in (*self._part.rglob("*"), self._part):
                 path.chmod(0o755 if path.is_dir() else 0o644)
@@ -125,7 +126,7 @@ class ReleaseWriter:
             ) from error
 
     def move_into_place(self) -> None:
-        """Make the complete folder appear under its name."""
+        """Rename the complete folder to its final name."""
         try:
             self._part.rename(self.folder)
             sync(self.folder.parent)

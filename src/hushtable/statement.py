@@ -160,7 +160,7 @@ class Statement(BaseModel):
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise came from a seed, so that nothing is protected."""
+        """True if the noise came from a seed, so that nothing is protected."""
         return self.guarantee == SEEDED
 
     def cells_in_words(self) -> list[str]:

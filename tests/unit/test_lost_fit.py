@@ -1,4 +1,4 @@
-"""A fit that fails twice is reported, in the statement and as a warning, wherever quilts are used."""
+"""A fit that fails twice is reported in the statement and as a warning, for every use of quilt."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ TILT_LIMIT = 3.0
 
 @dataclass(frozen=True)
 class Values:
-    """How one column is counted; public."""
+    """Counting rule of one column; public."""
 
     name: str
     column: Column
@@ -93,7 +93,7 @@ class Values:
 
     @property
     def is_ordered(self) -> bool:
-        """Whether the values have an order, so that neighbors are similar."""
+        """True if the values have an order, so that neighbors are similar."""
         return self.column.is_line
 
     @property

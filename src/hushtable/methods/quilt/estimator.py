@@ -33,7 +33,7 @@ from hushtable.recoding import recode
 MAX_ENUMERATED = 2_000_000  # combinations of values that are enumerated
 
 N_LAST = 6
-"""Number of groups measured last from which the error in unmeasured groups is estimated."""
+"""Number of groups, measured last, that are used to estimate the error in unmeasured groups."""
 
 MODELED_REACH = 2.5
 """Half-width of the 95% interval for model error, in standard deviations.

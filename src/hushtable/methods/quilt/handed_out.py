@@ -75,7 +75,7 @@ SEEN = 0.001
 
 
 def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
-    """Return the published tables from which the rows were drawn."""
+    """Return the published tables that determine the rows."""
     columns = quilt.columns
     buckets: dict[str, list[NDArray[Any]]] = {
         "bucket": [column.buckets.astype(np.int32) for column in columns],

@@ -151,7 +151,7 @@ class Quilt(Method):
 
     @property
     def added_up(self) -> Accounting:
-        """Quantity that composes: epsilon if there is no delta, else by `accounting`."""
+        """Quantity that composes: epsilon if delta is 0, else by `accounting`."""
         return self.accounting if self.delta else "pure"
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
@@ -206,7 +206,7 @@ class Quilt(Method):
 
 @dataclass(frozen=True)
 class QuiltPlan(Plan[SealedTable]):
-    """How the columns of a schema are counted, and the budget of a run."""
+    """Counting rules of a schema's columns, and the budget of a run."""
 
     method: Quilt
     schema: Schema
@@ -393,7 +393,7 @@ class QuiltPlan(Plan[SealedTable]):
         return quilt, purse
 
     def released(self, quilt: Patchwork, purse: Purse, rows: pa.Table) -> Released:
-        """Return the drawn rows and everything from which they were drawn."""
+        """Return the drawn rows, and the tables and settings behind them."""
         return Released(
             tables={"data": rows, **tables_of(quilt)},
             settings={**settings_of(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
