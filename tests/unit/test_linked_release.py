@@ -146,7 +146,7 @@ def _joined(persons: pa.Table, visits: pa.Table) -> Any:
 
 
 def test_answers(release: Release, data: dict[str, pa.Table]) -> None:
-    """Each interval of 1 - 1e-6 or so, three times as wide as told, holds; and tells something."""
+    """Intervals three times as wide (about 1 - 1e-6) cover the truth, and are informative."""
     persons, visits, tests = (data[name].to_pandas() for name in SCHEMA.tables)
     visits["before"] = visits.groupby("person").ward.shift()
     kept = visits[visits.groupby("person").cumcount() < 4]

@@ -308,7 +308,7 @@ def test_a_field_holds_what_it_believes_beside_what_was_measured() -> None:
 
 
 def population(n: int, seed: int) -> pa.Table:
-    """Draw people whose four columns hang together."""
+    """Draw people whose four columns are dependent."""
     draw = np.random.default_rng(shifted(seed))
     codes = [draw.integers(0, 4, n)]
     for _ in range(3):
@@ -317,7 +317,7 @@ def population(n: int, seed: int) -> pa.Table:
 
 
 def pairs_off(made: Released, table: pa.Table) -> float:
-    """Give the mean total variation between published and private pairs."""
+    """Return the mean total variation between published and private pairs."""
     found = []
     for one, two in combinations("abcd", 2):
         shares = []
@@ -375,4 +375,4 @@ def test_the_statement_names_the_prior_and_its_digest(earlier: Path, tmp_path: P
     assert method.prior.sha256 in text
     assert "earlier" in text
     assert release.count("age >= 40").value > 0
-    assert str(earlier) not in text  # where it lay is nobody's business
+    assert str(earlier) not in text  # the path must not be published

@@ -1,4 +1,4 @@
-"""Rehearsals: a release of a table about nobody, and how far it is off."""
+"""Dry runs: a release of a surrogate table, and its errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def two(high: int = 9) -> Schema:
 
 
 def published(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
-    """Let what is published be a change of the original."""
+    """Replace the published rows by a change of the original."""
     monkeypatch.setattr(rehearsal, "_published", lambda table, schema, method: change(table))
 
 
@@ -43,7 +43,7 @@ def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
-    """A rehearsal neither reads the views that were published nor adds one of nobody to them."""
+    """A dry run neither reads published views nor adds one of its own."""
     coins = tmp_path / "coins"
     method = AlphaBeta(alpha="1/2", beta="1/8", views=2, coins=coins)
     assert rehearse(method, two(), rows=500).rows == 500

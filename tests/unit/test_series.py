@@ -66,7 +66,7 @@ def three_waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def series(three_waves: Path, tmp_path: Path) -> Series:
-    """Give a copy of a series with three waves."""
+    """Return a copy of a series with three waves."""
     shutil.copytree(three_waves, tmp_path / "series")
     return Series.open(tmp_path / "series")
 
@@ -119,7 +119,7 @@ def test_buckets_and_resolutions_stay_those_of_the_first_wave(series: Series) ->
         assert other.column("bucket") == first.column("bucket")
     waves = series.waves()
     pairs = [c for c, told in waves.tables.items() if len(c.columns) == 2 and len(told) > 1]
-    assert len(pairs) == 3  # every pair was counted alike at least twice
+    assert len(pairs) == 3  # every pair was counted in the same cells at least twice
 
 
 def test_a_wave_that_is_there_is_not_published_again(series: Series) -> None:

@@ -318,7 +318,7 @@ def test_nobody_stays_where_nobody_was() -> None:
 
 
 def test_noise_alone_makes_nobody_move() -> None:
-    """Where noise explains all of the moves, few are wanted, and by chance."""
+    """If noise explains all moves, few are wanted, and those by chance."""
     rng = np.random.default_rng(shifted(9))
     noise = TableMechanism("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)
