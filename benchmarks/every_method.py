@@ -113,8 +113,8 @@ ALL, FEW, NUMBERS = "", "*", "+"
 APART = -1
 """In the place of a code, where a column is not in a row since columns are published apart."""
 
-SAID = ("tells nothing", "at random", "larger than a typical", "counted one by one",
-        "will be suppressed", "order of the whole range")  # fmt: skip
+SAID = ("uninformative", "tells nothing", "at random", "larger than a typical",
+        "counted one by one", "will be suppressed", "order of the whole range")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
 SAID_OF_INTERVALS = "less often than 95 %"

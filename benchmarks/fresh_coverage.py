@@ -147,7 +147,7 @@ class Asked:
                 "held": bool(answer.low - slack <= true <= answer.high + slack),
                 "width": (answer.high - answer.low) / 2,
                 "true": float(true), "value": answer.value,
-                "model": any("No measured" in note for note in answer.notes),
+                "model": any("not measured directly" in note for note in answer.notes),
                 "noise_std": answer.privacy_std, "model_std": answer.model_std,
                 "exact": bool(abs(answer.value - true) <= slack),
             }  # fmt: skip

@@ -1,4 +1,4 @@
-"""The pipeline from a private table or graph to a release: plan, charge, open, run, write."""
+"""The pipeline from private data to a release: plan, charge, open, run, write."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ from hushtable.statement import SEEDED, LedgerReceipt, Statement, digest_of
 if TYPE_CHECKING:
     from hushtable.engine.sealed import Counting
 
-BARE = "This method sees counts without noise: {}"
-"""What a statement says of methods that declare it."""
+BARE = "This method sees exact counts: {}"
+"""Sentence of a statement for methods that see exact counts."""
 
 
 @silenced
@@ -70,49 +70,55 @@ def publish(
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
-    """Publish a private table with a promise.
+    """Publish a private table with a privacy guarantee.
 
-    Everything that can be refused without reading a row is refused first. Then the spending is
-    recorded, and only then is the table read: whatever goes wrong later, the charge stands.
+    Everything that can be refused without reading a row is refused first. Then the ledger records
+    the cost, and only then is the table read. If something fails later, the charge remains.
 
     Parameters
     ----------
     data : path, Arrow table, data frame of pandas, polars or Spark, or ibis table
         The private table.
     schema : Schema or path
-        What is public about it.
+        Public description of the table.
     method : Method
-        How to publish, with its parameters.
+        The method, with its parameters.
     out : path
-        The folder to make; it must not exist.
+        Folder to create; it must not exist.
     engine : {"auto", "memory", "duckdb", "spark"}
-        What counts. With ``spark``, Spark itself reads a path.
+        Engine that counts. With ``spark``, Spark also reads a path.
     noise : {"secure", "opendp"} or Noise
-        Where randomness comes from.
+        Source of randomness.
     memory_limit : str, optional
-        Limit for DuckDB, or memory of a Spark session that is started here, such as ``"1GB"``.
+        Memory limit of DuckDB, or memory of a Spark session that is started here, such as
+        ``"1GB"``.
     columns : sequence of str, optional
-        Publish these columns only; all others of the schema are left out. The ledger takes it for
-        a release of the same table.
+        Publish only these columns of the schema. The ledger counts this as a release of the same
+        table.
     rows : int, optional
-        About how many rows to expect, from public knowledge, for the forecast; by default the
-        schema's number, or 100,000. The table itself is not asked: whether something was published
-        would tell how many rows it has.
+        Approximate number of rows, from public knowledge, for the forecast. By default the schema's
+        number, or 100,000. The table itself is not used: whether something was published would then
+        reveal its number of rows.
     anyway : bool
-        Publish even where the forecast is that the release will tell nothing.
+        Publish even if the forecast is that the release will be uninformative.
     on_forecast : callable, optional
-        Is told what to expect, once nothing else stands against it and before the charge.
+        Called with the forecast after all checks and before the charge.
     progress : Progress
-        Hears which phase the work is in, and roughly what share of all is done.
+        Called with the current phase and the approximate share of work done.
     **paying
-        Who pays and answers for it: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
-        ``receipt``, ``decision`` and ``state_decision``, see
-        `hushtable.privacy.payment.Payment`. Without a ledger nothing is recorded.
+        Payment and responsibility: ``ledger``, ``reservation``, ``purpose``, ``same_people``,
+        ``receipt``, ``decision`` and ``state_decision``, see `hushtable.privacy.payment.Payment`.
+        Without a ledger, nothing is recorded.
 
     Returns
     -------
     Release
-        The release, on disk and complete.
+        The release, complete on disk.
+
+    Raises
+    ------
+    HushtableError
+        If anything is refused. If the charge was already made, the message says so.
     """
     progress("planning", 0.0)
     source = make_noise(noise)
@@ -122,7 +128,7 @@ def publish(
     if schema.rules:
         from hushtable.predicate.rules import rules_of  # noqa: PLC0415 - slow to import
 
-        rules_of(schema)  # refuses those that cannot be read
+        rules_of(schema)  # refuses rules that cannot be parsed
     whole = schema
     if columns is not None:
         from hushtable.predicate.chosen_columns import only  # noqa: PLC0415 - slow to import
@@ -157,11 +163,11 @@ def publish_plan(
     progress: Progress = silent,
     whole: Schema | None = None,
 ) -> Release:
-    """Publish what was planned, in the one order of things: refuse, get ready, charge, read.
+    """Publish a plan in the only allowed order: refuse, prepare, charge, read.
 
-    `ready` is called once nothing public stands against the release. It opens the private data and
-    looks whether it can be read at all, and gives what reads it, for after the charge. All else is
-    as for `publish`, and `whole` as for `carry_out`.
+    `ready` is called after all public checks. It opens the private data, checks that it can be
+    read, and returns the function that reads it after the charge. Other arguments are as for
+    `publish`, and `whole` as for `carry_out`.
     """
     if not anyway:
         _require_worth(plan, rows)
@@ -196,20 +202,25 @@ def publish_graph(
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
-    """Publish a private graph with a promise, in the same order of things as a table.
+    """Publish a private graph with a privacy guarantee, in the same order as a table.
 
     Parameters
     ----------
     edges, nodes, columns
         The private graph, see `hushtable.engine.edges.read_graph`.
     method : GraphMethod
-        How to publish, with its parameters.
+        The method, with its parameters.
     out : path
-        The folder to make; it must not exist.
+        Folder to create; it must not exist.
     name : str
-        What the release is called. A ledger tells graphs apart by it.
+        Name of the release. A ledger identifies graphs by it.
     noise, progress, **paying
         As for `publish`.
+
+    Returns
+    -------
+    Release
+        The release, complete on disk.
 
     Examples
     --------
@@ -254,7 +265,7 @@ def _require_nouns(schema: object, method: object) -> None:
 
 
 def _require_worth(plan: Plan[Any], rows: int | None) -> None:
-    """Refuse to charge for a release that would tell nothing, by public numbers alone."""
+    """Raise `Refused` if the release would be uninformative, by public numbers alone."""
     known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
     why = plan.hollow(expected)
@@ -263,7 +274,7 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
     said = (
         ""
         if known is not None
-        else (", since the schema says no number; give the one to expect (rows, --rows)")
+        else (", because the schema states no number; give an approximate one (rows, --rows)")
     )
     max_rows = plan.schema.unit.max_rows or 1
     lower = f", or lower max_rows (it is {max_rows})" if max_rows > 1 else ""
@@ -290,12 +301,12 @@ def carry_out(
     whole: Schema | None = None,
     before_charge: Callable[[], None] | None = None,
 ) -> Release:
-    """Charge, then run, then write: the one place where private data may be read.
+    """Charge, run and write: the only function that reads private data.
 
     `promised` and `payment` are those of `publish_plan`. The source is opened once, after the
-    spending was recorded. What is read from it stays private; what the plan makes of it is
-    published. `whole` describes the table that the ledger pays for, where the plan is for some of
-    its columns. `before_charge` is called when nothing stands against the charge any more.
+    charge was recorded. What is read stays private; only the output of the plan is published. If
+    the plan covers only some columns, `whole` is the schema of the table that the ledger
+    identifies. `before_charge` is called right before the charge, when all checks have passed.
     """
     method, schema, book = plan.method, plan.schema, payment.book
     split = plan.forecast(schema.rows).split
@@ -324,7 +335,7 @@ def carry_out(
         writer.make_durable()
         with signals_held():
             if book and entry:
-                # Before the folder appears: what is out must never be voidable.
+                # Before the folder appears: a published release must never be voidable.
                 book.mark_released(entry.id, digest_of(statement))
             outcome.reached(_FINAL, entry)
             writer.move_into_place()
@@ -347,7 +358,7 @@ def _statement(
     payment: Payment,
     entry: Entry | None,
 ) -> Statement:
-    """Write the tables, and say of the release what it is."""
+    """Write the tables and return the statement of the release."""
     method, schema, book = plan.method, plan.schema, payment.book
     return Statement(
         method=method.name,
@@ -380,12 +391,12 @@ def _statement(
 
 
 def _looking(progress: Progress) -> Callable[[int, float], None]:
-    """Tell how many noisy answers were drawn; what was spent says how far a run has come."""
+    """Return a callback that reports noisy answers; the share spent measures progress."""
     furthest = 0.0
 
     def heard(n_looks: int, share: float) -> None:
         nonlocal furthest
-        furthest = min(max(furthest, share), 1.0)  # parts of a table are paid for one by one
+        furthest = min(max(furthest, share), 1.0)  # parallel parts report their own shares
         drawn = f"{n_looks:,} noisy answer{'s' * (n_looks != 1)}"
         progress(counted("counting", drawn), 0.1 + 0.8 * furthest)
 
@@ -393,12 +404,12 @@ def _looking(progress: Progress) -> Callable[[int, float], None]:
 
 
 def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
-    """Replace published rows that break a rule by others that keep it: see `predicate/rules.md`."""
+    """Replace published rows that break a rule by rows that satisfy all (`predicate/rules.md`)."""
     rows = released.tables.get("data")
     if not schema.rules or not isinstance(rows, pa.Table):
         return released
     if rows.column_names != list(schema.attributes):
-        return released  # cells or regions with counts; rows are made of them by the release
+        return released  # cells or regions with counts, which the release expands to rows
     from hushtable.predicate.rules import kept_rows  # noqa: PLC0415 - slow to import
 
     kept = kept_rows(rows, schema)
@@ -414,7 +425,7 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
 
 
 def _warned(released: Released) -> dict[str, Any]:
-    """Give the settings, with what is warned of before all other notes."""
+    """Return the settings with the warnings as first notes."""
     settings = dict(released.settings)
     if released.warnings:
         settings["notes"] = [*released.warnings, *settings.get("notes", [])]
@@ -427,13 +438,13 @@ def _told(
     parameters: Mapping[str, Any],
     tables: Mapping[str, pa.Table | Parts],
 ) -> dict[str, Any]:
-    """Add how much weaker associations are in the rows, told from what is published alone."""
+    """Add a note on association lost in the rows, estimated from the release."""
     here = {name: table for name, table in tables.items() if isinstance(table, pa.Table)}
     if len(here) < len(tables):
-        return settings  # rows that are too many for one machine are not looked at again
+        return settings  # there are too many rows for one machine
     try:
         kept = estimator_for(settings, schema, parameters, here).kept()
-    except Exception:  # the release is paid for; a sentence that cannot be made must not undo it
+    except Exception:  # the release is paid for; a missing note must not prevent it
         kept = {}
     told = in_words(kept)
     notes = [*settings.get("notes", []), *([told] if told else [])]
@@ -442,12 +453,12 @@ def _told(
 
 _STANDS = (
     "Entry {entry} of the ledger was charged before the table was read, and nothing was published. "
-    "The charge stands until a person takes it back with 'hushtable ledger void'. For a table, "
-    "'hushtable schema check' finds what does not fit without a charge."
+    "The charge remains until it is voided with 'hushtable ledger void'. For a table, "
+    "'hushtable schema check' finds out-of-domain values without a charge."
 )
 _FINAL = (
-    "Entry {entry} of the ledger was charged and marked as released before the folder was to "
-    "appear, so the charge cannot be taken back."
+    "Entry {entry} of the ledger was charged and marked as released before the folder was "
+    "renamed, so the charge cannot be voided."
 )
 _COMPLETE = "The release is complete, and any charge for it stands: do not publish it again."
 
@@ -486,10 +497,10 @@ def _promise(
     out: str | Path,
     whole: Schema | None = None,
 ) -> tuple[Guarantee, ...]:
-    """Say what is promised with this noise, and refuse what the ledger will not take."""
+    """Return the guarantees with this noise; raise if the ledger does not admit them."""
     promised = plan.guarantees
     if not noise.is_private:
-        seeded = "the noise was drawn from a seed, so anybody can subtract it"
+        seeded = "the noise was drawn from a seed, so anyone can subtract it"
         promised = (NoGuarantee(reason=seeded),)
     payment.require(promised, whole or plan.schema, beside=Path(out).parent)
     _require_paid_prior(plan, payment.book)

@@ -1,8 +1,7 @@
-"""Choosing epsilon before any data is read: the error it buys, and the epsilon an error needs.
+"""Choice of epsilon before any data is read: the error at an epsilon, and the epsilon for an error.
 
-The error of a count is its 95 % half-width: with 95 % confidence the answer is off by at most so
-many rows. It comes from the method's own noise (`Method.count_error`), under assumptions that are
-reported with it.
+The error of a count is the half-width of its 95% interval, in rows. It is computed from the
+method's own noise (`Method.count_error`), under assumptions that are reported with it.
 """
 
 from __future__ import annotations
@@ -24,10 +23,10 @@ EPSILONS = tuple(Fraction(text) for text in ("0.1", "0.2", "0.5", "1", "2", "5",
 """The epsilons of a curve."""
 
 SHARE = 0.01
-"""A curve is about a count of so large a share of the rows, unless told otherwise."""
+"""Default share of rows in the count that a curve is about."""
 
 LOWEST, HIGHEST = Fraction(1, 1000), Fraction(20)
-"""Epsilons that are searched; a larger one is no protection to speak of."""
+"""Range of the search for an epsilon; a larger one protects very little."""
 
 _PER_DECADE = 40
 _DIGITS = 3
@@ -42,16 +41,16 @@ _GRAMMAR = re.compile(
 
 @dataclass(frozen=True)
 class Want:
-    """Ask for an error: with 95 % confidence, a count of a share of the rows is off by at most it.
+    """An error target: a bound on the 95% half-width of a count of a share of the rows.
 
     Parameters
     ----------
     error : Fraction
-        Rows; with `relative`, a share of the count itself.
+        Bound in rows or, if `relative`, as a share of the count.
     share : Fraction
         Share of the rows that are counted.
     relative : bool
-        Which of the two `error` is.
+        Whether `error` is relative to the count.
 
     Examples
     --------
@@ -62,8 +61,9 @@ class Want:
     >>> Want.parse("fast")
     Traceback (most recent call last):
     ...
-    hushtable.errors.ParameterError: want is 'fast'; write "count error 50 at 1%": with 95 % \
-confidence, a count of 1 % of the rows is off by at most 50. An error of "5%" is 5 % of the count.
+    hushtable.errors.ParameterError: want is 'fast'; write "count error 50 at 1%": with 95% \
+confidence, a count of 1% of the rows has an error of at most 50. An error of "5%" is 5% of the \
+count.
     """
 
     error: Fraction
@@ -72,21 +72,21 @@ confidence, a count of 1 % of the rows is off by at most 50. An error of "5%" is
 
     @classmethod
     def parse(cls, text: str) -> Want:
-        """Read ``count error ROWS at SHARE%`` or ``count error PART% at SHARE%``."""
+        """Parse ``count error ROWS at SHARE%`` or ``count error PART% at SHARE%``."""
         found = _GRAMMAR.fullmatch(text)
         if found is None:
             raise ParameterError(
-                f'want is {text!r}; write "count error 50 at 1%": with 95 % confidence, a count of '
-                '1 % of the rows is off by at most 50. An error of "5%" is 5 % of the count.'
+                f'want is {text!r}; write "count error 50 at 1%": with 95% confidence, a count of '
+                '1% of the rows has an error of at most 50. An error of "5%" is 5% of the count.'
             )
         number = re.sub("[,_]", "", found["error"])
         error, share = as_rational(number, name="want"), as_rational(found["share"], name="want")
         problems = []
         if error <= 0:
-            problems.append("want: the error must be above 0; only the private table has none.")
+            problems.append("want: the error must be above 0.")
         if not 0 < share <= 100:
             problems.append(
-                f"want: the share is {found['share']}%; it must be above 0, up to 100%."
+                f"want: the share is {found['share']}%; it must be above 0% and at most 100%."
             )
         if problems:
             raise ParameterError(problems)
@@ -94,13 +94,13 @@ confidence, a count of 1 % of the rows is off by at most 50. An error of "5%" is
         return cls(error / 100 if relative else error, share / 100, relative)
 
     def limit(self, rows: int | None) -> float:
-        """Give the error in rows."""
+        """Return the error bound in rows."""
         if not self.relative:
             return float(self.error)
         if rows is None:
             raise ParameterError(
-                "want is relative to the count, which depends on the number of rows: give rows "
-                "(--rows), or a guess."
+                "want is relative to the count, which depends on the number of rows; give an "
+                "approximate number (rows, --rows)."
             )
         return float(self.error * self.share * rows)
 
@@ -111,14 +111,14 @@ confidence, a count of 1 % of the rows is off by at most 50. An error of "5%" is
 
 @dataclass(frozen=True)
 class Point:
-    """Hold the error at one epsilon, or why there is none."""
+    """The error at one epsilon, or the reason why there is none."""
 
     epsilon: Fraction
     error: CountError | None
     why_not: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the point as plain data."""
         return {
             "epsilon": float(self.epsilon),
             "half_width": self.error and self.error.half_width,
@@ -131,16 +131,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Curve:
-    """Hold the error of a count against epsilon.
+    """The error of a count as a function of epsilon.
 
     Parameters
     ----------
     share : float
         Share of the rows that are counted.
     rows : int or None
-        Rows expected.
+        Expected number of rows.
     points : tuple of Point
-        By rising epsilon.
+        By increasing epsilon.
     """
 
     share: float
@@ -154,9 +154,9 @@ class Curve:
 
     @property
     def assumes(self) -> str:
-        """What the figures take for granted; where that depends on epsilon, it says so."""
+        """The assumptions of the figures, with those that depend on epsilon marked."""
         n_known = len(self.known)
-        # Sentences that differ in their numbers only are said once, so they are kept together.
+        # Group sentences that differ only in their numbers, to write each group once.
         said: dict[str, dict[Fraction, str]] = {}
         for point in self.points:
             for sentence in re.split(r"(?<=\.) ", point.error.assumes if point.error else ""):
@@ -165,7 +165,7 @@ class Curve:
         return " ".join(_said_once(at, everywhere=len(at) == n_known) for at in said.values())
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the curve as plain data."""
         return {
             "share": self.share,
             "rows": self.rows,
@@ -176,7 +176,7 @@ class Curve:
 
 
 def _said_once(at: Mapping[Fraction, str], *, everywhere: bool) -> str:
-    """Write sentences, alike but for numbers, as one; and at which epsilons, if not everywhere.
+    """Join sentences that differ only in numbers; name their epsilons unless they hold everywhere.
 
     Examples
     --------
@@ -209,9 +209,7 @@ def error_curve(
     share: float = SHARE,
     epsilons: Sequence[Fraction] = EPSILONS,
 ) -> Curve:
-    """Work out the error of a count for several epsilons; reads no data.
-
-    Raises `Refused` with the reason where the method has no such formula at any of them.
+    """Compute the error of a count for several epsilons; reads no data.
 
     Parameters
     ----------
@@ -220,7 +218,17 @@ def error_curve(
     share : float
         Share of the rows that are counted.
     epsilons : sequence of Fraction
-        Where to look.
+        Epsilons of the curve.
+
+    Returns
+    -------
+    Curve
+        The error at each epsilon.
+
+    Raises
+    ------
+    Refused
+        If the method has no error formula at any of the epsilons.
 
     Examples
     --------
@@ -246,26 +254,31 @@ def error_curve(
 def needed_epsilon(
     method: Method, schema: Schema, want: Want, *, rows: int | None = None
 ) -> tuple[Fraction, CountError]:
-    """Find the smallest epsilon that gives an error, rounded up to three digits; reads no data.
+    """Find the smallest epsilon for an error target, rounded up to three digits; reads no data.
 
-    The error falls as epsilon grows, but for jumps where a method then publishes finer groups: the
-    search goes up a fine grid to the first epsilon that suffices and closes in on it from below.
+    The error decreases as epsilon grows, except for jumps where a method publishes finer groups.
+    The search takes the first epsilon of a fine increasing grid that suffices, and then bisects.
 
     Parameters
     ----------
     method : Method
-        The method; its own epsilon does not matter.
+        The method; its own epsilon is ignored.
     schema : Schema
         The public schema.
     want : Want
-        What is wanted.
+        The error target.
     rows : int, optional
-        Rows to expect; by default the schema's.
+        Expected number of rows; by default the schema's.
 
     Returns
     -------
     epsilon, error
-        The epsilon, and the error that it gives.
+        The epsilon and its error.
+
+    Raises
+    ------
+    Refused
+        If no epsilon up to 20 suffices, or if the method has no error formula.
 
     Examples
     --------
@@ -306,9 +319,9 @@ def needed_epsilon(
         if best is None:
             raise Refused(why_not)
         raise Refused(
-            f"no epsilon up to {float(HIGHEST):g} gives it: at {float(HIGHEST):g} the error is "
-            f"still {best.half_width:,.4g} rows, of which more epsilon takes little away. "
-            f"{best.assumes} Ask for less, or change the method's other parameters."
+            f"no epsilon up to {float(HIGHEST):g} reaches this error: at {float(HIGHEST):g} it is "
+            f"still {best.half_width:,.4g} rows, and a larger epsilon hardly reduces it. "
+            f"{best.assumes} Allow a larger error, or change the method's other parameters."
         )
     while True:
         middle = _rounded_up((low + high) / 2)
@@ -325,12 +338,12 @@ def _error_at(
 ) -> CountError:
     made = method.at_epsilon(schema, epsilon).plan(schema)
     if not any(isinstance(promise, PureDP | ApproxDP) for promise in made.guarantees):
-        raise Refused(f"{method.name} promises no epsilon here.")
+        raise Refused(f"{method.name} has no epsilon with these parameters.")
     return made.count_error(rows=rows, share=share)
 
 
 def _rounded_up(epsilon: Fraction) -> Fraction:
-    """Round up to three digits, which is how people write an epsilon."""
+    """Round up to three significant digits, as people write an epsilon."""
     digits = _DIGITS - 1 - math.floor(math.log10(float(epsilon)))
     scale = Fraction(10) ** digits
     return Fraction(math.ceil(epsilon * scale)) / scale

@@ -1,9 +1,10 @@
-"""Find what is public before a release is made: an earlier release, or a table anybody may have.
+"""Priors: public information from before a release, such as an earlier release or a public table.
 
-A method may start from it. Nothing about the promise changes by that, as long as it *is* public: it
-is fixed before the private table is read, and the promise holds whatever it says. So a release is
-known by its statement, which must promise differential privacy, and for any other table somebody
-has to say in words why it is public. The words, and the digest of what was read, are on record.
+A method may start from a prior. The promise does not change, as long as the prior *is* public: it
+is fixed before the private table is read, and the promise holds for every prior. A release is
+recognized by its statement, which must promise differential privacy. For any other table, the
+custodian must state why it is public. The statement records this justification and the digest of
+the file.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ _LEFT_OUT = Identifier(role="identifier")
 
 @dataclass(frozen=True)
 class StoredPrior(Prior):
-    """Public rows, by where they are.
+    """Public rows in a folder or file.
 
     Parameters
     ----------
     kind : {"release", "table"}
         A release that promises differential privacy, or anything else.
     name : str
-        Of the folder or file.
+        Name of the folder or file.
     sha256 : str
-        Digest of the file; of a release that of its statement, which has those of all its files.
+        Digest of the file; for a release, of its statement, which has those of all its files.
     path : Path
-        Where it is.
+        Path of the folder or file.
     """
 
     kind: Kind
@@ -56,7 +57,7 @@ class StoredPrior(Prior):
 
     @classmethod
     def read(cls, name: str, given: Any) -> StoredPrior:
-        """Find out what was given: a release, its folder, or a file of rows."""
+        """Return the prior for a release, its folder, or a file of rows."""
         if isinstance(given, Release):
             given = given.folder
         if not isinstance(given, str | Path):
@@ -88,7 +89,7 @@ class StoredPrior(Prior):
         return str(self.path)
 
     def is_file_of(self, data: Any) -> bool:
-        """Say whether a path is of the same file; reads nothing."""
+        """Return whether a path refers to the same file; reads nothing."""
         if not isinstance(data, str | Path):
             return False
         try:
@@ -97,9 +98,9 @@ class StoredPrior(Prior):
             return False
 
     def codes(self, schema: Schema) -> dict[str, Integers]:
-        """Give the rows as codes of a schema, in the columns that both have.
+        """Return the rows as codes of a schema, in the columns that both have.
 
-        A value that the schema does not have is `UNKNOWN`, or missing where that is a category.
+        A value that the schema does not have is `UNKNOWN`, or missing if that is a category.
         """
         key = str(schema.to_dict())
         if key not in self._seen:
@@ -122,7 +123,7 @@ class StoredPrior(Prior):
         known = [name for name in schema.attributes if name in columns]
         if not known:
             raise ParameterError(
-                f"prior {self.name!r} has none of the columns that are published: "
+                f"prior {self.name!r} has none of the columns to publish: "
                 f"{', '.join(schema.attributes)}."
             )
         lenient = Schema(
@@ -162,7 +163,7 @@ def _cost_of_prior(statement: Statement) -> Budget:
 
 
 def _lenient(column: Column) -> Column:
-    """Count what a schema refuses as missing."""
+    """Return the column with out-of-domain values counted as missing instead of refused."""
     if column.missing != "forbid" and column.outside != "refuse":
         return column
     outside = "missing" if column.outside == "refuse" else column.outside

@@ -1,13 +1,13 @@
-"""A release of a table about nobody, to see what the real one will be worth.
+"""Dry runs: a release of a surrogate table, to estimate the quality of the real one.
 
-A stand-in looks like the schema. Its values are drawn from the public domain alone: no row, no
-count and no frequency of the private table is in it. Values early in a list are more frequent, and
-neighboring columns go together a little, so that a report on it has something to show. Or a public
-table takes its place.
+The surrogate table follows the schema. Its values are drawn from the public domain alone, so it
+contains no row, count or frequency of the private table. Values early in a list are more frequent,
+and neighboring columns are weakly associated, so that a report on it has something to show. A
+public table can take its place.
 
-`rehearse` publishes it as the private table will be and says how far counts of its rows are off:
-typically and at worst, by column and for pairs of columns. Everything is about made-up or public
-rows, so nothing is spent.
+`rehearse` publishes this table like the private one and reports the errors of counts of its rows:
+median and maximum, by column and for pairs of columns. All rows are made up or public, so a dry run
+costs no privacy budget.
 """
 
 from __future__ import annotations
@@ -33,40 +33,40 @@ from hushtable.schema import Categorical, Column, Integer, Number, Schema
 Integers = NDArray[np.int64]
 
 USUAL_ROWS = 10_000
-"""Rows of a stand-in where nobody says how many to expect."""
+"""Rows of the surrogate table if no number is given."""
 
 N_RANGES = 10
-"""An ordered column is asked for in so many ranges of like many rows."""
+"""Number of ranges, with about equal numbers of rows, that are counted in an ordered column."""
 
 MAX_PAIRS = 300
-"""Pairs of columns that are looked at; of more, some stand for all."""
+"""Maximum number of pairs of columns that are compared; of more, a sample is."""
 
 LEAST = 0.005
-"""Questions that hold fewer rows than this share are left out."""
+"""Counts below this share of the rows are left out."""
 
 BLAMED = 2.0
-"""A column is to blame if it is typically off by so many times what the middle one is."""
+"""A column is reported if its typical error exceeds this multiple of the median column's."""
 
 N_BINS = 20
-"""How many bins are tried for a column that is to blame."""
+"""Number of bins that is tried for a reported column."""
 
 HELPED = 0.8
-"""They help if it is then off by at most this part of what it was."""
+"""Bins help if they reduce the error to at most this share."""
 
 MAX_ROWS = 200_000
 _MISSING = 0.03
-_TOGETHER = 0.5  # how far a column follows the one before it
+_TOGETHER = 0.5  # share of rows in which a column follows the previous one
 
 
 def stand_in_schema(schema: Schema) -> Schema:
-    """Give the schema of the stand-in: it must not be taken for the table's own."""
+    """Return the schema of the surrogate table, with a name that identifies it as one."""
     return schema.model_copy(
-        update={"name": f"{schema.name} (stand-in, about nobody)", "rows": None}
+        update={"name": f"{schema.name} (surrogate, made-up rows)", "rows": None}
     )
 
 
 def make_stand_in(schema: Schema, rows: int) -> pa.Table:
-    """Draw a table of so many rows from the schema alone, the same each time.
+    """Return a surrogate table drawn from the schema alone; it is the same each time.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def make_stand_in(schema: Schema, rows: int) -> pa.Table:
     columns: dict[str, pa.Array] = {}
     for name in schema.columns:
         if name not in schema.attributes:
-            # Of a person there may be several rows.
+            # A person may have several rows.
             n_units = max(rows // 2, 1) if schema.unit.column == name else rows
             columns[name] = pa.array([str(n) for n in rng.integers(0, n_units, rows)])
             continue
@@ -105,21 +105,21 @@ def _values(column: Column, mood: np.ndarray, rng: np.random.Generator) -> pa.Ar
     return pa.array(values)
 
 
-# --- what is found --------------------------------------------------------------------------------
+# --- errors ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Off:
-    """How far counts are off, of questions that hold at least `LEAST` of the rows.
+    """Errors of counts of at least a share `LEAST` of the rows.
 
     Parameters
     ----------
     typical, worst : float
-        The median and the largest error, as shares of what is counted.
+        The median and the largest error, as shares of the count.
     rows : float
         The median error in rows.
     n_questions : int
-        How many questions there were.
+        Number of counts.
     """
 
     typical: float
@@ -128,26 +128,26 @@ class Off:
     n_questions: int
 
     def to_dict(self) -> dict[str, float]:
-        """Write as plain data."""
+        """Return the errors as plain data."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """Hold what a rehearsal found.
+    """The result of a dry run.
 
     Parameters
     ----------
     rows : int
         Rows of the table that was published.
     on : str
-        What that was.
+        Name or description of that table.
     columns : mapping of str to Off
-        By column.
+        Errors by column.
     pairs : Off or None
-        Of pairs of columns.
+        Errors for pairs of columns.
     advice : tuple of str
-        Which columns are to blame, and what would help.
+        Columns with large errors, and possible remedies.
     """
 
     rows: int
@@ -157,7 +157,7 @@ class Rehearsal:
     advice: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the result as plain data."""
         return {
             "rows": self.rows,
             "on": self.on,
@@ -170,18 +170,30 @@ class Rehearsal:
 def rehearse(
     method: Method, schema: Schema, *, rows: int | None = None, like: str | Path | None = None
 ) -> Rehearsal:
-    """Publish a table about nobody, or a public one, and say how far its counts are off.
+    """Publish a surrogate or public table and report the errors of its counts.
 
     Parameters
     ----------
     method : Method
-        How to publish.
+        The method, with its parameters.
     schema : Schema
-        What is public about the private table.
+        The public schema of the private table.
     rows : int, optional
-        Rows of the stand-in; the schema's, unless it is said, or `USUAL_ROWS`.
+        Rows of the surrogate table; by default the schema's, or 10,000.
     like : path, optional
-        A public table of the schema's columns, which takes the place of the stand-in.
+        A public table with the schema's columns, instead of the surrogate.
+
+    Returns
+    -------
+    Rehearsal
+        Errors by column and for pairs, and advice.
+
+    Raises
+    ------
+    ParameterError
+        If the table does not fit in memory.
+    Refused
+        If the method publishes no rows, or no rows with single values.
 
     Examples
     --------
@@ -203,37 +215,37 @@ def rehearse(
     pairs = _of_pairs(told)
 
     def again(name: str, schema: Schema) -> Off | None:
-        """Publish once more, by a schema that differs in one column."""
+        """Publish again with a schema that differs in one column; return that column's errors."""
         other = _codes(_published(table, schema, method), public, [name])
         return _off(_told({name: cells[name]}, private, other)[name])
 
     advice = (*_of_columns(columns, public, again), *_about_pairs(columns, pairs))
-    on = "a stand-in that is about nobody" if like is None else Path(like).name
+    on = "a surrogate table of made-up rows" if like is None else Path(like).name
     return Rehearsal(len(private[names[0]]), on, columns, pairs, advice)
 
 
 def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
-    """Publish for nobody to keep, and give the rows."""
+    """Publish to a temporary folder and return the rows."""
     with tempfile.TemporaryDirectory() as folder:
         apart = method.rehearsed(Path(folder))
         release = publish(table, schema, apart, out=Path(folder) / "rehearsal", anyway=True)
         made = release.frame(drawn=bool(release.recode))
     if not made.num_rows:
         raise Refused(
-            "the rehearsal published no rows to compare with those of the stand-in; spend more, or "
+            "the dry run published no rows to compare with the original ones; increase epsilon, or "
             "publish fewer columns."
         )
     lost = [name for name in schema.attributes if name not in made.column_names]
     if lost:
         raise Refused(
-            f"{method.name} publishes no rows of single values ({', '.join(lost)} are not among "
-            "its columns), so a rehearsal cannot compare them."
+            f"{method.name} does not publish rows with single values (no column "
+            f"{', '.join(lost)}), so a dry run cannot compare them."
         )
     return made
 
 
 def _codes(table: Any, schema: Schema, names: Sequence[str]) -> dict[str, Integers]:
-    """Give rows as codes; these are not private, so they may be looked at."""
+    """Return rows as codes; these rows are not private."""
     if isinstance(table, pa.Table):
         table = table.select(list(names))
         schema = Schema(
@@ -244,31 +256,31 @@ def _codes(table: Any, schema: Schema, names: Sequence[str]) -> dict[str, Intege
         )
     engine = connect(table, schema, engine="memory")
     if not isinstance(engine, MemoryEngine):
-        raise ParameterError("a rehearsal needs a table that fits in memory.")
+        raise ParameterError("a dry run needs a table that fits in memory.")
     return engine.codes(list(names))
 
 
 def _questions(column: Column, codes: Integers) -> Integers:
-    """Give the question that each code belongs to: a value, or a range of an ordered column."""
+    """Return the count that each code belongs to: a value, or a range of an ordered column."""
     if not column.is_line:
         return np.arange(column.size)
     counts = np.bincount(codes, minlength=column.size)
-    ranks = (np.cumsum(counts) - counts / 2) / max(len(codes), 1)  # of the middle of each value
+    ranks = (np.cumsum(counts) - counts / 2) / max(len(codes), 1)  # mid-rank of each value
     found = np.minimum((N_RANGES * ranks).astype(np.int64), N_RANGES - 1)
-    # Special values and missing lie on no line.
+    # Special values and missing have no order: count each separately.
     found[column.size - column.n_apart :] = N_RANGES + np.arange(column.n_apart)
     return np.unique(found, return_inverse=True)[1].ravel()
 
 
 class _Told(NamedTuple):
-    """The questions of the original's rows and of the published ones, and how many there are."""
+    """The count that each original and each published row belongs to, and the number of counts."""
 
     original: Integers
     published: Integers
     n_questions: int
 
     def times(self, other: _Told) -> _Told:
-        """Ask two questions at once."""
+        """Return the counts by both."""
         n = other.n_questions
         return _Told(
             self.original * n + other.original,
@@ -287,7 +299,7 @@ def _told(
 
 
 def _off(told: _Told) -> Off | None:
-    """Compare counts of the original and of published rows; None if all questions hold too few."""
+    """Compare counts of original and published rows; None if all are too small."""
     truth = np.bincount(told.original, minlength=told.n_questions)
     weight = len(told.original) / len(told.published)
     error = np.abs(weight * np.bincount(told.published, minlength=told.n_questions) - truth)
@@ -317,13 +329,13 @@ def _of_pairs(told: Mapping[str, _Told]) -> Off | None:
     )
 
 
-# --- what would help ------------------------------------------------------------------------------
+# --- advice ---------------------------------------------------------------------------------------
 
 
 def _of_columns(
     columns: Mapping[str, Off], schema: Schema, again: Callable[[str, Schema], Off | None]
 ) -> Iterator[str]:
-    """Say which columns are further off than others, and for the first whether bins would help."""
+    """Yield advice on columns with large errors; for the worst, try whether bins help."""
     middle = _middle(columns)
     blamed = sorted(
         (name for name, off in columns.items() if off.typical > BLAMED * middle),
@@ -332,8 +344,8 @@ def _of_columns(
     for place, name in enumerate(blamed):
         typical = columns[name].typical
         said = (
-            f"column {name!r} is typically off by {percent(typical)}, where the middle one is by "
-            f"{percent(middle)}; it has {schema.attributes[name].size:,} values"
+            f"column {name!r} has a typical error of {percent(typical)} (median column: "
+            f"{percent(middle)}) and {schema.attributes[name].size:,} values"
         )
         coarser = _in_bins(schema, name)
         if place or coarser is None:
@@ -342,16 +354,16 @@ def _of_columns(
         rule, public = coarser
         then = again(name, public)
         if then is None or then.typical > HELPED * typical:
-            yield f"{said}; with bins: {rule} in the schema it would be no better."
+            yield f"{said}; bins: {rule} in the schema would not help."
         else:
             yield (
-                f"{said}; with bins: {rule} in the schema it was off by {percent(then.typical)} in "
-                "another rehearsal."
+                f"{said}; with bins: {rule} in the schema, its error was {percent(then.typical)} "
+                "in another dry run."
             )
 
 
 def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
-    """Give the schema with a number in coarser bins, and their width; None for other columns."""
+    """Return the width of coarser bins for a number, and the schema with them; else None."""
     column = schema.attributes[name]
     if not isinstance(column, Integer | Number) or column.bins is not None:
         return None
@@ -369,23 +381,23 @@ def _about_pairs(columns: Mapping[str, Off], pairs: Off | None) -> Iterator[str]
     middle = _middle(columns)
     if pairs is not None and middle and pairs.typical > 2 * BLAMED * middle:
         yield (
-            f"pairs are typically off by {percent(pairs.typical)}, single columns by "
-            f"{percent(middle)}: fewer columns, or a larger epsilon, help pairs."
+            f"pairs of columns have a typical error of {percent(pairs.typical)}, single columns of "
+            f"{percent(middle)}: fewer columns or a larger epsilon would help pairs."
         )
 
 
 def _middle(columns: Mapping[str, Off]) -> float:
-    """Give the typical error of the middle column; of two, the better one's."""
+    """Return the typical error of the median column (the lower of two)."""
     errors = sorted(off.typical for off in columns.values())
     return errors[(len(errors) - 1) // 2] if errors else 0.0
 
 
 def percent(share: float) -> str:
-    """Write a share for people.
+    """Format a share as a percentage with two digits.
 
     Examples
     --------
     >>> percent(0.0123), percent(0.5), percent(2.4)
-    ('1.2 %', '50 %', '240 %')
+    ('1.2%', '50%', '240%')
     """
-    return f"{100 * share:.2g} %" if share < 0.995 else f"{100 * share:,.0f} %"
+    return f"{100 * share:.2g}%" if share < 0.995 else f"{100 * share:,.0f}%"

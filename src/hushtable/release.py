@@ -1,4 +1,4 @@
-"""A release: a folder with data and a written promise, loaded without the private table."""
+"""A published release: a folder with data and a statement, read without the private table."""
 
 from __future__ import annotations
 
@@ -70,22 +70,24 @@ __all__ = [
 
 
 By = str | Sequence[str]
-"""A column whose groups are answered one by one, or several."""
+"""One column name, or several; a statistic is computed for each combination of their values."""
 
 
 class SeededReleaseWarning(HushtableWarning):
-    """Say that a release is not private because its noise came from a seed."""
+    """Warning that a release is not private because its noise came from a seed."""
 
 
 class Release:
-    """Read a release folder.
+    """A release folder: its tables, its statement, and estimates with 95% confidence intervals.
+
+    Use `Release.load` to open a folder; it checks that all files are complete and unchanged.
 
     Parameters
     ----------
     folder : Path
-        Where it lies.
+        Folder of the release.
     statement : Statement
-        Its statement.
+        Statement of the release.
     """
 
     def __init__(self, folder: Path, statement: Statement) -> None:
@@ -96,7 +98,31 @@ class Release:
     def load(cls, folder: str | Path) -> Release:
         """Open a release folder and check that it is complete and unchanged.
 
-        A release made with seeded noise gives a `SeededReleaseWarning`.
+        Every file is compared with its digest in the statement.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of the release.
+
+        Returns
+        -------
+        Release
+            The release.
+
+        Raises
+        ------
+        ReleaseError
+            If the statement is missing or invalid, or if a file is missing or was changed.
+
+        Warns
+        -----
+        SeededReleaseWarning
+            If the noise came from a seed, so that the release is not private.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
         """
         folder = Path(folder)
         try:
@@ -128,8 +154,8 @@ class Release:
                 found = sha256_of(_inside(folder, file))
             except (OSError, ValueError):
                 raise ReleaseError(
-                    f"release {str(folder)!r} is incomplete: {file} is gone, or is not a file; get "
-                    "a fresh copy."
+                    f"release {str(folder)!r} is incomplete: {file} is missing or is not a regular "
+                    "file; get a fresh copy."
                 ) from None
             if found != digest:
                 raise ReleaseError(
@@ -165,16 +191,37 @@ class Release:
         return Schema.from_dict(self.statement.public_schema)
 
     def table(self, name: str = "data") -> pa.Table:
-        """Read one table as it was published."""
+        """Read one table of the release, as published.
+
+        Parameters
+        ----------
+        name : str, default="data"
+            Name of the table; `statement` lists all.
+
+        Returns
+        -------
+        pyarrow.Table
+            The table.
+
+        Raises
+        ------
+        ReleaseError
+            If there is no table of this name, or if it cannot be read.
+        TooLarge
+            If the table does not fit in the memory of this machine.
+        """
         if name not in self.statement.tables:
             known = ", ".join(self.statement.tables)
             raise ReleaseError(f"there is no table {name!r}; this release has {known}.")
         described = self.statement.tables[name]
         try:
-            # One file after the other, never what a folder's name might say about more columns.
+            # Read each file by name: from a folder, pyarrow could infer further columns from the
+            # path.
             files = [pq.ParquetFile(self.folder / file) for file in described.digests]
             if sum(map(stored_rows, files)) != described.rows:
-                raise ReleaseError(f"{described.file} has other rows than the statement says.")
+                raise ReleaseError(
+                    f"{described.file} does not have the number of rows in the statement."
+                )
             _require_memory(described, files[0].metadata.num_columns)
             return pa.concat_tables([file.read() for file in files])
         except (OSError, pa.ArrowException, ValueError) as error:
@@ -184,7 +231,7 @@ class Release:
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Say that tables do not fit the statement, at whatever question that turns up."""
+        """Raise `ReleaseError` for errors that only malformed tables or settings can cause."""
         try:
             yield
         except HushtableError:
@@ -192,8 +239,8 @@ class Release:
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
                 pa.ArrowException) as error:  # fmt: skip
             raise ReleaseError(
-                f"the tables of {str(self.folder)!r} do not fit its {STATEMENT}: it was not made "
-                "by hushtable, or by another version."
+                f"the tables of {str(self.folder)!r} do not match its {STATEMENT}: another program "
+                "or another version of hushtable made it."
             ) from error
 
     @cached_property
@@ -207,8 +254,32 @@ class Release:
     def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
         """Estimate how many rows of the private table satisfy a SQL WHERE clause.
 
-        `tables` are public tables of your own that the clause may look values up in:
-        ``country IN (SELECT name FROM regions WHERE continent = 'Africa')``.
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause, such as ``"age >= 65 AND region = 'north'"``.
+        tables : mapping of str to pyarrow.Table, optional
+            Public tables that the clause may refer to in a subquery: ``country IN (SELECT name FROM
+            regions WHERE continent = 'Africa')``.
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval. The interval refers to the people in the table; for
+            the population, use `total`.
+
+        Raises
+        ------
+        HushtableError
+            If the clause cannot be parsed, or uses a column or value that the schema does not have.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> print(release.count("age >= 65"))  # doctest: +SKIP
+        120 rows (95% interval 112 to 128)
         """
         if tables:
             from hushtable.predicate.lookup import look_up  # noqa: PLC0415 - slow to import
@@ -219,7 +290,7 @@ class Release:
         return self._about(replace(answer, what=self._estimator.counted))
 
     def _about(self, answer: _Answer) -> _Answer:
-        """Say which rows an answer is about, where a person has several."""
+        """Add a note on the bound on rows per person, if there is one."""
         bounded = self._estimator.bounded
         if not bounded:
             return answer
@@ -228,14 +299,14 @@ class Release:
         return replace(answer, notes=(*answer.notes, bounded))
 
     def _impossible(self, where: str) -> Estimate | None:
-        """Answer a question that the schema's rules answer."""
+        """Return 0 if the schema's rules exclude the condition, else None."""
         if not self.schema.rules:
             return None
         from hushtable.predicate.rules import is_impossible  # noqa: PLC0415 - slow to import
 
         if not is_impossible(where, self.schema):
             return None
-        said = "No row that keeps the schema's rules satisfies this condition."
+        said = "The rules of the schema exclude this condition."
         return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
 
     # --- answers ----------------------------------------------------------------------------------
@@ -245,15 +316,27 @@ class Release:
         return Answers(self._estimator)
 
     def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
-        """Count the rows of the private table, or those that satisfy a condition.
+        """Estimate the number of rows of the private table, or of those that satisfy a condition.
 
         Parameters
         ----------
         where : str, optional
-            A SQL WHERE clause.
-        scope : {"people", "population"}
-            What the interval is about: the people in the table, or the population they were
-            sampled from.
+            SQL WHERE clause that selects the rows. By default, all rows.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to: the people in the table (error from noise and model only),
+            or the population of which they are an independent sample (sampling error as well).
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval.
+
+        Raises
+        ------
+        ParameterError
+            If the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
         """
         with self._fitting():
             return self._about(self._answers.total(where, scope))
@@ -266,7 +349,37 @@ class Release:
         by: By = (),
         scope: Scope = "people",
     ) -> Answer:
-        """Estimate the share of rows that satisfy a condition, among all or among those of `of`."""
+        """Estimate the share of rows that satisfy a condition.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause whose share is estimated.
+        of : str, optional
+            SQL WHERE clause that selects the rows among which the share is computed. By default,
+            all rows.
+        by : str or sequence of str, optional
+            Columns; the share is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate between 0 and 1, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a WHERE clause, column or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> release.share("smoker = 'yes'", of="age >= 65", by="region")  # doctest: +SKIP
+        """
         with self._fitting():
             return self._about(self._answers.share(where, of, _names(by), scope))
 
@@ -279,20 +392,36 @@ class Release:
         margins: bool = False,
         scope: Scope = "people",
     ) -> EstimateTable:
-        """Count rows by the values of some columns.
+        """Estimate the number of rows for each combination of values of some columns.
 
         Parameters
         ----------
         by : str or sequence of str
-            The columns.
+            Columns to count by.
         where : str, optional
-            A SQL WHERE clause.
-        family : {"each", "all"}
-            Whether each interval holds with 95 %, or all of them together.
-        margins : bool
-            Whether to count rows of any value, too; these are then the sums of their cells.
-        scope : {"people", "population"}
-            What the intervals are about.
+            SQL WHERE clause that selects the rows. By default, all rows.
+        family : {"each", "all"}, default="each"
+            Whether each interval by itself covers the true count with 95% confidence, or all
+            intervals of the table jointly do.
+        margins : bool, default=False
+            If True, add row counts over all values of a column (``all``). Margins are then exactly
+            the sums of their cells.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        EstimateTable
+            One estimate per combination of values.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause, `family` or `scope` is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        TooLarge
+            If the table would have too many cells.
         """
         with self._fitting():
             return self._about(
@@ -304,19 +433,100 @@ class Release:
     def mean(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> Answer:
-        """Estimate the mean of a numeric column, of all rows or of each group of `by`."""
+        """Estimate the mean of a numeric, date or time column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the mean is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given. If noise leaves the mean undetermined,
+            the interval is the column's whole range and a note says so.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> print(release.mean("wait"))  # doctest: +SKIP
+        mean of wait: 1.50 (95% interval 1.31 to 1.69)
+        """
         return self._statistic("mean", column, where, by, scope)
 
     def sum(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> Answer:
-        """Estimate the sum of a numeric column."""
+        """Estimate the sum of a numeric column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the sum is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
         return self._statistic("sum", column, where, by, scope)
 
     def variance(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> Answer:
-        """Estimate the variance of a numeric column."""
+        """Estimate the variance of a numeric column, ignoring missing values.
+
+        The sum of squared deviations is divided by the number of rows, not by that number minus 1.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the variance is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
         return self._statistic("variance", column, where, by, scope)
 
     def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
@@ -332,7 +542,37 @@ class Release:
         by: By = (),
         scope: Scope = "people",
     ) -> Answer:
-        """Estimate the least value that at least this share of the rows do not exceed."""
+        """Estimate a quantile of a numeric, date or time column, ignoring missing values.
+
+        The quantile of probability p is the smallest value that is at least as large as a share p
+        of the rows.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        probability : float
+            From 0 to 1; 0.5 is the median.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the quantile is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the probability, the WHERE clause or scope is invalid. All problems are
+            listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
         with self._fitting():
             return self._about(
                 self._answers.quantile(column, probability, where, _names(by), scope)
@@ -341,7 +581,24 @@ class Release:
     def median(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> Answer:
-        """Estimate the median of a numeric column."""
+        """Estimate the median of a numeric, date or time column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the median is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+        """
         return self.quantile(column, 0.5, where, by=by, scope=scope)
 
     def correlation(
@@ -353,7 +610,33 @@ class Release:
         by: By = (),
         scope: Scope = "people",
     ) -> Answer:
-        """Estimate the correlation of two numeric columns."""
+        """Estimate the Pearson correlation of two numeric columns.
+
+        Rows with a missing value in either column are left out.
+
+        Parameters
+        ----------
+        one, other : str
+            Names of two different columns.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the correlation is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate between -1 and 1, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
         with self._fitting():
             return self._about(self._answers.correlation(one, other, where, _names(by), scope))
 
@@ -365,19 +648,49 @@ class Release:
         logistic: bool = False,
         scope: Scope = "people",
     ) -> EstimateTable:
-        """Regress a column on others: ``release.regression("pay ~ age + C(region)")``.
+        """Fit a linear or logistic regression, with 95% confidence intervals.
+
+        Where the noisy tables of a release determine the fit, they are used instead of its rows, so
+        that noise in the rows does not attenuate coefficients. Rows with a missing value in any
+        column of the formula are left out.
 
         Parameters
         ----------
         formula : str
-            The outcome, ``~``, and the columns that explain it, with C() around those that stand
-            for groups; the first value of a group is what its others are compared with.
+            Outcome and regressors, such as ``"pay ~ age + C(region)"``. ``C(column)`` enters a
+            column as categories; its first value is the reference. The intercept is always
+            included. Transformations and interactions are not supported.
         where : str, optional
-            A SQL WHERE clause.
-        logistic : bool
-            Whether the outcome is a list of two values, of which the second is explained.
-        scope : {"people", "population"}
-            What the intervals are about.
+            SQL WHERE clause that selects the rows. By default, all rows.
+        logistic : bool, default=False
+            If True, fit the log odds of the second value of a categorical outcome with two values.
+            Otherwise the outcome must be numeric.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to: the people in the table (error from noise and model only),
+            or the population of which they are an independent sample (sampling error as well).
+
+        Returns
+        -------
+        EstimateTable
+            One estimate per term: ``(intercept)``, ``age``, ``C(region)[south]``. In a linear
+            regression, an interval is unbounded if noise may hide that a regressor does not vary by
+            itself.
+
+        Raises
+        ------
+        ParameterError
+            If the formula, WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If the noise is too large to fit the model.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> fit = release.regression("pay ~ age + C(region)")  # doctest: +SKIP
+        >>> print(fit["age"])  # doctest: +SKIP
+        coefficient of age: 498 (95% interval 489 to 507)
         """
         with self._fitting():
             return self._about(
@@ -394,24 +707,39 @@ class Release:
         where: str | None = None,
         seed: int | None = None,
     ) -> pa.Table:
-        """Give microdata as an Arrow table: what is published, row by row.
+        """Return the published microdata as an Arrow table.
 
-        Whatever the method, the columns are those of the schema that are published, in its order;
-        before them stands the one that numbers people, where a person has several rows. What a
-        method publishes beside them, such as counts and errors, is in `table`. No row breaks a rule
-        of the schema, and derived columns stand after the others.
+        The columns are the published columns of the schema, in its order, then derived columns. If
+        a person may have several rows, the column that numbers persons comes first. No row breaks a
+        rule of the schema. Other output of a method, such as counts and errors, is in `table`.
 
         Parameters
         ----------
-        drawn : bool
-            Whether generalized values are replaced by values drawn evenly from inside them, so that
-            the rows look like those of the private table.
+        drawn : bool, default=False
+            If True, replace each generalized value by a value drawn uniformly from it, so that the
+            rows look like those of the private table.
         n : int, optional
-            How many rows; all that there are, unless it is said. Where it is more, rows repeat.
+            Number of rows, chosen at random. By default, all rows. If `n` exceeds their number,
+            rows repeat.
         where : str, optional
-            A SQL WHERE clause that rows must satisfy; of generalized rows this needs `drawn`.
+            SQL WHERE clause that selects the rows. For generalized rows, it requires
+            ``drawn=True``.
         seed : int, optional
-            Chooses the same rows again.
+            Seed of the random choice of `n` rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        ParameterError
+            If the WHERE clause or `n` is invalid, or if no published row satisfies the clause and
+            `n` is given.
+        ReleaseError
+            If the tables of the release do not match its statement, or if `drawn` is given for a
+            release without generalized values.
         """
         with self._fitting():
             rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
@@ -422,8 +750,8 @@ class Release:
                 return rows
             if where is not None and self._estimator.recode and not drawn:
                 raise ParameterError(
-                    "rows of this release have generalized values, which a condition cannot be "
-                    "tried on; add drawn=True."
+                    "the rows of this release have generalized values, to which a WHERE clause "
+                    "does not apply; add drawn=True."
                 )
             return some_rows(self._estimator.asked, rows, n, where, generator(seed))
 
@@ -440,12 +768,33 @@ class Release:
     def frames(
         self, m: int = 20, *, n: int | None = None, seed: int | None = None
     ) -> list[pa.Table]:
-        """Draw several frames from the uncertainty of the release, for tools of your own.
+        """Draw several tables of rows from the uncertainty of the release, for multiple imputation.
 
-        What they give is put together by `combine`.
+        Analyze each with any tool; `combine` does so and pools the results.
+
+        Parameters
+        ----------
+        m : int, default=20
+            Number of tables, at least 2.
+        n : int, optional
+            Rows per table. By default, the estimated number of rows of the private table.
+        seed : int, optional
+            Seed of the draws.
+
+        Returns
+        -------
+        list of pyarrow.Table
+            The tables.
+
+        Raises
+        ------
+        ParameterError
+            If `m` is less than 2.
+        ReleaseError
+            If the tables of the release do not match its statement.
         """
         if m < 2:
-            raise ParameterError(f"several frames are at least 2, not {m}.")
+            raise ParameterError(f"m is {m}; it must be at least 2.")
         rng = generator(seed)
         with self._fitting():
             return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
@@ -458,31 +807,48 @@ class Release:
         seed: int | None = None,
         scope: Scope = "people",
     ) -> Answer:
-        """Compute something from several frames and give it with an interval.
+        """Compute a statistic on several tables drawn from the release, and pool the results.
+
+        The results are pooled as for multiple imputation, with Student's t distribution. The
+        interval accounts for noise in the published tables, but not for dependence that was never
+        measured.
 
         Parameters
         ----------
         compute : callable
-            Takes a frame; gives a number with its variance, as a pair, or a mapping of names to
-            such pairs. The variance is the one that would hold if the rows were a sample of people.
-        m : int
-            How many frames.
+            Function of a `pyarrow.Table` that returns a pair (number, variance), or a mapping of
+            names to such pairs. The variance is the usual one, for rows that are a sample of
+            people.
+        m : int, default=20
+            Number of tables, at least 2.
         seed : int, optional
-            Draws the same frames again.
-        scope : {"people", "population"}
-            What the interval is about.
+            Seed of the draws.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per name.
+
+        Raises
+        ------
+        ParameterError
+            If `m` is less than 2, or if `compute` returns something else.
+        ReleaseError
+            If the tables of the release do not match its statement.
         """
         return combine(self.frames(m, seed=seed), compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:
-        """How many rows `frame` gives."""
+        """Number of rows that `frame` returns."""
         with self._fitting():
             return self._estimator.n_rows
 
     @property
     def rows_out(self) -> int | None:
-        """How many rows came out; None where a release has none, or they lie in many files."""
+        """Number of published rows; None if there are none or they are in several files."""
         if any(table.parts for table in self.statement.tables.values()):
             return None
         try:
@@ -491,29 +857,61 @@ class Release:
             return None
 
     def published(self, rng: Generator) -> Published:
-        """Say what is published, to be laid beside the original; see `Estimator.published`."""
+        """Return the published data in a form comparable with the original table.
+
+        See `Estimator.published`. `rng` draws values that the release leaves open.
+        """
         with self._fitting():
             return self._estimator.published(rng)
 
     @property
     def recode(self) -> Mapping[str, Recoding]:
-        """How columns were made coarser before they were published, for those that were."""
+        """Generalization of each column that was generalized before publication."""
         return self._estimator.recode
 
     def generalize(self, frame: Any) -> pa.Table:
-        """Write any table of the schema's columns, or some of them, in the released values.
+        """Generalize the values of another table like those of this release.
 
-        This is how a model that was learned from generalized rows is tried on other rows.
+        Use it to test a model, fitted to generalized rows, on other rows.
+
+        Parameters
+        ----------
+        frame : pyarrow.Table, pandas.DataFrame or polars.DataFrame
+            Table with some or all of the schema's columns; others are ignored.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, with generalized values.
+
+        Raises
+        ------
+        DataError
+            If the table is not in memory, or has none of the columns of the release.
+        ReleaseError
+            If the release has no generalized values.
         """
         return self._estimator.generalize(_codes_of(frame, self.schema))
 
     def export(self, path: str | Path) -> None:
-        """Write the microdata to a new ``.csv`` or ``.parquet`` file."""
+        """Write the microdata to a new ``.csv`` or ``.parquet`` file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which must not exist.
+
+        Raises
+        ------
+        ReleaseError
+            If the noise was seeded and the file name does not contain ``seeded``, or if the file
+            cannot be written.
+        """
         path = Path(path)
         if self.statement.seeded and SEEDED_MARK not in path.name:
             raise ReleaseError(
-                f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} Rows of it go only into a file whose "
-                f"name says so, such as {f'{SEEDED_MARK}-{path.name}'!r}."
+                f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} The file name must contain "
+                f"{SEEDED_MARK!r}, such as {f'{SEEDED_MARK}-{path.name}'!r}."
             )
         export_rows(self.frame, path, self.schema)
 
@@ -523,7 +921,7 @@ def _names(by: By) -> tuple[str, ...]:
 
 
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
-    """Encode rows of a table that is not the private one, in the columns that the schema knows."""
+    """Encode the rows of a public table, in the columns that the schema has."""
     from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
     from hushtable.engine.frames import as_arrow  # noqa: PLC0415
     from hushtable.engine.memory import MemoryEngine  # noqa: PLC0415
@@ -545,7 +943,7 @@ def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
 
 
 def _inside(folder: Path, file: str) -> Path:
-    """Give a regular file of the folder; a link could point anywhere, a pipe never ends."""
+    """Return the path of a regular file in the folder; refuse links and pipes."""
     path = folder / file
     if path.resolve() != folder.resolve() / file or not path.is_file():
         raise FileNotFoundError(file)
@@ -553,7 +951,7 @@ def _inside(folder: Path, file: str) -> Path:
 
 
 def _require_memory(table: TableFile, n_columns: int) -> None:
-    """Refuse a table that this machine cannot hold; a few bytes can stand for many rows."""
+    """Raise `TooLarge` if the table exceeds this machine's memory: compressed files may be tiny."""
     needed, there = 8 * table.rows * n_columns, physical_memory()
     if needed > there:
         raise TooLarge(

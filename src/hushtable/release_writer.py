@@ -1,4 +1,4 @@
-"""The writing of a release folder, which appears whole or not at all."""
+"""Atomic writing of release folders."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from hushtable.statement import (
 
 
 class ReleaseWriter:
-    """Write a release folder at once: everything goes to a hidden folder that is renamed last.
+    """Writer of a release folder that appears complete or not at all.
 
-    The hidden folder is the owner's alone and holds what is to be published, nothing else. If the
-    process is killed, the next release of that name removes it. The name is claimed before
-    anything else, so of several runs only one goes on to be charged.
+    Everything goes to a hidden folder that is renamed last. The hidden folder is readable by the
+    owner only and contains nothing but what is to be published. If the process is killed, the next
+    release of that name removes it. The name is claimed first, so only one of several runs that want
+    it goes on to be charged.
     """
 
     def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
@@ -57,7 +58,7 @@ class ReleaseWriter:
     def _require_new(self) -> None:
         if self.folder.exists() or self.folder.is_symlink():
             raise ReleaseError(
-                f"{str(self.folder)!r} exists; choose another folder, nothing was overwritten."
+                f"{str(self.folder)!r} exists and was not changed; choose another folder."
             )
 
     def __enter__(self) -> ReleaseWriter:
@@ -69,9 +70,9 @@ class ReleaseWriter:
     def add_tables(
         self, tables: Mapping[str, pa.Table | Parts], schema: Schema
     ) -> dict[str, TableFile]:
-        """Write the tables; a single one is ``data.parquet``, several go into ``data/``.
+        """Write the tables: a single one as ``data.parquet``, several to ``data/``.
 
-        With seeded noise, the names of the files say so. What executors write is a folder of that
+        With seeded noise, the file names say so. Tables written by executors are folders of that
         name.
         """
         files = {}
@@ -93,8 +94,8 @@ class ReleaseWriter:
     def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
         """Have executors write a table, and move its files into the release.
 
-        Executors do not know where the release is made: whatever else they leave where they write,
-        and whenever, is never published.
+        Executors do not know the folder of the release, so nothing else that they write is
+        published.
         """
         staged = self._scratch / f"by-executors-{folder.stem}"
         names = table.write(staged)
@@ -107,7 +108,7 @@ class ReleaseWriter:
         return unsigned.model_copy(update={"sha256": unsigned.digest_of_parts()})
 
     def add_attachments(self, attachments: Mapping[str, str]) -> dict[str, str]:
-        """Write drawings and texts beside the tables."""
+        """Write drawings and texts next to the tables."""
         for file, text in attachments.items():
             try:
                 (self._part / file).write_text(text, encoding="utf-8")
@@ -116,7 +117,7 @@ class ReleaseWriter:
         return {file: sha256_of(self._part / file) for file in attachments}
 
     def add_statement(self, statement: Statement) -> None:
-        """Write the statement, for machines and for people."""
+        """Write the statement, as JSON and as text."""
         text = json.dumps(
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
@@ -127,7 +128,7 @@ class ReleaseWriter:
             raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
 
     def make_durable(self) -> None:
-        """Bring all files to the disk, readable by everybody and writable by the owner."""
+        """Flush all files to disk, readable by all users and writable by the owner."""
         try:
             for path in (*self._part.rglob("*"), self._part):
                 path.chmod(0o755 if path.is_dir() else 0o644)
@@ -138,7 +139,7 @@ class ReleaseWriter:
             ) from error
 
     def move_into_place(self) -> None:
-        """Make the complete folder appear under its name."""
+        """Rename the complete folder to its final name."""
         try:
             self._part.rename(self.folder)
         except OSError as error:

@@ -1,4 +1,4 @@
-"""The statement of a release: its promise, and all that an analyst needs to use the data."""
+"""The statement of a release: its promise, and what an analyst needs to use the data."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
 SEEDED = "none (seeded)"
-SEEDED_MARK = "seeded"  # stands in the name of every file of rows that seeded noise made
+SEEDED_MARK = "seeded"  # in the name of every file of rows with seeded noise
 NOT_PRIVATE = (
-    "this release is not private: it was made with seeded noise, which anybody can subtract; it is "
+    "this release is not private: its noise came from a seed, so anyone can subtract it. Use it "
     "for tests only."
 )
 UNCOUNTED = (
-    "This ledger also takes releases that it cannot count: others of the same data may have been "
-    "published beside what it adds up."
+    "This ledger also accepts releases whose cost it cannot count. The same data may have been "
+    "published in releases that are not part of its total."
 )
 
-_DECIDED = {"responsible": "Responsible", "reason": "Reason", "review_by": "To be reviewed by"}
+_DECIDED = {"responsible": "Responsible", "reason": "Reason", "review_by": "Review by"}
 
 AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -45,7 +45,7 @@ PartName = Annotated[str, Field(pattern=r"^part-[0-9]{5,9}\.parquet$")]
 
 
 class TableFile(BaseModel):
-    """Name a table of the release and the digest of its file, or of each of its parts."""
+    """A table of the release: its file or part files, with their digests."""
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
 
@@ -54,8 +54,8 @@ class TableFile(BaseModel):
     rows: int = Field(ge=0)
     parts: dict[PartName, Digest] = Field(
         {},
-        description="Where the table is large: the files it is split into, with their digests. "
-        "`file` is then their folder, and `sha256` the digest of this list.",
+        description="Files of a large table that is split, with their digests. `file` is then "
+        "their folder, and `sha256` the digest of this list.",
     )
 
     @property
@@ -66,14 +66,15 @@ class TableFile(BaseModel):
         return {f"{self.file}/{name}": digest for name, digest in self.parts.items()}
 
     def digest_of_parts(self) -> str:
-        """Give one digest for all parts."""
+        """Return one digest for all parts."""
         return hashlib.sha256(json.dumps(sorted(self.parts.items())).encode()).hexdigest()
 
 
 class LedgerReceipt(BaseModel):
-    """Say that the spending is recorded, by a digest that proves it to the ledger's owner.
+    """Evidence that the cost is recorded in a ledger: a digest that the ledger's owner can verify.
 
-    It has no number: that would tell how many charges came before, failed ones included.
+    The receipt has no serial number, which would reveal how many charges came before, failed ones
+    included.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
@@ -81,23 +82,23 @@ class LedgerReceipt(BaseModel):
     receipt: str
     uncounted: bool = Field(
         False,
-        description="Whether the ledger also takes releases that it cannot count.",
+        description="Whether the ledger also accepts releases whose cost it cannot count.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _without_number(cls, given: Any) -> Any:
-        # Statements of earlier versions have one.
+        # Statements of earlier versions have an entry number.
         if isinstance(given, dict):
             return {name: value for name, value in given.items() if name != "entry"}
         return given
 
 
 class Statement(BaseModel):
-    """Write down the promise and all that an analyst needs to use the data.
+    """The promise of a release, and what an analyst needs to use the data.
 
-    Everything here is public: it is computed from the schema, the parameters and the released
-    data, never from the private table.
+    All content is public: it is computed from the schema, the parameters and the published data,
+    never from the private table.
     """
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", populate_by_name=True)
@@ -109,24 +110,24 @@ class Statement(BaseModel):
     guarantee: str = Field(description="The promise in short, or 'none (seeded)'.")
     guarantees: tuple[AnyGuarantee, ...] = Field(min_length=1)
     unprotected: tuple[str, ...]
-    split: dict[str, str] = Field(description="How epsilon is divided over the steps.")
+    split: dict[str, str] = Field(description="Epsilon of each step of the method.")
     public_schema: dict[str, Any] = Field(alias="schema")
     estimator: dict[str, Any]
     tables: dict[str, TableFile]
     attachments: dict[AttachmentName, Digest] = Field(
-        {}, description="Drawings and texts beside the tables, with the digests of their files."
+        {}, description="Drawings and texts, with the digests of their files."
     )
     ledger: LedgerReceipt | None
     decision: Decision | None = Field(
-        None, description="Who answers for the release and why, where that was to be said."
+        None, description="Person responsible for the release and justification, if stated."
     )
     versions: dict[str, str]
     created: str
 
-    # Without a return type: pydantic would publish that in place of the fields.
+    # No return annotation: pydantic would use it as the JSON schema of the class.
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        # What is not to be said is written as it was before it could be.
+        # Without a decision, write the document as versions without this field did.
         document = write(self)
         if self.decision is None:
             del document["decision"]
@@ -139,13 +140,13 @@ class Statement(BaseModel):
         if not isinstance(notes, list) or not all(
             isinstance(note, str) and note.isprintable() for note in notes
         ):
-            raise ValueError("notes must be a list of printable texts")
+            raise ValueError("notes must be a list of printable strings")
         return estimator
 
     @field_validator("public_schema")
     @classmethod
     def _rules_are_written(cls, schema: dict[str, Any]) -> dict[str, Any]:
-        """Write down the rules of statements from when what did not fit was refused unless said."""
+        """Add the defaults of early statements: out-of-domain values were refused."""
         columns = schema.get("columns")
         if not isinstance(columns, dict):
             return schema
@@ -159,15 +160,15 @@ class Statement(BaseModel):
 
     @property
     def seeded(self) -> bool:
-        """Whether the noise came from a seed, so that nothing is protected."""
+        """True if the noise came from a seed, so that nothing is protected."""
         return self.guarantee == SEEDED
 
     def cells_in_words(self) -> list[str]:
-        """Say what cells of the private table counted as that did not fit."""
+        """Return sentences that state how out-of-domain values were handled."""
         return _cells_in_words(self.public_schema)
 
     def for_people(self) -> str:
-        """Say it in words, as Markdown."""
+        """Return the statement as Markdown text for readers (``STATEMENT.md``)."""
         promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
         left_out = "\n".join(f"- {sentence}" for sentence in self.unprotected)
         split = "\n".join(f"| {step} | {share} |" for step, share in self.split.items())
@@ -180,7 +181,7 @@ class Statement(BaseModel):
         spent = (
             f"Recorded in the custodian's ledger (receipt `{self.ledger.receipt[:16]}`)."
             if self.ledger
-            else "Not recorded in a ledger: other releases of the same table are not counted."
+            else "Not recorded in a ledger, so the cost of other releases of this table is unknown."
         )
         if self.ledger and self.ledger.uncounted:
             spent += f"\n\n> **{UNCOUNTED}**"
@@ -196,52 +197,52 @@ class Statement(BaseModel):
             f"Published with the method `{self.method}` ({self.paper.removesuffix('.')}) on "
             f"{self.created}.\n\n"
             f"## The promise\n\n{promise}\n\n"
-            f"## What the promise leaves out\n\n{left_out}\n\n"
-            f"## What was spent\n\n{spent}\n\n"
+            f"## What the promise does not cover\n\n{left_out}\n\n"
+            f"## Privacy cost\n\n{spent}\n\n"
             + (f"| step | epsilon |\n|---|---|\n{split}\n\n" if split else "")
             + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
             f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
             + (f"{notes}\n\n" if notes else "")
             + (
-                f"Cells of the private table that did not fit, if there were any:\n\n{fits}\n\n"
+                f"How out-of-domain values were handled, if there were any:\n\n{fits}\n\n"
                 if fits
                 else ""
             )
             + (
-                f"Every published row keeps these rules; private rows that broke one counted as "
-                f"they were:\n\n{rules}\n\n"
+                f"Every published row satisfies these rules. Private rows that broke a rule were "
+                f"counted unchanged:\n\n{rules}\n\n"
                 if rules
                 else ""
             )
             + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
-            + "Load it with `hushtable.Release.load(folder)`, ask it with "
+            + "Load the release with `hushtable.Release.load(folder)`, or query it with "
             '`hushtable query FOLDER "WHERE clause"`.\n'
         )
-        # A terminal must not be told what to do by the texts of a schema.
+        # Texts of a schema must not send control characters to a terminal.
         return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
-    """Say what cells counted as that did not fit, in one sentence for columns of the same rules."""
+    """Return how out-of-domain values were handled, one sentence for columns with equal rules."""
     alike: dict[str, list[str]] = {}
     for name, column in schema.get("columns", {}).items():
         if "type" not in column:
             continue
         is_list = column["type"] in ("categorical", "boolean")
-        noun = "moment" if column["type"] in ("date", "timestamp", "time") else "number"
-        other = "the first value of the list" if is_list else "the low bound"
+        noun = column["type"] if column["type"] in ("date", "timestamp", "time") else "number"
+        other = "the first value of the list" if is_list else "the minimum"
         if "other" in column:
             other = f"`{column['other']}`"
-        refused = "had the table refused"
-        counted = {"other": f"counted as {other}", "clip": "counted as the nearest bound",
-                   "missing": "counted as missing", "category": "counted as missing",
+        refused = "were not allowed"
+        counted = {"other": f"were recorded as {other}", "clip": "were set to the nearest bound",
+                   "missing": "were recorded as missing", "category": "were recorded as missing",
                    "forbid": refused, "refuse": refused}  # fmt: skip
         no_value, outside = counted[column["missing"]], counted[column["outside"]]
-        unlisted = "an unlisted value" if is_list else f"a {noun} outside the bounds"
-        said = f"no value {no_value}; {unlisted} {outside}."
+        unlisted = "unlisted values" if is_list else f"{noun}s outside the bounds"
+        said = f"empty cells {no_value}; {unlisted} {outside}."
         if not is_list:
             junk = no_value if column["outside"] == "clip" else outside
-            said = f"{said[:-1]}; what is no such {noun} {junk}."
+            said = f"{said[:-1]}; values that are not valid {noun}s {junk}."
         alike.setdefault(said, []).append(f"`{name}`")
     return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
 
@@ -251,10 +252,10 @@ def _cell(value: Any) -> str:
 
 
 def check_seeded(statement: Statement) -> None:
-    """Refuse a statement whose parts disagree about whether the noise came from a seed."""
+    """Raise `ReleaseError` if a statement contradicts itself about seeded noise."""
     promises_nothing = all(isinstance(p, NoGuarantee) for p in statement.guarantees)
     if statement.seeded and not promises_nothing:
-        raise ReleaseError(f"{STATEMENT} says {SEEDED!r} and promises something all the same.")
+        raise ReleaseError(f"{STATEMENT} says {SEEDED!r} but also states a guarantee.")
     if any(t.file.startswith(SEEDED_MARK) != statement.seeded for t in statement.tables.values()):
         raise ReleaseError(
             f"{STATEMENT} and the names of its files disagree on whether the noise was seeded."

@@ -140,7 +140,7 @@ def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
     assert publish(run, place).code == 0
     text = (place / "out" / "STATEMENT.md").read_text()
     assert "Tables with out-of-domain values. Each of the columns 'age', 'sex'" in text
-    assert "no value had the table refused" in text
+    assert "empty cells were not allowed" in text
     left_out = json.loads((place / "out" / "statement.json").read_text())["unprotected"]
     assert any("The promise holds for tables whose rows all match" in said for said in left_out)
 

@@ -152,7 +152,7 @@ def test_plan_reads_no_data(run: Run, files: Path) -> None:
 
 def test_publish_show_query_export(run: Run, release: Path, files: Path) -> None:
     shown = run("show", release)
-    assert "What the promise leaves out" in shown.out
+    assert "What the promise does not cover" in shown.out
     assert json.loads(run("show", release, "--json").out)["method"] == "noisy-counts"
     answer = json.loads(run("query", release, "sex = 'F'", "--json").out)
     assert answer["low"] <= answer["value"] <= answer["high"]

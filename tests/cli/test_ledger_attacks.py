@@ -71,7 +71,7 @@ def test_uncounted_is_refused_or_said_loudly(run: Run, place: Path) -> None:
         shown = json.loads(run("ledger", "show", place / ledger, "--json").out)
         assert shown["allow_uncounted"] is loud
     assert run(*words, "--out", place / "r", "--ledger", place / "lax").code == 0
-    assert "releases that it cannot count" in (place / "r" / "STATEMENT.md").read_text()
+    assert "releases whose cost it cannot count" in (place / "r" / "STATEMENT.md").read_text()
     assert json.loads((place / "r" / "statement.json").read_text())["ledger"]["uncounted"] is True
     assert "cannot count" in " ".join(run("show", place / "r").out.split())
 

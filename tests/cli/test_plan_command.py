@@ -98,7 +98,7 @@ def test_a_rehearsal_says_how_far_columns_and_pairs_are_off(run: Run, files: Pat
     quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--rows", 2000)
     told = run(*quilt, "--particles", 2000, "--rehearse")
     assert told.code == 0
-    assert "Rehearsed on a stand-in that is about nobody, 2,000 rows" in told.out
+    assert "a surrogate table of made-up rows, 2,000 rows" in told.out
     assert "pairs of columns" in told.out
     like = run(*quilt, "--particles", 2000, "--like", files / "data.csv", "--json")
     found = json.loads(like.out)["rehearsal"]

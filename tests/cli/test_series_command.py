@@ -109,4 +109,4 @@ def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
     assert pa_csv.read_csv(files / "people.csv").column_names == ["wave", "person", "age", "sex"]
     late = run("series", "transitions", folder, "sex", "--since", "2")
     assert late.code == 2
-    assert "nobody was followed from wave 2" in " ".join(late.err.split())
+    assert "people were not followed from wave 2" in " ".join(late.err.split())

@@ -527,10 +527,10 @@ def test_statements_of_methods_with_exact_counts_say_so(tmp_path: Path) -> None:
     ):
         data, public = method_examples.sample(), method_examples.sample_schema()
         release = publish(data, public, method, out=tmp_path / method.name)
-        told = [one for one in release.statement.unprotected if "counts without noise" in one]
-        assert told == ["This method sees counts without noise: " + method.opens_bare] * expected
+        told = [one for one in release.statement.unprotected if "sees exact counts" in one]
+        assert told == ["This method sees exact counts: " + method.opens_bare] * expected
         text = (release.folder / "STATEMENT.md").read_text()
-        assert ("sees counts without noise" in text) == bool(expected)
+        assert ("sees exact counts" in text) == bool(expected)
 
 
 # --- disjoint parts -------------------------------------------------------------------------------

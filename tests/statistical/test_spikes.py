@@ -114,8 +114,8 @@ columns:
         notes |= set(Answers(release).share("income < 30001", None, (), "people").notes)
     assert np.median(women) > 300
     assert np.median(young) > 50
-    assert any("bin of values is cut" in note for note in notes)
-    assert not any("its error is noise" in note for note in notes)
+    assert any("part of a public bin" in note for note in notes)
+    assert not any("noise is its only error" in note for note in notes)
 
 
 @pytest.mark.parametrize("score", ["balanced-gain", "max"])

@@ -66,7 +66,7 @@ def test_a_release_states_the_decision_on_request(tmp_path: Path) -> None:
     assert Release.load(tmp_path / "a").statement.decision == BOARD
     words = (tmp_path / "a" / "STATEMENT.md").read_text()
     assert "- Responsible: the data board\n- Reason: SECRETREASON of the board\n" in words
-    assert "- To be reviewed by: 2027-06-30" in words
+    assert "- Review by: 2027-06-30" in words
     # Also without a ledger: then the statement is the only place.
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "b", decision=BOARD, state_decision=True)
     assert Release.load(tmp_path / "b").statement.decision == BOARD

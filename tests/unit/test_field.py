@@ -1,4 +1,4 @@
-"""The field: exact on small domains, alive where columns determine each other, fresh rows."""
+"""The log-linear model: exact on small domains, mixing for coupled columns, distinct rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TOTAL = 10_000.0
 
 
 def cyclic_toy() -> NDArray[np.float64]:
-    """Give a joint distribution that is far from what its pairs say."""
+    """Return a joint distribution that differs much from the model of its pairs."""
     draw = np.random.default_rng(shifted(5))
     joint = draw.gamma(0.5, size=SHAPE)
     return joint / joint.sum()
@@ -35,7 +35,7 @@ def pair_of(joint: NDArray[np.float64], pair: tuple[int, ...]) -> NDArray[np.flo
 def fit_by_enumeration(
     counts: dict[tuple[int, ...], NDArray[np.float64]], pull: float, start: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Fit cell by cell of the whole domain: no particles, no Monte Carlo."""
+    """Fit all cells of the domain: no particles, no Monte Carlo."""
     joint = start * TOTAL
     theta = {pair: np.zeros_like(table) for pair, table in counts.items()}
     for _ in range(400):
@@ -62,7 +62,7 @@ def distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
     return 0.5 * float(np.abs(one / one.sum() - other / other.sum()).sum())
 
 
-def test_without_noise_the_field_is_the_maximum_entropy_distribution() -> None:
+def test_without_noise_the_model_is_the_maximum_entropy_distribution() -> None:
     truth = cyclic_toy()
     counts = {pair: TOTAL * pair_of(truth, pair) for pair in PAIRS}
     exact = fit_by_enumeration(counts, 1e-6, independent(truth))
@@ -94,11 +94,11 @@ def test_with_noise_the_fit_is_the_regularized_optimum() -> None:
     (answer,) = field.answers([(0, 1, 2)])
     assert distance(answer, exact) < 0.02
     assert field.misfit().max() < 0.2
-    # Shrinkage: residuals are what the noise leaves, not nothing.
+    # Shrinkage: residuals are not 0.
     assert 0.2 < field.residuals().mean() < 2
 
 
-def test_a_fit_that_was_not_made_is_seen() -> None:
+def test_a_missing_fit_is_detected() -> None:
     truth = cyclic_toy()
     field = particles_of(truth)
     for pair in PAIRS:
@@ -109,7 +109,7 @@ def test_a_fit_that_was_not_made_is_seen() -> None:
 
 
 def bijection(size: int) -> Field:
-    """Give two columns that determine each other, with all particles on one combination."""
+    """Return two columns that determine each other, with all particles on one combination."""
     flat = np.full(size, 1 / size)
     field = Field([flat, flat], total=1000.0, n_particles=2000, seed=shifted(1))
     field.add((0, 1), (np.eye(size) * 1000 / size).ravel(), std=1.0)
@@ -127,14 +127,14 @@ def test_columns_that_determine_each_other_do_not_freeze(monkeypatch: pytest.Mon
     assert found.min() > 8
     assert found.max() < 110
     assert (field.rows[:, 0] == field.rows[:, 1]).mean() > 0.99
-    # One column at a time cannot leave: the test would see it.
+    # Updates of one column at a time cannot move: the test would detect this.
     monkeypatch.setattr(field_module, "JOINT_CORRELATION", 2.0)
     frozen = bijection(40)
     frozen.refresh(5)
     assert (frozen.rows == 0).mean() > 0.99
 
 
-def test_joint_draws_follow_the_field_when_a_third_column_matters() -> None:
+def test_joint_draws_follow_the_model_when_a_third_column_matters() -> None:
     # Three columns, the third decides which half of a near-bijection is likely.
     size, flat = 6, np.full(6, 1 / 6)
     field = Field(
@@ -143,7 +143,7 @@ def test_joint_draws_follow_the_field_when_a_third_column_matters() -> None:
     field.add((0, 1), np.zeros(36), std=1.0)
     field.add((0, 2), np.zeros(12), std=1.0)
     field.add((0, 1, 2), np.zeros(72), std=1.0)
-    # Not drawn: how many sweeps are enough depends on them.
+    # Fixed, because the number of sweeps needed depends on them.
     field.tables[0].theta = np.where(np.eye(size) == 1, 3.0, -1.0).ravel()
     field.tables[1].theta = np.sin(np.arange(12))
     field.tables[2].theta = np.sin(5 * np.arange(72) ** 2)
@@ -168,7 +168,7 @@ def test_rare_values_of_a_bijection_are_fitted() -> None:
     field.add((0, 1), np.diag(shares * 50_000).ravel(), std=5.0)
     field.fit(60)
     (pair,) = field.answers([(0, 1)])
-    # Shrinkage takes 1.25 * 5 * theta off a cell of 102; what it must not be is empty.
+    # Shrinkage subtracts 1.25 * 5 * theta from a cell of 102; it must not become empty.
     assert np.diag(pair)[1:].min() > 50
     assert abs(pair[0, 0] - 45_000) < 1000
     assert pair.sum() - np.trace(pair) < 2500
@@ -220,7 +220,7 @@ def test_no_rows_at_all() -> None:
     assert field.draw(1).rows.shape == (1, 8)
 
 
-def test_a_field_is_restored_from_its_factors() -> None:
+def test_a_model_is_restored_from_its_factors() -> None:
     """Without its factors it is .33 off, with a misfit of 17.
 
     With them it was .015 off on average, at most .052, with 60 seeds; the misfit then was at most
@@ -264,7 +264,7 @@ def test_the_same_seed_gives_the_same_rows() -> None:
     assert np.array_equal(wide_field(1000).draw(500).rows, wide_field(1000).draw(500).rows)
 
 
-def test_coins_are_spread_evenly() -> None:
+def test_samples_are_systematic() -> None:
     places = Coins(3).places(np.array([1.0, 2.0, 0.0, 1.0]), 400)
     assert np.abs(np.bincount(places, minlength=4) - [100, 200, 0, 100]).max() <= 1
     shuffled = Coins(3).shuffle(np.arange(1000))
@@ -278,7 +278,7 @@ def test_tables_must_fit() -> None:
         field.add((0,), np.zeros(3), std=1.0)
 
 
-def test_a_lost_field_is_found_out_and_fitted_anew() -> None:
+def test_a_failed_fit_is_detected_and_repeated() -> None:
     draw = np.random.default_rng(shifted(4))
     shares = [draw.dirichlet(np.ones(size)) for size in (4, 5, 6)]
     field = Field(shares, total=10_000.0, n_particles=5000, seed=shifted(1))

@@ -123,7 +123,7 @@ def test_a_ledger_that_allows_it_says_so_everywhere(tmp_path: Path) -> None:
     publish(table(), people(), GeneralizeSuppress(k=5), out=tmp_path / "b", ledger=book)
     assert counted.statement.ledger is not None
     assert counted.statement.ledger.uncounted
-    assert "releases that it cannot count" in (tmp_path / "a" / "STATEMENT.md").read_text()
+    assert "releases whose cost it cannot count" in (tmp_path / "a" / "STATEMENT.md").read_text()
     shown = book.show()
     assert (shown["allow_uncounted"], shown["holds_uncounted"], shown["n_uncounted"]) == (
         *(True, True, 1),

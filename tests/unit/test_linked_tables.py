@@ -1,4 +1,4 @@
-"""Tables that belong together, joined: wide rows are what they should be, on each engine."""
+"""Joins of linked tables: wide rows are correct on each engine."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> N
 
 
 def test_keys_between_must_differ() -> None:
-    """What hangs on a visit of two persons would be both of theirs at once."""
+    """Child rows of a visit shared by two persons would belong to both."""
     twice = {**DATA, "visits": pa.concat_tables([VISITS, VISITS.slice(0, 1)])}
     engines = open_linked(twice, SCHEMA).connect(SCHEMA)
     engines.engine("persons").n_rows()

@@ -1,4 +1,4 @@
-"""A fit that is lost twice is told: in the statement, and to the custodian, wherever quilts are."""
+"""A fit that fails twice is reported in the statement and as a warning, for every use of quilt."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SCHEMA = Schema.from_dict(
     }
 )
 ROWS = pa.table({"id": np.arange(800), "sex": ["f"] * 200 + ["m"] * 600, "age": np.arange(800) % 4})
-WRONG = "The fit went wrong, and so did a second one from the start. In `{}`, "
+WRONG = "The model could not be fitted, even after a restart. In `{}`, "
 
 
 @pytest.fixture
 def lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have every last fit end where all particles are one row, the second one, too."""
+    """Make every last fit, and every restart, end with all particles equal."""
 
     def lose(field: Field, *_: int) -> None:
         field.rows = np.zeros_like(field.rows)
@@ -52,22 +52,22 @@ def lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Field, "restart", lose)
 
 
-def told_of(release: Release) -> list[str]:
-    """Give what the statement says of fits that were lost, the same for people and programs."""
-    notes = [note for note in release.statement.estimator["notes"] if "went wrong" in note]
+def notes_on_failed_fits(release: Release) -> list[str]:
+    """Return the notes on failed fits, which STATEMENT.md and statement.json share."""
+    notes = [note for note in release.statement.estimator["notes"] if "could not be fitted" in note]
     text = (release.folder / "STATEMENT.md").read_text()
-    assert notes == re.findall(r"^- (The fit went wrong.*)$", text, re.MULTILINE)
+    assert notes == re.findall(r"^- (The model could not be fitted.*)$", text, re.MULTILINE)
     return notes
 
 
 @pytest.mark.usefixtures("lost")
-def test_a_lost_fit_is_told_first_of_all_and_warned_of(tmp_path: Path) -> None:
+def test_a_failed_fit_is_the_first_note_and_a_warning(tmp_path: Path) -> None:
     with pytest.warns(HushtableWarning) as heard:
         release = publish(ROWS, SCHEMA, Quilt(epsilon=8, particles=1000), out=tmp_path / "out")
-    (note,) = told_of(release)
+    (note,) = notes_on_failed_fits(release)
     assert release.statement.estimator["notes"][0] == note
     assert note.startswith(WRONG.format("data"))
-    # One code has all rows: of one column the fourth or three fourths are amiss, but for noise.
+    # One code has all rows: of one column the fourth or three fourths are wrong, up to noise.
     said = {name: float(share) for name, share in re.findall(r"(sex|age) \((.*?)%\)", note)}
     assert min(abs(said["sex"] - 25), abs(said["sex"] - 75)) < 5
     assert abs(said["age"] - 75) < 5
@@ -80,26 +80,26 @@ def test_nothing_is_lost_where_warnings_are_errors(tmp_path: Path) -> None:
     book = Ledger.create(tmp_path / "ledger", epsilon=8, unit=SCHEMA.unit)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(HushtableWarning, match="went wrong"):
+        with pytest.raises(HushtableWarning, match="could not be fitted"):
             publish(
                 ROWS, SCHEMA, Quilt(epsilon=8, particles=1000), out=tmp_path / "out", ledger=book
             )
-    assert len(told_of(Release.load(tmp_path / "out"))) == 1
+    assert len(notes_on_failed_fits(Release.load(tmp_path / "out"))) == 1
     assert [entry.status for entry in book.entries()] == ["released"]
 
 
 @pytest.mark.usefixtures("lost")
-def test_waves_of_a_panel_tell_of_it(tmp_path: Path) -> None:
+def test_waves_of_a_panel_report_it(tmp_path: Path) -> None:
     plan = SeriesPlan(epsilon=8, delta="1e-6", waves=2, panel=True)
     series = Series.create(tmp_path / "series", SCHEMA, plan)
     for before in (None, ROWS):
-        with pytest.warns(HushtableWarning, match="went wrong"):
+        with pytest.warns(HushtableWarning, match="could not be fitted"):
             release = series.publish(ROWS, before=before)
-        assert len(told_of(release)) == 1
+        assert len(notes_on_failed_fits(release)) == 1
 
 
 @pytest.mark.usefixtures("lost")
-def test_linked_tables_tell_of_each(tmp_path: Path) -> None:
+def test_linked_tables_report_each(tmp_path: Path) -> None:
     of_visits = {"ward": {"type": "categorical", "values": ["er", "icu"]}}
     schema = LinkedSchema.from_dict(
         {
@@ -120,9 +120,9 @@ def test_linked_tables_tell_of_each(tmp_path: Path) -> None:
         "visits": pa.table({"person": np.arange(800), "ward": ["er", "icu"] * 400}),
     }
     method = Linked(epsilon=8, particles=1000)
-    with pytest.warns(HushtableWarning, match="went wrong") as heard:
+    with pytest.warns(HushtableWarning, match="could not be fitted") as heard:
         release = publish_linked(data, schema, method, out=tmp_path / "out")
-    notes = told_of(release)
+    notes = notes_on_failed_fits(release)
     for name, note in zip(("persons", "visits"), notes, strict=True):
         assert note.startswith(WRONG.format(name))
     assert [str(warning.message) for warning in heard] == notes
@@ -132,7 +132,7 @@ def test_a_fit_that_found_its_way_says_nothing(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         release = publish(ROWS, SCHEMA, Quilt(epsilon=8, particles=1000), out=tmp_path / "out")
-    assert told_of(release) == []
+    assert notes_on_failed_fits(release) == []
 
 
 def test_own_warnings_are_shown_where_no_filter_is_for_them() -> None:

@@ -1,4 +1,4 @@
-"""What `publish` takes and refuses, and what it counts of persons with many rows."""
+"""Inputs that `publish` accepts and refuses, and its bound on rows per person."""
 
 from __future__ import annotations
 

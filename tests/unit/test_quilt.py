@@ -89,7 +89,7 @@ def test_unknown_target_and_nodes_are_refused() -> None:
 
 @pytest.mark.parametrize("delta", ["0", "1e-6"])
 def test_a_plan_is_run_many_times(delta: str) -> None:
-    # A run has a purse of its own: were it the plan's, the second run would be refused.
+    # Each run has its own budget filter; with one per plan, the second run would be refused.
     schema = sample_schema()
     plan = Quilt(epsilon=1, delta=delta, **FAST).plan(schema)
     first, again, other = (
@@ -182,7 +182,7 @@ def test_neighbors_are_merged_into_heavy_intervals(counts: Any, most: int) -> No
                 assert heavy[side]
 
 
-def test_a_heavy_value_among_empty_ones_stands_alone() -> None:
+def test_a_heavy_value_among_empty_ones_has_its_own_bucket() -> None:
     counts = np.zeros(500)
     counts[[0, 250]] = 5000, 900
     buckets = merge_neighbors(counts, 100.0, 32)
@@ -271,7 +271,7 @@ def test_noise_of_many_empty_values_does_not_add_up() -> None:
     buckets = merge_neighbors(counts.astype(np.float64), 75.0, 32)
     shares = shares_of(counts, buckets, 9000.0)
     assert shares.sum() == pytest.approx(1)
-    # About 0.7 if each value were made non-negative alone; the truth is 0, the noise of the sum
+    # About 0.7 if each value were clipped at 0 separately; the truth is 0, the noise of the sum
     # 20 * sqrt(1000) / 9000 = 0.07.
     assert shares[2:].sum() < 0.25
     assert (shares >= 0).all()
@@ -304,7 +304,7 @@ def test_rounding_costs_little() -> None:
     assert budget.choice_epsilon(share) ** 2 / 8 > Fraction(999, 1000) * share / 100
 
 
-def test_the_budget_refuses_beyond_the_total_and_nothing_for_nothing() -> None:
+def test_the_budget_refuses_shares_beyond_the_total_and_empty_shares() -> None:
     budget = Purse(total=Fraction(1), accounting="pure", reach=1)
     budget.pay("a", Fraction(1, 3))
     with pytest.raises(Refused):
@@ -323,13 +323,13 @@ def test_shares_are_rounded_down(value: float) -> None:
 
 
 class NoNoise(SeededNoise):
-    """Fail when anything is drawn."""
+    """Noise source that fails when anything is drawn."""
 
     def _words(self, n: int) -> Any:
         raise AssertionError("noise was drawn")
 
 
-def test_the_meter_pays_before_it_looks() -> None:
+def test_the_meter_pays_before_it_opens_counts() -> None:
     table, schema = sample(), sample_schema()
     budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
     budget.pay("all", Fraction(1))
@@ -365,7 +365,7 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
                         assert plan.choice > 0
 
 
-def test_small_tables_are_felt_as_more_rows() -> None:
+def test_small_tables_count_as_more_rows() -> None:
     def planned(n_rows: int, sizes: list[int], pure: bool) -> Any:
         plan = schedule(n_rows=n_rows, sizes=sizes, total=0.2, pure=pure, reach=1)
         return plan.one_ways, plan.forest, plan.choices, plan.n_edges, plan.prefers_target
@@ -379,7 +379,7 @@ def test_small_tables_are_felt_as_more_rows() -> None:
         assert planned(1000, [2] * 5, pure) != pytest.approx(planned(1000, [6] * 5, pure))
 
 
-def test_tables_are_as_many_as_there_is_to_measure() -> None:
+def test_the_number_of_tables_is_limited_by_those_that_exist() -> None:
     def tables(n_columns: int, size: int, **more: Any) -> int:
         given = {"n_rows": 30_000, "total": 0.01, "pure": False, "reach": 1, **more}
         rich = schedule(sizes=[size] * n_columns, **given)
@@ -389,11 +389,11 @@ def test_tables_are_as_many_as_there_is_to_measure() -> None:
     assert [tables(n, 2) for n in (5, 13, 23)] == [8, 64, 200]
     assert (tables(5, 9), tables(5, 6)) == (24, 16)
     assert tables(5, 6, has_target=True, n_rows=10**6) == 30
-    # Where they would stand in for pairs, as many as without a target.
+    # If triples would displace pairs, as many as without a target.
     assert tables(5, 6, has_target=True) == 16
-    # Columns of many values make tables that are not worth their noise.
+    # Tables of columns with many values do not pay off.
     assert tables(23, 6) < 100
-    # A fit takes as long as its tables are many.
+    # The time of a fit grows with the number of tables.
     assert tables(60, 2) == tables(100, 2) == 8 * 32
 
 
@@ -407,9 +407,9 @@ def test_a_target_is_preferred_where_pairs_are_chosen_or_noise_is_small() -> Non
         return schedule(n_rows=n_rows, pure=pure, has_target=True, **given).prefers_target
 
     rows = (100, 30_000, 10**6)
-    # Many columns of many values: from 30,000 rows on some pairs are worth measuring, never most.
+    # Many columns with many values: from 30,000 rows on some pairs pay off, never most.
     assert [prefers(n, 13, 9) for n in rows] == [False, True, True]
-    # Of two values: most of their pairs are, long before triples are as well.
+    # With two values, most pairs pay off long before triples do.
     assert [prefers(n, 23, 2) for n in rows] == [False, False, True]
     assert [prefers(n, 23, 2, pure=True) for n in rows] == [False, True, True]
 
@@ -418,7 +418,7 @@ Offer = tuple[list[tuple[int, ...]], list[int], bool]  # groups, weights, whethe
 
 
 def offers(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> list[Offer]:
-    """Run on columns that know nothing of each other, and note what each choice was from."""
+    """Run on independent columns, and record the candidates of each selection."""
     columns = {name: {"type": "integer", "low": 0, "high": 3} for name in "abcd"}
     schema = make_schema({**columns, "t": {**columns["a"], "role": "target"}})
     every = np.indices((4,) * 5).reshape(5, -1).repeat(3, axis=1)
@@ -432,7 +432,7 @@ def offers(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> list[Offer]:
         return choose(self, step, candidates, **how)
 
     monkeypatch.setattr(Meter, "choose", noted)
-    # What is offered depends on noisy counts; here it is to follow from the counts alone.
+    # Candidates depend on noisy counts; here they must follow from the counts alone.
     for drawn in ("discrete_laplace", "discrete_gaussian", "rounded_gaussian"):
         monkeypatch.setattr(SeededNoise, drawn, lambda self, _, size: np.zeros(size, np.int64))
     run(Quilt(**parameters, **FAST), table, schema)
@@ -458,14 +458,14 @@ def test_a_target_is_preferred_where_the_budget_allows(monkeypatch: pytest.Monke
 
 def test_triples_wait_for_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     made = offers(monkeypatch, epsilon=8, delta="1e-6", target="t")
-    # The forest may stop, but for its first choice.
+    # The forest may stop, except at its first selection.
     rounds = [groups for groups, _, may_stop in made[1:] if not may_stop]
     assert {len(group) for group in rounds[0]} == {2}
     assert {len(group) for group in rounds[-1]} == {2, 3}
 
 
 def exclusive_or(target: str | None) -> Released:
-    """Publish a target that depends on two columns together and on neither alone."""
+    """Publish a target that depends on two columns jointly and on neither alone."""
     names = "abcdefgh"  # enough for eight rounds
     schema = make_schema({n: {"type": "integer", "low": 0, "high": 1} for n in f"{names}t"})
     columns = np.random.default_rng(shifted(3)).integers(0, 2, (len(names), 4000))
@@ -473,19 +473,19 @@ def exclusive_or(target: str | None) -> Released:
     return run(Quilt(epsilon=8, delta="1e-6", target=target, **FAST), table, schema)
 
 
-def test_what_pairs_do_not_tell_triples_do() -> None:
+def test_triples_find_dependence_that_pairs_do_not_show() -> None:
     told, untold = (exclusive_or(target).tables["data"] for target in ("t", None))
     kept = [
         np.mean((rows["a"].to_numpy() ^ rows["b"].to_numpy()) == rows["t"].to_numpy())
         for rows in (told, untold)
     ]
-    # No pair of these columns depends: only a triple knows.
+    # No pair of these columns is dependent, only the triple.
     assert kept[0] > 0.9
     assert kept[1] < 0.6
 
 
-def test_rounds_that_teach_nothing_let_triples_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each round then takes twice what the one before took: the last begins before its time.
+def test_rounds_that_change_little_admit_triples(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each round then takes twice the previous share, so the last round comes early.
     monkeypatch.setattr("hushtable.methods.quilt.rounds._in_vain", lambda picked, *_: picked)
     first, *later = exclusive_or("t").settings["rounds"]
     assert {len(group) for group in first["chosen"]} == {2}
@@ -550,7 +550,7 @@ def test_an_epsilon_is_found_for_an_error() -> None:
 
 
 class CountingEngine:
-    """Note the questions that are asked."""
+    """Record the queries."""
 
     def __init__(self, engine: Any) -> None:
         self._engine, self.asked = engine, []
@@ -566,7 +566,7 @@ class CountingEngine:
         return self._engine.marginals(groups, recode=recode)
 
 
-def test_there_are_two_waves_of_counts() -> None:
+def test_counts_are_read_twice() -> None:
     engine = CountingEngine(connect(sample(), sample_schema(), noise=SeededNoise(shifted(0))))
     Quilt(epsilon=40, delta="1e-6", target="diagnosis", **FAST).run(engine, SeededNoise(shifted(1)))
     assert [n for n, _ in engine.asked] == [5, 10 + 6]
@@ -679,19 +679,19 @@ def test_small_shapes(delta: str) -> None:
         method.forecast(schema, 400)
 
 
-def test_fewer_rows_stand_for_more() -> None:
+def test_fewer_rows_represent_more() -> None:
     made = run(Quilt(epsilon=1, delta="1e-6", max_published=500, **FAST), sample(), sample_schema())
     assert made.tables["data"].num_rows == 500
-    assert any("stands for 2" in note for note in made.settings["notes"])
+    assert any("represents 2" in note for note in made.settings["notes"])
 
 
-def test_a_fit_that_failed_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_fit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert not any("did not reach its optimum" in note for note in made.settings["notes"])
+    assert not any("did not converge" in note for note in made.settings["notes"])
     monkeypatch.setattr(Field, "fit", lambda self, max_sweeps=0: None)
     monkeypatch.setattr(Field, "sweep", lambda self: (0.0, 0.0))
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
-    assert any("did not reach its optimum" in note for note in made.settings["notes"])
+    assert any("did not converge" in note for note in made.settings["notes"])
 
 
 def test_dependence_survives() -> None:
@@ -712,7 +712,7 @@ def test_secure_noise_makes_different_releases() -> None:
     assert not one.tables["measured"].equals(two.tables["measured"])
 
 
-def test_values_know_their_sizes() -> None:
+def test_sizes_of_counted_values() -> None:
     column = make_schema({"x": KINDS[4]}).attributes["x"]
     values = Values("x", column)
     assert (values.size, values.n_values) == (4, 3)

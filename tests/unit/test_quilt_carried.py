@@ -1,4 +1,4 @@
-"""quilt with noisy tables of earlier waves: kept as they were counted, averaged, paid for once."""
+"""Quilt with noisy tables of earlier waves: same cells, averaged, paid for once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N = 4000
 
 
 class Before(Prior):
-    """Say what earlier waves measured, for a test."""
+    """Prior made of measurements of earlier waves, for a test."""
 
     kind = "release"
     name = "before"
@@ -48,14 +48,14 @@ def schema(n_columns: int) -> Schema:
 
 
 def rows(n_columns: int) -> pa.Table:
-    """Make rows whose first two columns are the same, and the others are not."""
+    """Return rows whose first two columns are equal, and the others independent."""
     row = np.arange(N)
     codes = [row % 4, row % 4, *((row // 4**i) % 4 for i in range(1, n_columns - 1))]
     return pa.table({f"c{i}": codes[i] for i in range(n_columns)})
 
 
 def earlier(n_columns: int, variance: float) -> Earlier:
-    """Give exact tables of all columns and of the first pair, merged into two buckets each."""
+    """Return exact tables of all columns and of the first pair, merged into two buckets each."""
     buckets = np.array([0, 0, 1, 1])
     names = [f"c{i}" for i in range(n_columns)]
     tables = [
@@ -75,7 +75,7 @@ def run(n_columns: int, prior: Prior | None, *, epsilon: float = 0.05, seed: int
     return method.run(connect(rows(n_columns), schema(n_columns), noise=noise), noise)
 
 
-def test_what_was_counted_stays_as_it_was_and_stands_in_the_release() -> None:
+def test_earlier_cells_are_kept_and_published() -> None:
     made = run(3, Before(earlier(3, 4.0)))
     assert made.tables["buckets"]["bucket"].to_pylist() == [0, 0, 1, 1] * 3
     told = [table for table in made.settings["tables"] if "carried" in table]
@@ -85,15 +85,15 @@ def test_what_was_counted_stays_as_it_was_and_stands_in_the_release() -> None:
     assert made.tables["measured"].num_rows == lengths
 
 
-def test_rows_follow_what_is_known_better_than_what_is_measured_now() -> None:
-    """Noise of one wave is 200 and more; what is carried on is exact to two rows."""
+def test_rows_follow_precise_earlier_tables_more_than_new_ones() -> None:
+    """The noise of one wave is 200 and more; earlier tables are exact to two rows."""
     data = run(3, Before(earlier(3, 4.0))).tables["data"]
     same = np.mean((data["c0"].to_numpy() > 1) == (data["c1"].to_numpy() > 1))
     assert same > 0.97
     assert abs(data.num_rows - N) < 100
 
 
-def test_few_pairs_are_all_measured_and_nothing_is_spent_on_choosing() -> None:
+def test_few_pairs_are_all_measured_and_nothing_is_spent_on_selection() -> None:
     made = run(3, Before(earlier(3, 1e4)), epsilon=2)
     spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
     assert "choices" not in spent
@@ -103,7 +103,7 @@ def test_few_pairs_are_all_measured_and_nothing_is_spent_on_choosing() -> None:
     assert {("c0", "c1"), ("c0", "c2"), ("c1", "c2")} <= fresh
 
 
-def test_of_many_pairs_some_are_chosen() -> None:
+def test_some_of_many_pairs_are_selected() -> None:
     made = run(9, Before(earlier(9, 1e4)))
     spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
     assert spent["choices"] > 0
@@ -112,8 +112,8 @@ def test_of_many_pairs_some_are_chosen() -> None:
     assert sum(spent.values()) <= 1
 
 
-def test_what_the_columns_contradict_is_believed_less() -> None:
-    """All rows moved since; noise of 40 rows is what is left of the error, 6 of it are allowed."""
+def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None:
+    """All rows changed since; the remaining error is noise of 40 rows, 6 times which is allowed."""
     before = earlier(3, 4.0)
     wrong = [
         replace(table, counts=np.array([N, 0.0, 0.0, 0.0])) if table.columns == ("c0",) else table

@@ -1,4 +1,4 @@
-"""Single columns of a quilt: wide ones are cut, spikes are found, tails stay empty."""
+"""Single columns of a quilt: wide ones are binned, spikes are found, tails stay empty."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def schema_of(**columns: dict[str, Any]) -> Schema:
 
 
 def spiky(n: int) -> tuple[pa.Table, Schema]:
-    """Make days of which 61 % are 1, in a range of 20,000, and an age."""
+    """Return days, 61% of them 1 in a range of 20,000, and an age."""
     draw = np.random.default_rng(shifted(8))
     days = np.exp(draw.uniform(0, np.log(9000), n)).astype(np.int64)
     days[draw.random(n) < 0.61] = 1
@@ -43,7 +43,7 @@ def spiky(n: int) -> tuple[pa.Table, Schema]:
     return pa.table({"days": pa.array(days, mask=np.arange(n) % 20 == 0), "age": age}), schema
 
 
-# --- cuts -----------------------------------------------------------------------------------------
+# --- binning --------------------------------------------------------------------------------------
 
 
 def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, Meter]:
@@ -56,7 +56,7 @@ def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, M
     return measure_columns(meter, values, [Fraction(1, 2)] * len(values)), meter
 
 
-def test_a_wide_column_is_cut_where_people_are() -> None:
+def test_a_wide_column_is_binned_finely_where_rows_are() -> None:
     table, schema = spiky(7000)
     (days, age), meter = cut_of(table, schema)
     assert age.cuts == ()
@@ -77,7 +77,7 @@ def test_a_wide_column_is_cut_where_people_are() -> None:
         assert (np.diff(cells) >= 0).all()
 
 
-def test_noise_alone_is_not_cut() -> None:
+def test_noise_alone_is_not_split() -> None:
     _, schema = spiky(10)
     (days, _), _ = cut_of(spiky(10)[0].slice(0, 0), schema)
     assert len(days.cuts) == 1
@@ -100,7 +100,7 @@ def test_intervals_are_those_of_the_schema(high: int) -> None:
 
 
 def test_a_spike_is_found_and_published() -> None:
-    # 61 % of 7,000 rows at one of 20,000 values: the noise of its count is below 1 % of the rows.
+    # 61% of 7,000 rows at one of 20,000 values: the noise of its count is below 1% of the rows.
     table, schema = spiky(7000)
     noise = SeededNoise(shifted(3))
     method = Quilt(epsilon=1, delta="1e-9", particles=5000)
@@ -117,7 +117,7 @@ def test_a_spike_is_found_and_published() -> None:
     assert sum(one["columns"] == ["days"] for one in total) >= 3  # the cuts are published, too
 
 
-def test_only_wide_numbers_are_cut() -> None:
+def test_only_wide_numbers_are_binned() -> None:
     many = [str(i) for i in range(1000)]
     schema = schema_of(
         a={"type": "integer", "low": 1, "high": cuts.WIDE},
@@ -128,7 +128,7 @@ def test_only_wide_numbers_are_cut() -> None:
     assert [cuts.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
 
 
-# --- what follows from noisy counts ---------------------------------------------------------------
+# --- estimates from noisy counts ------------------------------------------------------------------
 
 
 def counted(counts: Any, std: float, **column: Any) -> CountedColumn:
@@ -161,9 +161,9 @@ def test_tails_stay_empty() -> None:
     assert np.mean(plain) > 1.3  # what the remedy is for
 
 
-def test_nothing_is_spread_to_where_nobody_is() -> None:
-    # Beside 100 values that people have, 150 on each side that nobody has. What the total lacks or
-    # has in excess is made up for by values that are not taken to be empty.
+def test_empty_values_get_no_share() -> None:
+    # 100 values with rows, and 150 empty ones on each side. What the total lacks or
+    # has in excess is distributed over values that do not appear to be empty.
     draw = np.random.default_rng(shifted(6))
     true = np.concatenate([np.zeros(150), bell(4000), np.zeros(150)])
     place = np.arange(400.0)
@@ -180,7 +180,7 @@ def test_nothing_is_spread_to_where_nobody_is() -> None:
     assert 0.8 < np.median(ratios) < 1.1
 
 
-def test_an_empty_end_is_told_from_people() -> None:
+def test_an_empty_tail_is_distinguished_from_rows() -> None:
     draw = np.random.default_rng(shifted(5))
     told = np.zeros(110)
     for _ in range(50):
@@ -195,8 +195,8 @@ def test_an_empty_end_is_told_from_people() -> None:
     assert not tails.cut(draw.normal(0, 10, 50) - 5, 10.0).all()
 
 
-def test_little_that_is_known_is_spread_evenly() -> None:
-    # From either end all of it is like noise: nothing is taken to be empty.
+def test_counts_within_noise_are_distributed_evenly() -> None:
+    # From either end all counts are within noise: nothing is trimmed.
     noisy = np.array([19, -13, 4, 5, -4, 7])
     assert not tails.cut(noisy.astype(np.float64), 10.0).any()
     known = known_column(counted(noisy, 10.0), 18.0, is_target=False)
@@ -204,9 +204,9 @@ def test_little_that_is_known_is_spread_evenly() -> None:
     assert (known.counts.tolist(), known.std.tolist()) == ([18.0], pytest.approx([10 * 6**0.5]))
 
 
-def test_people_who_are_spread_thinly_are_not_nobody() -> None:
-    # 1,100 rows over 250 values with noise 38 each: the sum is off by 600, and says so. Were it
-    # taken for nobody, as in one run of ten before, it would be off by 29 of its own errors.
+def test_rows_that_are_spread_thinly_are_not_trimmed() -> None:
+    # 1,100 rows over 250 values with noise 38 each: the sum has a stated error of 600. If they were
+    # trimmed, as in one run of ten before, its error would be 29 times the stated one.
     draw = np.random.default_rng(shifted(9))
     off = []
     for _ in range(50):
@@ -223,7 +223,7 @@ def test_people_who_are_spread_thinly_are_not_nobody() -> None:
     st.integers(1, 6),
     st.booleans(),
 )
-def test_counts_are_drawn_together_inside_buckets_only(
+def test_counts_are_shrunk_inside_buckets_only(
     counts: list[int], n_buckets: int, is_ordered: bool
 ) -> None:
     noisy = np.array(counts, float)
@@ -235,14 +235,14 @@ def test_counts_are_drawn_together_inside_buckets_only(
     assert quiet == pytest.approx(noisy, abs=1e-3)
 
 
-def test_rare_values_without_order_become_even() -> None:
+def test_rare_unordered_values_become_uniform() -> None:
     draw = np.random.default_rng(shifted(6))
     noisy = 20 + draw.normal(0, 15, 200)
     found = drawn_together(noisy, 15.0, np.zeros(200, int), np.ones(200), is_ordered=False)
     assert found.std() < 0.5 * noisy.std()
 
 
-def test_a_value_that_stands_out_lies_on_no_line() -> None:
+def test_a_value_that_stands_out_is_not_on_the_line() -> None:
     counts = np.rint(bell(20_000)).astype(np.int64)
     counts[40] += 9000
     known = known_column(counted(counts, 5.0), float(counts.sum()), is_target=False)

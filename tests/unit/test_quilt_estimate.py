@@ -1,4 +1,4 @@
-"""Counts from a quilt: measured tables against full least squares, modeled counts by hand."""
+"""Counts from quilt releases: measured tables against least squares, model estimates by hand."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ STDS = {("a",): 3.0, ("b",): 4.0, ("c",): 5.0, ("a", "b"): 2.0, ("b", "c"): 2.5}
 
 
 def joint() -> np.ndarray:
-    """Make true counts of all combinations."""
+    """Return true counts of all combinations."""
     return np.random.default_rng(shifted(3)).integers(5, 60, tuple(SIZES.values())).astype(float)
 
 
@@ -59,7 +59,7 @@ def measured(*, n_rows: int | None = None, kurtosis: float = 0.0) -> MeasuredTab
 
 
 def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple[float, float]:
-    """Fit all combinations at once to all tables, weighed by their noise: value and variance."""
+    """Return value and variance of a least-squares fit of all combinations to all tables."""
     cells = list(product(*(range(size) for size in SIZES.values())))
     names = list(SIZES)
     design, seen = [], []
@@ -83,7 +83,7 @@ def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple
 
 
 @pytest.mark.parametrize("column", list(SIZES))
-def test_a_column_is_answered_by_all_tables_that_know_of_it(column: str) -> None:
+def test_a_column_is_answered_by_all_tables_that_contain_it(column: str) -> None:
     axis = list(SIZES).index(column)
     for code in range(SIZES[column]):
         truth = np.arange(SIZES[column]) == code
@@ -146,7 +146,7 @@ def test_an_answer_and_its_opposite_share_the_noise_of_the_number_of_rows() -> N
     assert measured(n_rows=500).of_column("c", some).with_total == pytest.approx(0.0, abs=1e-5)
 
 
-def test_laplace_noise_reaches_further() -> None:
+def test_intervals_of_laplace_noise_are_wider() -> None:
     truth = np.array([True, False])
     alone = MeasuredTables(
         [MeasuredTable(("a",), np.array([10.0, 20.0]), 3.0)],
@@ -158,7 +158,7 @@ def test_laplace_noise_reaches_further() -> None:
     assert measured(kurtosis=3.0).total.reach < 2.02 * measured().total.std
 
 
-def test_merged_values_are_wide_and_single_values_are_told_apart() -> None:
+def test_merged_values_have_wide_intervals_and_single_values_are_distinguished() -> None:
     buckets = {"a": np.arange(2), "c": np.array([0, 1, 1, 1])}
     tables = MeasuredTables(
         [
@@ -246,11 +246,11 @@ def test_tables_at_several_resolutions_are_weighed_by_least_squares(
     assert found.std == pytest.approx(variance**0.5)
 
 
-def test_what_is_inside_a_coarse_cell_is_not_decided() -> None:
+def test_a_condition_inside_a_coarse_cell_is_not_determined() -> None:
     tables = at_resolutions()
     assert tables.has(frozenset("ac"))
     assert tables.of_cells(("a", "c"), np.array([[1, 0, 0, 0], [0, 0, 0, 0]])) is None
-    # Each axis is told apart by some table, but both by none.
+    # Some table resolves each axis, but none resolves both.
     apart = MeasuredTables(
         [
             MeasuredTable(("a", "c"), np.ones((2, 1)), 1.0, (np.arange(2), np.zeros(4, int))),
@@ -263,7 +263,7 @@ def test_what_is_inside_a_coarse_cell_is_not_decided() -> None:
     assert apart.of_cells(("a", "c"), np.eye(2, 4)) is None
 
 
-def test_resolutions_that_are_not_nested_do_no_harm() -> None:
+def test_resolutions_that_are_not_nested_are_summed() -> None:
     tables = at_resolutions(noise=0.0, crossed=True)
     for columns, wanted in (
         (("a", "c"), [[0, 1, 1, 1], [0] * 4]),
@@ -291,7 +291,7 @@ def test_the_finest_table_of_a_group_is_given_with_its_cells() -> None:
     assert distance**0.5 == pytest.approx(np.sum((halves - even) ** 2) ** 0.5, abs=20)
 
 
-# --- what is not measured ----------------------------------------------------------------------
+# --- model error -------------------------------------------------------------------------------
 
 
 def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
@@ -305,7 +305,7 @@ def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
     assert np.abs(_interaction(np.broadcast_to(rows, counts.shape), counts)).max() < 1e-9
 
 
-def test_the_share_that_was_missed_is_found_through_the_noise() -> None:
+def test_the_relative_error_is_estimated_despite_the_noise() -> None:
     rng = np.random.default_rng(shifted(6))
     sizes = {"a": 20, "b": 20}
     expected = rng.uniform(50, 400, (20, 20))
@@ -331,10 +331,10 @@ def test_the_share_that_was_missed_is_found_through_the_noise() -> None:
     assert missed([], only_columns) == Missed(1.0, 1.0)
 
 
-def test_small_cells_may_be_off_by_a_larger_share() -> None:
+def test_small_cells_may_have_larger_relative_errors() -> None:
     part = np.array([[1.0, -1.0], [0.0, 0.5]])
     even = np.full((2, 2), 50.0)
-    # The same sum of squares, spread by squares or by counts.
+    # The same sum of squares, distributed by squares or by counts.
     missed_even = Missed(0.2, 0.2**2 * np.sum(even**2) / np.sum(even))
     assert missed_even.variance(part, even) == pytest.approx(0.2**2 * 50**2 * 2.25)
     skewed = np.array([[900.0, 4.0], [60.0, 1.0]])
@@ -364,7 +364,7 @@ def spread_of(where: str, codes: dict[str, np.ndarray], share: float) -> Any:
     return error.of(predicate.columns, held(codes), held)
 
 
-def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:
+def test_an_unmeasured_pair_has_a_relative_error_in_its_cells() -> None:
     none, some = (spread_of("a = 'x' AND c = 'p'", rows(), share) for share in (0.0, 0.2))
     assert none.privacy == some.privacy > 0
     # Four cells of the pair: two where the condition stands out by 3/8, six by 1/8.
@@ -373,13 +373,13 @@ def test_a_pair_never_measured_errs_by_a_share_of_its_cells() -> None:
     assert some.model - none.model == pytest.approx(
         0.04 * cells**2 * np.sum(stands_out**2), rel=0.1
     )
-    # A pair that was measured does not err in this way.
+    # A measured pair does not have this error.
     assert spread_of("a = 'x' AND b = 1", rows(), 0.0) == spread_of(
         "a = 'x' AND b = 1", rows(), 0.2
     )
 
 
-def test_rows_that_follow_a_shape_err_by_what_the_counts_say_against_it() -> None:
+def test_rows_that_follow_a_shape_have_the_error_that_counts_show() -> None:
     codes = {"a": np.repeat([0, 1], 400), "c": np.tile(np.repeat([0, 1, 2, 3], 100), 2)}
 
     def spread(counts: list[float]) -> Any:
@@ -405,7 +405,7 @@ def test_rows_that_follow_a_shape_err_by_what_the_counts_say_against_it() -> Non
 
 
 def in_bins(width: int) -> FieldError:
-    """Put 1,200 rows evenly into four bins of so many codes."""
+    """Distribute 1,200 rows uniformly over four bins of this number of codes."""
     codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(4 * width), 300 // width)}
     bins = {"a": np.arange(2), "c": np.arange(4 * width) // width}
     tables = [
@@ -417,8 +417,8 @@ def in_bins(width: int) -> FieldError:
     return FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
 
 
-def test_where_in_a_bin_rows_are_is_not_known() -> None:
-    """Bins of three codes each: in one place of it there may be all people of a bin, or none."""
+def test_model_error_covers_any_position_of_rows_in_a_bin() -> None:
+    """Bins of three codes each: all rows of a bin may have one code, or none."""
     error = in_bins(3)
 
     def std(*wanted: int) -> float:
@@ -435,8 +435,8 @@ def test_where_in_a_bin_rows_are_is_not_known() -> None:
     assert std(3, 4, 5, 6, 7, 8) < 1.5 * drawn
 
 
-def test_all_people_of_a_bin_may_be_where_is_asked_for() -> None:
-    """Bins of a hundred codes: who rounds is in one of them, and who asks asks for that one."""
+def test_all_rows_of_a_bin_may_have_the_queried_value() -> None:
+    """Bins of a hundred codes: people round to one of them, and queries ask for that one."""
     error = in_bins(100)
     of_a, of_c = np.array([1.0, 0.0]), (np.arange(400) == 123).astype(np.float64)
     asked = [
@@ -450,7 +450,7 @@ def test_all_people_of_a_bin_may_be_where_is_asked_for() -> None:
     assert not squares[2:].any()
 
 
-def test_a_range_errs_by_no_more_people_than_are_in_the_bins_that_it_cuts() -> None:
+def test_error_of_a_range_is_at_most_the_rows_in_partly_covered_bins() -> None:
     error = in_bins(100)
     told = TableSums(error.measured, error.bins)
 
@@ -461,15 +461,15 @@ def test_a_range_errs_by_no_more_people_than_are_in_the_bins_that_it_cuts() -> N
         assert one is not None
         return float(told.sums([one], together=False).model[0, 0]) ** 0.5
 
-    # One bin is cut: what its 300 people do by themselves is allowed for elsewhere.
+    # One bin is split: the independent deviation of its 300 rows is added elsewhere.
     assert std(slice(50, None)) == 0
-    # Two are cut: all of both may lean to one side, 600, of which each by itself are two times 300.
+    # Two are split: all 600 rows may deviate together, minus the independent parts of 300 each.
     assert std(slice(50, 350)) == pytest.approx((600**2 - 2 * 300**2) ** 0.5 / NORMAL, rel=0.05)
-    # A number leans in all bins, which are a quarter of its range.
+    # A number may deviate in all bins, each a quarter of its range.
     assert 100 < std(slice(None), {"c": 1}) < 200
 
 
-def test_coarse_tables_tell_of_buckets_too() -> None:
+def test_coarse_tables_inform_about_buckets() -> None:
     fine = MeasuredTable(("c",), np.full(4, 10.0), 2.0)
     coarse = MeasuredTable(("c",), np.array([20.0, 20.0]), 2.0, (np.array([0, 0, 1, 1]),))
     buckets = {"c": np.arange(4)}
@@ -494,7 +494,7 @@ def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
 
 
 def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Bounds of single sums and of sums of two need not fit: here a covariance above the variances.
+    # Bounds of sums and of pairs of sums may conflict: here a covariance exceeds the variances.
     def bound(_: object, columns: tuple[str, ...], *__: object) -> Spread:
         return Spread(1.0, 2.0) if len(columns) == 2 else Spread(8.0, 16.0)
 
@@ -507,8 +507,8 @@ def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.Monk
         assert covariance.diagonal().min() >= 1.0
 
 
-def test_sums_that_stand_apart_cost_no_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cross table of 1,000 cells is 1,000 sums apart: decomposing their matrix took seconds."""
+def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cross table of 1,000 cells is 1,000 separate sums; a joint matrix took seconds."""
 
     def unwanted(*_: object) -> None:
         raise AssertionError("a covariance was looked into that has none")
@@ -526,20 +526,20 @@ def test_sums_that_stand_apart_cost_no_covariance(monkeypatch: pytest.MonkeyPatc
         assert found.model[place, place] == alone.model[0, 0]
 
 
-def test_nothing_seen_is_not_nothing_known() -> None:
+def test_a_value_without_rows_still_has_an_error() -> None:
     codes = rows()
     codes["c"] = codes["c"] % 3  # nobody has s
     spread = spread_of("a = 'x' AND c = 's'", codes, 0.1)
-    # Those with s may be alike. With chance a half all would count; noise tells how many they are.
+    # Rows with s may be similar: with probability 1/2 all would count. Noise bounds their number.
     assert spread.privacy == pytest.approx(measured().noise("c")[3, 3] / 2, rel=0.25)
-    # Where many rows count, they tell how many of those with s do: half of them, as of all others.
+    # If many rows count, they show the share among those with s: one half, as for all others.
     with_c = spread_of("a = 'x' AND c IN ('p', 'q', 'r', 's')", codes, 0.1).privacy
     assert with_c == pytest.approx(spread_of("a = 'x'", codes, 0.1).privacy, abs=0.15)
     empty = {name: column[:0] for name, column in codes.items()}
     assert spread_of("a = 'x' AND c = 's'", empty, 0.1).privacy > 0
 
 
-def test_a_cell_without_rows_errs_like_what_would_be_there() -> None:
+def test_a_cell_without_rows_has_the_error_of_its_expected_count() -> None:
     """Both columns have rows enough, and none with x and s: the pair was never measured."""
     codes = rows()
     codes["c"] = np.where((codes["a"] == 0) & (codes["c"] == 3), 0, codes["c"])
@@ -548,8 +548,8 @@ def test_a_cell_without_rows_errs_like_what_would_be_there() -> None:
     assert 0.2 * alone * 3 / 8 < spread.model**0.5 < 2 * 0.2 * alone
 
 
-def test_an_empty_cell_of_a_table_errs_by_what_the_fit_may_hold_back() -> None:
-    """Coarser than the question: the fit lets nothing through where it has no rows."""
+def test_an_empty_cell_of_a_table_has_the_average_bias_of_the_fit() -> None:
+    """The table is coarser than the question, and the fit passes on no noise without rows."""
     codes = {"a": np.repeat([0, 1], [500, 500]), "c": np.tile(np.arange(4), 250)}
     codes["c"][:500] %= 2  # x has p and q alone
     tables = [
@@ -650,7 +650,7 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
         "a = 'x' AND (c = 'p' OR c <> 'p')",  # c does not decide
     ],
 )
-def test_what_tables_decide_is_answered_by_them(where: str) -> None:
+def test_conditions_that_tables_determine_are_answered_by_them(where: str) -> None:
     made = release()
     predicate = parse(where, made.schema)
     truth = int(predicate.mask(rows()).sum())
@@ -671,7 +671,7 @@ def test_what_tables_decide_is_answered_by_them(where: str) -> None:
         "b = 7 - 6 AND (a = 'x' OR c = 'r')",
     ],
 )
-def test_what_no_table_decides_is_counted_in_the_rows(where: str) -> None:
+def test_conditions_that_no_table_determines_are_counted_in_the_rows(where: str) -> None:
     made = release()
     answer = made.count(where)
     assert answer.value == pytest.approx(parse(where, made.schema).mask(rows()).sum(), rel=0.01)
@@ -681,7 +681,7 @@ def test_what_no_table_decides_is_counted_in_the_rows(where: str) -> None:
     assert "not measured" in answer.notes[0]
 
 
-def test_everyone_and_nobody() -> None:
+def test_conditions_that_hold_always_or_never() -> None:
     made = release()
     assert made.count("TRUE").value == pytest.approx(4000)
     assert made.count("TRUE").privacy_std > 0

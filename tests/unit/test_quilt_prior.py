@@ -69,10 +69,10 @@ def test_a_release_is_known_by_its_statement(earlier: Path) -> None:
 
 def test_a_table_needs_a_reason(tmp_path: Path) -> None:
     file = written(tmp_path, sample())
-    with pytest.raises(ParameterError, match=r"no release.*say why in words"):
+    with pytest.raises(ParameterError, match=r"not a release with.*state why"):
         Quilt(epsilon=1, prior=file)
     for empty in ("", "  ", True):
-        with pytest.raises(ParameterError, match="say in words why"):
+        with pytest.raises(ParameterError, match="state in words why"):
             Quilt(epsilon=1, prior=file, prior_public=empty)
     with pytest.raises(ParameterError, match="without a prior"):
         Quilt(epsilon=1, prior_public=WHY)
@@ -84,7 +84,7 @@ def test_a_table_needs_a_reason(tmp_path: Path) -> None:
 def test_a_release_without_differential_privacy_is_a_table(tmp_path: Path) -> None:
     folder = tmp_path / "suppressed"
     publish(sample(), sample_schema(), GeneralizeSuppress(k=5), out=folder)
-    with pytest.raises(ParameterError, match="no release"):
+    with pytest.raises(ParameterError, match="not a release with"):
         Quilt(epsilon=1, prior=folder)
     assert Quilt(epsilon=1, prior=folder, prior_public=WHY).prior is not None
 
@@ -95,7 +95,7 @@ def test_a_seeded_release_protects_nobody(tmp_path: Path) -> None:
     publish(sample(), sample_schema(), Quilt(epsilon=1, delta="1e-9", **FAST), out=folder,
             noise=SeededNoise(shifted(1)))  # fmt: skip
     (seeded,) = [path for path in tmp_path.iterdir() if path.is_dir()]
-    with pytest.raises(ParameterError, match="no release"):
+    with pytest.raises(ParameterError, match="not a release with"):
         Quilt(epsilon=1, prior=seeded)
 
 
@@ -313,7 +313,7 @@ def test_a_field_holds_what_it_believes_beside_what_was_measured() -> None:
 
 
 def population(n: int, seed: int) -> pa.Table:
-    """Draw people whose four columns hang together."""
+    """Draw people whose four columns are dependent."""
     draw = np.random.default_rng(shifted(seed))
     codes = [draw.integers(0, 4, n)]
     for _ in range(3):
@@ -322,7 +322,7 @@ def population(n: int, seed: int) -> pa.Table:
 
 
 def pairs_off(made: Released, table: pa.Table) -> float:
-    """Give the mean total variation between published and private pairs."""
+    """Return the mean total variation between published and private pairs."""
     found = []
     for one, two in combinations("abcd", 2):
         shares = []

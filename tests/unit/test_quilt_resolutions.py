@@ -1,4 +1,4 @@
-"""quilt's resolutions, patches, lines and smooth shrinkage."""
+"""Resolutions of quilt, marginal queries, interpolation and smooth shrinkage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from seeds import shifted
 masses_of = st.lists(st.floats(0.001, 1), min_size=2, max_size=60).map(np.array)
 
 
-# --- ladders and patches --------------------------------------------------------------------------
+# --- resolutions and queries ----------------------------------------------------------------------
 
 
 @given(masses_of, st.booleans(), st.booleans())
@@ -46,7 +46,7 @@ def test_resolutions_are_nested(masses: Any, is_ordered: bool, has_missing: bool
             assert (coarse == coarse[-1]).sum() == 1
 
 
-def test_a_taxonomy_is_a_ladder() -> None:
+def test_levels_of_a_taxonomy_are_resolutions() -> None:
     tree = {"World": {"EU": {"West": ["FR", "DE"], "East": ["PL", "CZ"]}, "US": {"U": ["NY"]}}}
     schema = Schema.from_dict(
         {
@@ -72,7 +72,7 @@ def test_a_taxonomy_is_a_ladder() -> None:
     assert len({west, east, york}) == 3
 
 
-def test_a_patch_adds_buckets_up() -> None:
+def test_a_query_sums_buckets() -> None:
     ladders = [(np.arange(4), np.array([0, 0, 1, 1])), (np.arange(3),)]
     fine, coarse = patches_of((0, 1), ladders)
     assert fine.is_full
@@ -84,7 +84,7 @@ def test_a_patch_adds_buckets_up() -> None:
     assert fine.added_up(table).tolist() == table.ravel().tolist()
 
 
-def test_coarse_tables_are_offered_where_noise_spoils_fine_ones() -> None:
+def test_coarse_tables_are_candidates_if_noise_dominates_fine_ones() -> None:
     ladders = [ladder(np.full(32, 1 / 32), is_ordered=True, n_apart=0)] * 2
     table = np.full((32, 32), 10_000 / 1024)
     quiet, loud = (offers_of([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
@@ -92,7 +92,7 @@ def test_coarse_tables_are_offered_where_noise_spoils_fine_ones() -> None:
     assert [offer.patch.shape for offer in loud] == [(32, 32), (16, 16), (8, 8), (4, 4)]
     penalties = [offer.candidate.penalty for offer in loud]
     assert penalties == sorted(penalties, reverse=True)
-    # The price of its own cells: half the mean absolute noise, or what is expected if that is less.
+    # The penalty of its cells: half the mean absolute noise, or the expected count if that is less.
     assert penalties[-1] == round(0.5 * (2 / np.pi) ** 0.5 * 16 * 20)
     for offer in loud:
         assert offer.candidate.expected.sum() == pytest.approx(10_000, abs=520)
@@ -118,13 +118,13 @@ def test_lines_keep_straight_lines_and_the_mean_of_each_cell() -> None:
     assert means == pytest.approx(theta)
 
 
-def test_an_order_without_meaning_makes_steps() -> None:
+def test_without_similarity_factors_are_steps() -> None:
     cells = np.repeat([0, 1, 2], 4)
     matrix = spread(line_of(12), cells, np.ones(12), 0.0)
     assert matrix.tolist() == np.eye(3)[cells].tolist()
 
 
-def test_what_stands_out_lies_on_no_line() -> None:
+def test_values_that_stand_out_are_not_on_the_line() -> None:
     cells = np.array([0, 0, 1, 2, 2, 3])  # 2 is a spike, 5 is missing; each has its own cell
     matrix = spread(line_of(6, apart=(2, 5)), cells, np.ones(6), 1.0)
     assert matrix[2].tolist() == [0, 1, 0, 0]
@@ -134,7 +134,7 @@ def test_what_stands_out_lies_on_no_line() -> None:
 
 
 def deviations(shuffled: bool, seed: int) -> list[Any]:
-    """Make a noisy table of a bilinear association of two columns, 32 by 8 cells."""
+    """Return a noisy table of a bilinear association of two columns, 32 by 8 cells."""
     draw = np.random.default_rng(shifted(seed))
     x, y = np.linspace(-2, 2, 32), np.linspace(-2, 2, 8)
     if shuffled:
@@ -143,7 +143,7 @@ def deviations(shuffled: bool, seed: int) -> list[Any]:
     return [(40 * np.outer(x, y) + draw.normal(0, 20, (32, 8)), expected, 20.0, 1.0)]
 
 
-def test_likeness_is_learned() -> None:
+def test_similarity_is_estimated() -> None:
     # Noise of the mean product of neighbors is about 1/40 of the signal here.
     assert alikeness(deviations(shuffled=False, seed=1)) == 0.9
     assert alikeness(deviations(shuffled=True, seed=1)) < 0.5
@@ -166,7 +166,7 @@ def test_smooth_factors_solve_their_equation() -> None:
     held -= np.kron(axes[0].centered, axes[1].centered)
     gap = expected * np.exp(theta) + 9.0 * held @ theta - counts
     assert np.abs(gap).max() < 0.5
-    # Without likeness it is cell by cell.
+    # Without similarity, each cell is separate.
     plain = [Stiffness.of(np.arange(size), None, 1.0, 0.0) for size in (6, 5)]
     alone = smoothed(counts, expected, np.zeros(30), 9.0, plain)
     assert np.abs(expected * np.exp(alone) + 9.0 * alone - counts).max() < 0.5
@@ -188,11 +188,11 @@ def test_smooth_shrinkage_keeps_what_is_smooth_and_drops_noise() -> None:
     assert off[0.9] < 0.8 * off[0.0]
 
 
-# --- a field of several resolutions ---------------------------------------------------------------
+# --- a model of several resolutions ---------------------------------------------------------------
 
 
 def bilinear(size: int, cells: np.ndarray, *, shuffled: bool = False) -> tuple[Any, Any]:
-    """Give the joint counts of two columns, by codes and by cells."""
+    """Return the joint counts of two columns, by codes and by cells."""
     x = np.linspace(-1.5, 1.5, size)
     if shuffled:
         x = x[np.random.default_rng(shifted(4)).permutation(size)]
@@ -235,7 +235,7 @@ def test_coarse_tables_are_fitted_and_gibbs_agrees(with_lines: bool) -> None:
     assert gap() < 0.01
     field.refresh(3)
     assert gap() < 0.02  # 60,000 particles alone are off by about 0.01
-    # Along lines the single codes are right, too; steps cannot know them.
+    # With interpolation the single codes are right, too; steps cannot represent them.
     off = 0.5 * float(np.abs(field.answers([(0, 1)])[0] - joint).sum()) / 1e5
     assert off < 0.075 if with_lines else off > 0.03
 
@@ -253,7 +253,7 @@ def test_two_resolutions_of_a_pair_add_up() -> None:
     assert field.tables[1].counts == pytest.approx(np.full(16, 6.0))
 
 
-def test_rows_lean_where_the_factors_rise() -> None:
+def test_rows_follow_the_slope_of_the_factors() -> None:
     cells = np.repeat(np.arange(4), 2)
     field = Field(
         [np.full(8, 1 / 8)] * 2,

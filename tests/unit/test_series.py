@@ -67,7 +67,7 @@ def three_waves(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def series(three_waves: Path, tmp_path: Path) -> Series:
-    """Give a copy of a series with three waves."""
+    """Return a copy of a series with three waves."""
     shutil.copytree(three_waves, tmp_path / "series")
     return Series.open(tmp_path / "series")
 
@@ -93,7 +93,7 @@ def test_a_series_is_made_whole_or_not_at_all(tmp_path: Path) -> None:
     assert made.schema == schema()
     with pytest.raises(ParameterError, match="exists"):
         Series.create(tmp_path / "s", schema(), plan())
-    with pytest.raises(ParameterError, match="is no series"):
+    with pytest.raises(ParameterError, match="is not a series"):
         Series.open(tmp_path)
     with pytest.raises(Refused, match="no wave"):
         made.count("age >= 3")
@@ -123,12 +123,12 @@ def test_buckets_and_resolutions_stay_those_of_the_first_wave(series: Series) ->
         assert other.column("bucket") == first.column("bucket")
     waves = series.waves()
     pairs = [c for c, told in waves.tables.items() if len(c.columns) == 2 and len(told) > 1]
-    assert len(pairs) == 3  # every pair was counted alike at least twice
+    assert len(pairs) == 3  # every pair was counted in the same cells at least twice
 
 
 def test_a_wave_that_is_there_is_not_published_again(series: Series) -> None:
     before = charges(series)
-    with pytest.raises(ParameterError, match="published already, and nothing was charged"):
+    with pytest.raises(ParameterError, match="already published; nothing was charged"):
         series.publish(wave(2), wave=2)
     with pytest.raises(ParameterError, match="planned for 4"):
         series.publish(wave(5), wave=5)
@@ -150,7 +150,7 @@ def test_a_correction_is_a_release_of_its_own_and_counts_from_then_on(series: Se
     with pytest.raises(ParameterError, match="cannot be corrected"):
         series.publish(wave(4), wave=4, correct="too early")
     series.publish(wave(4))
-    with pytest.raises(ParameterError, match="nothing is left"):
+    with pytest.raises(ParameterError, match="no budget is left"):
         series.publish(wave(4), wave=3, correct="no spare is left")
 
 
@@ -204,7 +204,7 @@ def test_a_copy_without_its_ledger_answers_and_publishes_nothing(
     (tmp_path / "copy" / "series.ledger").unlink()
     copy = Series.open(tmp_path / "copy")
     assert copy.summary()["left"] is None
-    with pytest.raises(Refused, match="a new one would not know what was spent"):
+    with pytest.raises(Refused, match="a new one would not contain the earlier costs"):
         copy.publish(wave(4))
 
 
@@ -228,7 +228,7 @@ def test_a_run_that_is_killed_in_its_last_moment_is_finished(
 
 def test_a_release_that_is_gone_is_not_paid_for_twice(series: Series) -> None:
     (series.folder / "waves" / "003").rename(series.folder.parent / "moved")
-    with pytest.raises(Refused, match="marked as released, and is not there"):
+    with pytest.raises(Refused, match="marked as released, but is missing"):
         series.publish(wave(3))
     (series.folder.parent / "moved").rename(series.folder / "waves" / "003")
     shutil.rmtree(series.folder / "waves" / "001")
@@ -299,7 +299,7 @@ def test_waves_of_different_sizes_do_not_look_as_if_everything_changed(tmp_path:
 def test_questions_that_cannot_be_answered_say_why(series: Series) -> None:
     with pytest.raises(ParameterError, match="wave 7 is not published; there are waves 1-3"):
         series.count("age >= 3", wave=7)
-    with pytest.raises(ParameterError, match="compared with it"):
+    with pytest.raises(ParameterError, match="the wave to compare with"):
         series.change("age >= 3", since=3)
     with pytest.raises(HushtableError, match="nobody"):
         series.trend("nobody = 3")

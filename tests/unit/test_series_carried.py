@@ -1,4 +1,4 @@
-"""What waves tell about another wave: as uncertain as the noise in counts and in sizes makes it."""
+"""Projections to another wave: their variances include the noise in counts and in sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VARIANCE = 900.0
 
 
 def waves_of(tables: list[dict[Cells, np.ndarray]]) -> Waves:
-    """Lay out waves of noisy tables, whose columns hardly move."""
+    """Return waves of noisy tables whose columns hardly change."""
     made = []
     for number, counted in enumerate(tables, start=1):
         wave = Wave(number, Release.__new__(Release))
@@ -34,7 +34,7 @@ def waves_of(tables: list[dict[Cells, np.ndarray]]) -> Waves:
 
 
 def test_noise_in_sizes_is_reckoned_with_as_far_as_it_shows() -> None:
-    """Where sizes are as measured, all errors are noise: each table's, times what it changes."""
+    """With measured sizes, all errors are noise: that of each table, times its effect."""
     rows = np.array([2000.0, 2600.0, 1700.0])
     shares = np.array([0.8, 0.2])
     tables = [{TWO: n * shares, FOUR: n * np.full(4, 0.25)} for n in rows]

@@ -1,4 +1,4 @@
-"""How waves are put together: the filter against the whole covariance, and the pace."""
+"""Combination of waves: the filter against the full covariance, and the drift rate."""
 
 from __future__ import annotations
 

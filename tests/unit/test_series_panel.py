@@ -109,7 +109,7 @@ def test_the_wave_before_is_asked_for_and_nothing_is_charged(panel: Series, tmp_
     with pytest.raises(ParameterError, match="no wave before 1"):
         other.publish(wave(1), before=wave(1))
     other.publish(wave(3), wave=3)
-    with pytest.raises(ParameterError, match="a panel has no late waves"):
+    with pytest.raises(ParameterError, match="late waves are not possible"):
         other.publish(wave(2), before=wave(1), wave=2)
     plain = Series.create(tmp_path / "plain", schema(), plan(panel=False))
     with pytest.raises(ParameterError, match="it was not planned as a panel"):
@@ -131,7 +131,7 @@ def test_each_wave_pays_for_moves_within_its_charge(panel: Series) -> None:
     assert Fraction(24, 100) < spent["moves"] <= Fraction(1, 4)
     assert sum(spent.values()) <= 1
     told = " ".join(panel.release(2).statement.unprotected)
-    assert "A person has the same one in this wave and in the one before" in told
+    assert "the same identifier in this wave and in the previous one" in told
 
 
 def test_people_go_on_and_numbers_stay_theirs(panel: Series) -> None:
@@ -226,7 +226,7 @@ def test_conditions_before_and_now_are_sums_of_cells(panel: Series) -> None:
     assert all_but_one.std < alone  # the others, and what other columns count, tell it, too
     with pytest.raises(Refused, match="'age' and 'job'"):
         panel.moved("age > 3", "job = 'day'", since=2)
-    with pytest.raises(ParameterError, match="nobody was followed from wave 3"):
+    with pytest.raises(ParameterError, match="people were not followed from wave 3"):
         panel.moved("job = 'day'", since=3)
     with pytest.raises(ParameterError, match="not a published column"):
         panel.transitions("id", since=2)
@@ -318,7 +318,7 @@ def test_nobody_stays_where_nobody_was() -> None:
 
 
 def test_noise_alone_makes_nobody_move() -> None:
-    """Where noise explains all of the moves, few are wanted, and by chance."""
+    """If noise explains all moves, few are wanted, and those by chance."""
     rng = np.random.default_rng(shifted(9))
     noise = TableMechanism("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)

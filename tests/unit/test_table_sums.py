@@ -1,4 +1,4 @@
-"""Sums over rows from measured tables: unbiased, with the covariance that they say."""
+"""Sums over rows from measured tables: unbiased, with the stated covariance."""
 
 from __future__ import annotations
 
@@ -95,12 +95,12 @@ def test_exact_tables_give_exact_sums(n_rows: int | None) -> None:
 
 
 @pytest.mark.parametrize("n_rows", [None, 3000])
-def test_noise_has_the_covariance_that_is_told(n_rows: int | None) -> None:
-    """With 4,000 draws a variance is known to 2.3 %, and is off by 12 % once in ten million."""
+def test_noise_has_the_stated_covariance(n_rows: int | None) -> None:
+    """With 4,000 draws a variance has an error of 2.3%, and of 12% once in ten million."""
     codes, rng = rows(), np.random.default_rng(shifted(5))
     functions = list(FUNCTIONS.values())
     exact = np.array([function.values(codes).sum() for function in functions])
-    # Shares decide the centers of products; those of the exact tables are used throughout.
+    # Shares determine the centers of products; those of the exact tables are used throughout.
     fixed = table_sums(codes, n_rows=n_rows)
     linear = [fixed.linear(function) for function in functions]
     told = fixed.sums([one for one in linear if one], together=True).privacy
@@ -118,7 +118,7 @@ def test_noise_has_the_covariance_that_is_told(n_rows: int | None) -> None:
 
 
 def _at(linear: object, tables: TableSums) -> object:
-    """Take the weights of one set of tables for another that differs by noise alone."""
+    """Apply the weights of one set of tables to another that differs only by noise."""
     from dataclasses import replace
 
     return replace(
@@ -160,15 +160,15 @@ def test_more_tables_make_sums_more_precise() -> None:
     assert variances[1] < variances[0]
 
 
-def test_what_was_not_measured_together_is_not_told() -> None:
+def test_sums_over_columns_not_measured_together_are_not_determined() -> None:
     tables = table_sums(rows(), only=(("x",), ("y",), ("g",)))
     assert tables.linear(FUNCTIONS["x"]) is not None
     assert tables.linear(FUNCTIONS["product"]) is None
     assert tables.linear(FUNCTIONS["a tied condition"]) is None
 
 
-def test_merged_values_are_put_back_along_a_line() -> None:
-    """Buckets of three values lose a tenth of the covariance; neighbors tell most of it."""
+def test_covariance_of_merged_values_is_restored_by_interpolation() -> None:
+    """Buckets of three values lose a tenth of the covariance; neighbors restore most of it."""
     rng = np.random.default_rng(shifted(6))
     n = 200_000
     x = np.clip(np.round(rng.normal(4.5, 2.0, n)), 0, 9).astype(np.int64)
@@ -184,5 +184,5 @@ def test_merged_values_are_put_back_along_a_line() -> None:
     means = [FUNCTIONS[name].values(codes).sum() / n for name in "xy"]
     covariance = exact - n * means[0] * means[1]
     assert abs(found.values[0] - exact) < 0.03 * covariance
-    # The correction is told as an error of the model, and is larger than what is left.
+    # The correction counts as model error, and exceeds the remaining error.
     assert found.model[0, 0] ** 0.5 > abs(found.values[0] - exact) / 2

@@ -291,7 +291,7 @@ def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
     assert table.num_rows == 3000
     found = [misfit for misfit in misfits(table, schema) if misfit.kind != "missing"]
     assert not found
-    assert "stand-in" in schema.name
+    assert "surrogate" in schema.name
     assert schema.digest != sample_schema().digest  # no ledger takes it for the table
 
 

@@ -1,1 +1,1 @@
-"""Tables that belong together: persons and what hangs on them, under one promise."""
+"""Linked tables: persons and their child tables, under one promise."""

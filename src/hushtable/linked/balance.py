@@ -1,9 +1,9 @@
-"""Children whose counts are those of the field they are drawn from, given their parents.
+"""Choice among several draws of child rows, so that counts match the model given the parents.
 
-Rows that are drawn one by one have counts that vary by chance, by the root of each, which is as
-much as the noise of a table where rows are few. So each row is drawn several times, and one of
-these draws is picked for each: the pairs of its own columns, and of these with its parent's, come
-close to what the field expects. Whichever is picked, it was drawn for this parent.
+Counts of independently drawn rows vary by chance, by the square root of each count, which is as
+large as the noise of a table if rows are few. So each row is drawn several times, and one of these
+draws is picked: counts of pairs of its own columns, and of these with its parent's, come close to
+the model's expectation. Every draw was made for this parent.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ N_DRAWS = 4
 """Draws of each row."""
 
 MANY = 1_000_000
-"""Of more rows, chance makes less than noise does: they are drawn once."""
+"""If there are more rows, chance matters less than noise: they are drawn once."""
 
 _N_SWEEPS = 3
 
 
 def n_draws(n_rows: int) -> int:
-    """Say how often each of so many rows is drawn."""
+    """Return the number of draws of each row."""
     return N_DRAWS if 0 < n_rows <= MANY else 1
 
 
@@ -38,11 +38,11 @@ def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Pa
     Parameters
     ----------
     field : Field
-        What they are drawn from.
+        The model.
     draws : sequence of int arrays (row, column)
-        They differ in their own columns alone.
+        They differ only in the columns `own`.
     own : sequence of int
-        Which these are; the others are the parents'.
+        The rows' own columns; the others are the parents'.
     """
     above = [column for column in range(len(field.sizes)) if column not in own]
     pairs = [*combinations(own, 2), *product(own, above)]
@@ -53,7 +53,7 @@ def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Pa
     for pair, seen, expected in zip(pairs, found, field.answers(pairs), strict=True):
         if pair[1] in own:
             wanted.append(expected * (seen.sum() / max(float(expected.sum()), 1e-300)))
-        else:  # how many children a kind of parent has is told by the parents
+        else:  # the parents determine the number of children by parent column
             share = expected / np.maximum(expected.sum(axis=0), 1e-300)
             wanted.append(share * seen.sum(axis=0))
     flat = np.concatenate([table.ravel() for table in wanted])
@@ -63,7 +63,7 @@ def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Pa
         second,
         np.array(field.sizes, np.int64)[second],
         np.cumsum([0, *(table.size for table in wanted)])[:-1].astype(np.int64),
-        1 / (flat + 1.0),  # as counts vary by chance
+        1 / (flat + 1.0),  # inverse of the sampling variance
     )
     excess = np.concatenate([table.ravel() for table in found]) - flat
     together = np.stack(draws)

@@ -1,12 +1,12 @@
-"""Rows of linked tables, drawn from quilts: parents first, then what hangs on them.
+"""Synthetic rows of linked tables, drawn from quilts: parents first, then their children.
 
-What a quilt of children knows is how their columns hang together, and with those of the parent.
-Given parents that are drawn already, as many children as each is to have are drawn from that field
-by Gibbs sweeps over the children's own columns alone, so keys fit by construction. Each child is
-drawn several times, and one of these is picked so that counts are what the field expects and not
-what chance made of it (`hushtable.linked.balance`). Where rows have an order, they are sorted by it
-and then arranged (`hushtable.linked.steps`). Everything here is post-processing of what was let
-out.
+The quilt of a child table describes the dependence between its columns, and with those of the
+parent. Given parents that are already drawn, the right number of children for each is drawn from
+that model by Gibbs sweeps over the children's own columns, so keys match by construction. Each
+child is drawn several times, and one of these draws is picked so that counts match the model's
+expectation rather than vary by chance (`hushtable.linked.balance`). If rows have an order, they are
+sorted by it and then arranged (`hushtable.linked.steps`). All of it is post-processing of noisy
+tables.
 """
 
 from __future__ import annotations
@@ -31,29 +31,21 @@ from hushtable.predicate.facts import Fact
 from hushtable.schema.linked import LinkedSchema
 
 N_SWEEPS = 10
-"""Gibbs sweeps over the columns of a child, from where its columns are independent."""
+"""Gibbs sweeps over the columns of a child, starting from independent columns."""
 
-_ROOM = 60_000  # particles that the field is fitted on for the last time
+_ROOM = 60_000  # particles of the last fit
 
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Rows of one table.
+    """Synthetic rows of one table."""
 
-    Parameters
-    ----------
-    codes : dict of str to int array
-        Codes of its own columns and of what is told about those that hang on it.
-    parent : int array
-        The place of the parent of each row; empty for persons.
-    """
-
-    codes: dict[str, Integers]
-    parent: Integers
+    codes: dict[str, Integers]  # of its own columns and of those about its child tables
+    parent: Integers  # index of each row's parent; empty for persons
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(next(iter(self.codes.values())))
 
 
@@ -66,7 +58,7 @@ def draw_persons(quilt: Patchwork, n_rows: int) -> Drawn:
 
 
 def seen_below(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> dict[str, Integers]:
-    """Give columns of drawn rows, and of all they hang on, as those below see them."""
+    """Return columns of drawn rows and of their ancestors, by the names used in child tables."""
     mine, above = drawn[name], schema.tables[name].parent
     codes = {f"{name}.{column}": codes for column, codes in mine.codes.items()}
     if above is not None:
@@ -76,7 +68,7 @@ def seen_below(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> d
 
 
 def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Integers:
-    """Say how many rows of a table each parent is to have: what is more than the bound is it."""
+    """Return the number of child rows of each parent, at most the bound."""
     table = schema.tables[name]
     told = drawn[table.parent or ""].codes[f"n_{name}"]
     return np.minimum(told, table.max_children or 1)
@@ -90,7 +82,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     facts: Mapping[str, Fact],
     steps: Sequence[Step] = (),
 ) -> Drawn:
-    """Draw the rows of a table that hang on parents that are drawn already, and keep its facts."""
+    """Draw the rows of a child table for drawn parents, consistent with the parents' facts."""
     table = schema.tables[name]
     sizes = n_drawn(schema, drawn, name)
     owners = np.repeat(np.arange(len(sizes)), sizes)
@@ -103,8 +95,8 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
         column: np.empty(len(owners), np.int64)
         for column in (*table.attributes, *schema.told(name))
     }
-    # Rows that follow each other share out coins (`hushtable.kernels.field.gibbs`), so children of
-    # one parent are kept apart.
+    # Successive rows share random numbers (`hushtable.kernels.field.gibbs`), so children of one
+    # parent must not be adjacent.
     apart = np.argsort(turns, kind="stable")
     given = {column: seen[owners[apart]] for column, seen in fixed.items()}
     for column, found in _given(quilt, given, [*codes], len(apart)).items():
@@ -129,14 +121,14 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
         column: found[places[:, 0 if column == table.order else 1]]
         for column, found in codes.items()
     }
-    # Inside a bucket of what orders them, rows may have come out of order.
+    # Within a bucket of the ordering column, rows may be out of order.
     moments = codes[table.order]
     codes[table.order] = moments[np.lexsort((moments, owners))]
     return Drawn(codes, owners)
 
 
 def _marks(codes: Mapping[str, Integers], facts: Mapping[str, Fact], order: str) -> Integers:
-    """Give a number to the facts that hold of what orders each row, and of its other columns."""
+    """Return codes of the facts that hold for each row's ordering column and other columns."""
     marks = np.zeros((len(codes[order]), 2), np.int64)
     for fact in facts.values():
         part = 0 if fact.column == order else 1
@@ -164,7 +156,7 @@ def _given(
 
 
 def _buckets(known: KnownColumn, codes: Integers) -> Integers:
-    """Give the bucket of codes of the schema."""
+    """Return the buckets of codes of the schema."""
     values = known.counted.values
     counted = PriorRows({values.name: codes}).values(values)
     assert counted is not None  # noqa: S101 - it has the column
@@ -175,11 +167,11 @@ def _buckets(known: KnownColumn, codes: Integers) -> Integers:
 
 
 def keep_facts(children: Drawn, parents: Drawn, facts: Mapping[str, Fact], coins: Coins) -> None:
-    """Change drawn children, as few as it takes, until facts of their parents hold; in place.
+    """Change as few drawn children as possible until the facts of their parents hold, in place.
 
-    A child that must not be gets a value of a child that may be; where one must be there, a child
-    gets its value. Then what is told about parents is told from their children: facts that cannot
-    hold together, or hold of nobody, are taken back.
+    Replace a disallowed child's value by an allowed one; if a fact requires a child, give one child
+    a value that satisfies it. Then recompute the facts of parents from their children, since facts
+    may contradict each other or have no matching value.
     """
     for column in dict.fromkeys(fact.column for fact in facts.values()):
         mine = {name: fact for name, fact in facts.items() if fact.column == column}
@@ -193,7 +185,7 @@ def keep_facts(children: Drawn, parents: Drawn, facts: Mapping[str, Fact], coins
 def _settle(
     children: Drawn, parents: Drawn, column: str, facts: Mapping[str, Fact], coins: Coins
 ) -> None:
-    """Change one column of children; the facts are all about it."""
+    """Change one column of children to satisfy the facts about it."""
     codes, owners = children.codes[column], children.parent
     pool = codes.copy()
     pattern = np.zeros(parents.n_rows, np.int64)
@@ -213,13 +205,13 @@ def _settle(
             wanted = truth & ~barred
             has = np.zeros(parents.n_rows, bool)
             has[owners[rows[wanted[codes[rows]]]]] = True
-            # One child of each parent that lacks it, any: they come in random order.
+            # Choose one random child of each parent without a match.
             lacking = coins.shuffle(rows[~has[owners[rows]]])
             one = lacking[np.unique(owners[lacking], return_index=True)[1]]
             _replace(codes, one, pool[wanted[pool]], coins)
 
 
 def _replace(codes: Integers, rows: Integers, pool: Integers, coins: Coins) -> None:
-    """Give rows values of a pool, where there are any."""
+    """Replace the values of rows by values from a pool, if it has any."""
     if len(rows) and len(pool):
         codes[rows] = pool[coins.spread(np.ones(len(pool)), len(rows))]

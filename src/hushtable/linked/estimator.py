@@ -1,4 +1,4 @@
-"""Count from linked tables: each table has a quilt of its wide rows, which answers."""
+"""Estimator of linked releases: the quilt of a table answers questions about its wide rows."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
 
 class LinkedEstimator(Estimator):
-    """Answer counts of persons, and of rows that hang on them.
+    """Estimates of counts of persons and of rows of their child tables.
 
-    A question is put to the quilt of the table that it counts. All other answers are about persons.
+    The quilt of the counted table answers a count. All other statistics are about persons.
     """
 
     counts_are_sums = True
 
     @cached_property
     def linked(self) -> LinkedSchema:
-        """What is public about all tables."""
+        """The public schema of all tables."""
         return LinkedSchema.from_dict(self.settings["linked"])
 
     @cached_property
@@ -48,7 +48,7 @@ class LinkedEstimator(Estimator):
         return self.tables[self.linked.root]
 
     def frame(self) -> pa.Table:
-        """Give the persons; the other tables have their own names."""
+        """Return the persons; use `table` for the other tables."""
         return self.table
 
     # --- quilts -----------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class LinkedEstimator(Estimator):
         return {}
 
     def quilt(self, name: str) -> QuiltEstimator:
-        """Give what answers for the wide rows of a table."""
+        """Return the estimator for the wide rows of a table."""
         if name not in self._quilts:
             beside = {kind: self.tables[f"{name}.{kind}"] for kind in KINDS}
             self._quilts[name] = QuiltEstimator(
@@ -71,11 +71,11 @@ class LinkedEstimator(Estimator):
 
     @property
     def persons(self) -> QuiltEstimator:
-        """Give what answers for persons."""
+        """The estimator for persons."""
         return self.quilt(self.linked.root)
 
     def _wide(self, name: str) -> pa.Table:
-        """Lay published rows beside those before them and those that they hang on."""
+        """Join published rows with their ancestors."""
         table, rows = self.linked.tables[name], self.tables[name]
         columns = {column: rows[column] for column in table.attributes}
         columns |= {column: rows[column] for column in self.linked.told(name)}
@@ -90,17 +90,17 @@ class LinkedEstimator(Estimator):
         return pa.table(columns)
 
     def _places(self, parent: str, held: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Find the rows of a table by their keys."""
+        """Return the indices of rows of a table with the given keys."""
         keys = as_numpy(self.tables[parent][self.linked.tables[parent].key])
         order = np.argsort(keys, kind="stable")
         found = np.minimum(np.searchsorted(keys[order], held), max(len(keys) - 1, 0))
         if len(held) and (not len(keys) or not np.array_equal(keys[order][found], held)):
-            raise ReleaseError(f"a row hangs on no row of {parent!r}; get a fresh copy.")
+            raise ReleaseError(f"a row has no parent in {parent!r}; get a fresh copy.")
         return order[found]
 
     @property
     def bounded(self) -> str:
-        """Nothing: it is said of the table that is counted."""
+        """Empty: `count` adds this note for the counted table."""
         return ""
 
     # --- answers ----------------------------------------------------------------------------------
@@ -111,19 +111,19 @@ class LinkedEstimator(Estimator):
         answer = self._step(base, clause) if follows else self.quilt(base).count(clause)
         table = self.linked.tables[base]
         if table.parent is None:
-            return replace(answer, notes=(*answer.notes, f"Counted are {base}."))
+            return replace(answer, notes=(*answer.notes, f"This counts rows of {base}."))
         said = (
-            f"Counted are {base}: of each person those that count, at most "
-            f"{self.linked.reach(base)}, chosen at random where there are more."
+            f"This counts rows of {base}, at most {self.linked.reach(base)} per person (a random "
+            "subset if there are more)."
         )
         return replace(answer, notes=(*answer.notes, said))
 
     def _step(self, base: str, clause: str) -> Estimate:
-        """Answer from the noisy table of a column and the same column of the row before."""
+        """Answer from the noisy table of a column by the same column of the previous row."""
         asked = parse(clause, self.linked.steps(base))
         names = {column.removeprefix(f"{PREVIOUS}.") for column in asked.columns}
         if len(names) != 1:
-            raise Refused(f"{clause} is about several columns: {COLUMN_BY_COLUMN}")
+            raise Refused(f"{clause} uses several columns: {COLUMN_BY_COLUMN}")
         (name,) = names
         quilt = self.quilt(base)
         bucket_of = quilt.measured.buckets[name][quilt.bins[name]]
@@ -141,13 +141,13 @@ class LinkedEstimator(Estimator):
             high=max(0.0, value) + reach,
             privacy_std=std,
             model_std=0.0,
-            notes=("Rows were counted beside the row before them: its error is noise.",),
+            notes=("Rows were counted jointly with the previous row; noise is the only error.",),
         )
 
     def _truth(
         self, asked: Predicate, name: str, bucket_of: NDArray[np.int64]
     ) -> NDArray[np.bool_]:
-        """Say for which cells of a step a condition holds, or refuse one that cuts through some."""
+        """Return the cells that satisfy a condition; refuse one that splits a bucket."""
         first = np.unique(bucket_of, return_index=True)[1]
         before, every = f"{PREVIOUS}.{name}", np.arange(len(bucket_of))
         for column, other in ((name, before), (before, name)):
@@ -155,8 +155,8 @@ class LinkedEstimator(Estimator):
                 line = asked.mask({column: every, other: np.full(len(every), code)})
                 if not np.array_equal(line, line[first][bucket_of]):
                     raise Refused(
-                        f"values of {name!r} that the condition tells apart were counted together; "
-                        "ask for whole ranges: see the buckets of this release."
+                        f"the condition separates values of {name!r} that were counted together; "
+                        "use whole ranges (see the buckets of this release)."
                     )
         grid = np.meshgrid(first, first, indexing="ij")
         return asked.mask({name: grid[0].ravel(), before: grid[1].ravel()})
@@ -166,7 +166,7 @@ class LinkedEstimator(Estimator):
         return self.persons.sums(functions, together=together)
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Compare the persons with the noisy tables they were made from."""
+        """Return the share of each pair's dependence that remains in the persons."""
         return self.persons.kept()
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:

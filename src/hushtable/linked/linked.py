@@ -1,15 +1,15 @@
-"""linked: persons and the tables that hang on them, by quilts that are joined at the keys.
+"""The linked method: persons and their child tables, from quilts joined at the keys.
 
 The promise, the algorithm and the proof are in ``linked.md`` beside this file.
 
 The release
 -----------
-For each table of the schema, under its name, drawn rows: keys, its own columns, and what is told
-about the tables that hang on it (``n_visits``; facts). Beside each lie the tables of its quilt but
-the rows, see `hushtable.methods.quilt.quilt`: ``visits.measured``, ``visits.buckets``,
-``visits.factors`` and ``visits.candidates``. They are about *wide* rows: a row beside all that it
-hangs on. A table with an order also has ``visits.steps``: noisy tables of the buckets of a column
-(rows) by those of the row before (columns), below each other: ``table``, ``cell``, ``count``.
+For each table of the schema, under its name, synthetic rows: keys, its own columns, and columns
+about its child tables (``n_visits``; facts). With each come the tables of its quilt except the
+rows, see `hushtable.methods.quilt.quilt`: ``visits.measured``, ``visits.buckets``,
+``visits.factors`` and ``visits.candidates``. They describe *wide* rows: a row joined with all its
+ancestors. A table with an order also has ``visits.steps``: noisy tables of the buckets of a column
+(rows) by those of the previous row (columns), concatenated: ``table``, ``cell``, ``count``.
 
 The settings of the estimator: ``linked`` (the schema of all tables), ``quilts`` (for each table the
 settings of its quilt), ``steps`` (for each table with an order its columns, in the order of these
@@ -60,32 +60,33 @@ from hushtable.schema import Schema
 from hushtable.schema.linked import LinkedSchema
 
 STEPS = "steps"
-"""What the noisy tables of a column and the same column of the row before are called."""
+"""Suffix of the noisy tables of a column and the same column of the previous row."""
 
 KINDS = ("measured", "buckets", "factors", "candidates")
-"""What a quilt publishes beside rows."""
+"""The tables of a quilt other than the rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Linked(Parameters):
-    """Publish persons and the tables that hang on them, with keys that fit, under one promise.
+    """Persons and their child tables as synthetic rows with matching keys, under one promise.
 
-    Each table gets a quilt: persons with the number of rows that hang on them; every other table
-    beside the columns of its parent. Where rows have an order, it is measured how they follow each
-    other.
+    Each table gets a quilt: persons with the number of their child rows, every other table joined
+    with the columns of its parent. If rows have an order, transitions between successive rows are
+    measured.
 
     Parameters
     ----------
     epsilon : number or str
         Bound on the privacy loss of the whole release, for a person with all their rows.
     delta : number or str
-        Chance of exceeding epsilon, such as 1e-9; with 0 the promise is pure.
+        Probability of exceeding epsilon, such as 1e-9. With 0, the guarantee is pure differential
+        privacy.
     person_share : number
-        Share of the budget for the table of persons; the others divide the rest evenly.
+        Share of the budget for the table of persons; the others divide the rest equally.
     particles : int
-        Rows that hold the model of a table while it is fitted.
+        Weighted rows that represent the model of a table during the fit.
     max_published : int
-        Publish at most so many persons.
+        Maximum number of synthetic persons.
 
     Examples
     --------
@@ -95,9 +96,7 @@ class Linked(Parameters):
 
     name: ClassVar[str] = "linked"
     paper: ClassVar[str] = "hushtable's own, quilt over keys."
-    summary: ClassVar[str] = (
-        "Tables that belong together, with keys that fit: see `hushtable linked`."
-    )
+    summary: ClassVar[str] = "Linked tables with matching keys: see `hushtable linked`."
     estimator_kind: ClassVar[str] = "linked"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
@@ -107,7 +106,7 @@ class Linked(Parameters):
     max_published: int = parameter(read=whole(), default=1_000_000)
 
     def plan(self, schema: LinkedSchema) -> LinkedPlan:
-        """Work out everything that follows from parameters and schema, or refuse; sees no data."""
+        """Determine everything that follows from parameters and schema; reads no data."""
         facts_of(schema)
         quilt = Quilt(
             epsilon=self.epsilon, delta=self.delta, particles=self.particles,
@@ -138,31 +137,17 @@ class Linked(Parameters):
 
 @dataclass(frozen=True)
 class LinkedPlan(Plan[SealedTables]):
-    """Hold a plan for each table, whose budgets add up to that of the promise.
-
-    Parameters
-    ----------
-    method : Linked
-        The parameters.
-    linked : LinkedSchema
-        What is public about the tables.
-    parts : mapping of str to QuiltPlan
-        For each table how its wide rows are counted, and what may be spent on them.
-    steps : mapping of str to Fraction
-        For each table what may be spent on how its rows follow each other; 0 without an order.
-    total : Fraction
-        What a run may spend, as it is added up (`budget_of`).
-    """
+    """A quilt plan for each table; their budgets add up to that of the promise."""
 
     method: Linked
     linked: LinkedSchema
-    parts: Mapping[str, QuiltPlan]
-    steps: Mapping[str, Fraction]
-    total: Fraction
+    parts: Mapping[str, QuiltPlan]  # for each table the plan of its wide rows
+    steps: Mapping[str, Fraction]  # for each table the budget of transitions; 0 without an order
+    total: Fraction  # budget of a run, in the units of `budget_of`
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override]
-        """Describe the published persons."""
+        """The schema of the published persons."""
         return self.linked.persons
 
     @property
@@ -173,18 +158,18 @@ class LinkedPlan(Plan[SealedTables]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted about all tables."""
+        """Conditions of the promise, for all tables."""
         return self.linked.conditions
 
     @property
     def spends_all(self) -> bool:
-        """Noise is rounded up, and shares too small to buy anything are left."""
+        """False: noise is rounded up, and shares that are too small to use remain."""
         return False
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say what to expect of each table, where there are so many persons.
+        """Forecast each table, given the number of persons.
 
-        Of other tables as many rows are supposed as half of the bounds allow.
+        The other tables are assumed to have half as many rows as their bounds allow.
         """
         lines: dict[str, str | float | int] = {}
         split: dict[str, Fraction] = {}
@@ -194,16 +179,16 @@ class LinkedPlan(Plan[SealedTables]):
             told = part.forecast(None if rows is None else max(1, rows * (reach + 1) // 2))
             lines |= {f"{name}: {line}": figure for line, figure in told.lines.items()}
             if reach > 1:
-                lines[f"{name}: rows of one person that count, at most"] = reach
+                lines[f"{name}: maximum rows per person"] = reach
             share = part.total / self.total
             split |= {f"{name}: {step}": share * epsilon for step, epsilon in told.split.items()}
             if self.steps[name]:
-                split[f"{name}: steps"] = self.steps[name] / self.total * self.method.epsilon
+                split[f"{name}: transitions"] = self.steps[name] / self.total * self.method.epsilon
             n_cells, memory = n_cells + told.n_cells, max(memory, told.memory_mb)
         return Forecast(lines=lines, split=split, n_cells=n_cells, memory_mb=memory)
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Say how far the count of a share of the persons will be off."""
+        """Return the error of a count of a share of the persons."""
         return self.parts[self.linked.root].count_error(rows=rows, share=share)
 
     # --- the run ----------------------------------------------------------------------------------
@@ -252,7 +237,7 @@ class LinkedPlan(Plan[SealedTables]):
     def _stepped(
         self, name: str, source: SealedTables, noise: Noise, quilt: Patchwork
     ) -> list[Step]:
-        """Measure how rows of a table follow each other, where they have an order."""
+        """Measure transitions between successive rows of a table with an order."""
         table = self.linked.tables[name]
         if table.order is None:
             return []
@@ -261,7 +246,7 @@ class LinkedPlan(Plan[SealedTables]):
         return measure_steps(source.steps(name), quilt, columns, noise, purse)
 
     def _prepared(self, name: str, drawn: Mapping[str, Drawn], part: QuiltPlan) -> QuiltPlan:
-        """Let what hangs on drawn parents start from them: their columns are known already."""
+        """Return the plan with drawn parents as prior: their columns are already known."""
         parent = self.linked.tables[name].parent
         if parent is None:
             return part
@@ -275,7 +260,7 @@ class LinkedPlan(Plan[SealedTables]):
         )
 
     def _written(self, name: str, rows: Drawn) -> pa.Table:
-        """Write rows with keys: the place of a row among those of its table, from one on."""
+        """Return rows with keys: the position of a row in its table, starting at 1."""
         table, columns = self.linked.tables[name], {}
         if table.key is not None:
             columns[table.key] = numbers(np.arange(1, rows.n_rows + 1))
@@ -290,8 +275,8 @@ class LinkedPlan(Plan[SealedTables]):
     def _notes(self, quilts: Mapping[str, Patchwork]) -> list[str]:
         root = self.linked.root
         notes = [
-            f"`{root}` and the tables that hang on it hold synthetic rows, no row is anybody's. "
-            "Keys are numbers that were made up; each points at a row that is there.",
+            f"`{root}` and its child tables contain synthetic rows; no row describes a real "
+            "person. Keys are made-up numbers; each foreign key refers to an existing row.",
         ]
         for name, table in self.linked.tables.items():
             if table.parent is None:
@@ -302,11 +287,11 @@ class LinkedPlan(Plan[SealedTables]):
             )
             table_of_n = counted.counted.table
             notes.append(
-                f"Of a row of `{table.parent}` at most {most} rows of `{name}` count, a uniformly "
-                f"random part where there are more. By a noisy count {int(table_of_n.counts[-1]):,}"
-                f" have more (standard deviation {table_of_n.noise.std:,.0f}): there n_{name} is "
-                f"{most + 1}, and {most} rows are published. Rows of `{name}` that hang on no row "
-                f"of `{table.parent}` do not count."
+                f"At most {most} rows of `{name}` were used per row of `{table.parent}`, a "
+                f"uniformly random subset if it has more. About {int(table_of_n.counts[-1]):,} "
+                f"have more (noisy count, standard deviation {table_of_n.noise.std:,.0f}): for "
+                f"these, n_{name} is {most + 1} and {most} rows are published. Rows of `{name}` "
+                f"without a parent in `{table.parent}` were not used."
             )
         return notes
 

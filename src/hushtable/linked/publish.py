@@ -1,4 +1,4 @@
-"""Publishing linked tables, in the same order of things as one table: charge, then read."""
+"""Publication of linked tables, in the same order as for one table: charge, then read."""
 
 from __future__ import annotations
 
@@ -38,27 +38,32 @@ def publish_linked(
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
-    """Publish private tables that belong together, with one promise for a person.
+    """Publish private linked tables, with one guarantee per person.
 
     Parameters
     ----------
     data : mapping of str to path or frame
-        The private tables, by the names that the schema has for them.
+        The private tables, by their names in the schema.
     schema : LinkedSchema or path
-        What is public about them.
+        Public description of the tables.
     method : Linked
-        How to publish, with its parameters.
+        The method, with its parameters.
     out : path
-        The folder to make; it must not exist.
+        Folder to create; it must not exist.
     rows : int, optional
-        About how many persons to expect, from public knowledge, for the forecast.
+        Approximate number of persons, from public knowledge, for the forecast.
     engine, noise, memory_limit, anyway, on_forecast, progress, **paying
         As for `hushtable.publish`.
 
     Returns
     -------
     Release
-        The release: a table for each of the schema, and keys that fit.
+        The release: one table for each of the schema, with matching keys.
+
+    Raises
+    ------
+    HushtableError
+        If anything is refused. If the charge was already made, the message says so.
     """
     progress("planning", 0.0)
     source = make_noise(noise)

@@ -1,9 +1,9 @@
-"""Questions over linked tables: which table they count, and what they are in its wide columns.
+"""Questions about linked tables: the table that is counted, and the clause in its wide columns.
 
-``persons.age >= 65 AND EXISTS visits.ward = 'icu'`` counts persons: what stands in EXISTS is a fact
-that the schema declares, hence a column of the parent. ``visits.ward = 'icu' AND persons.age > 9``
-counts visits: the lowest table that is named outside of EXISTS. ``previous.ward`` is that of the
-visit before.
+``persons.age >= 65 AND EXISTS visits.ward = 'icu'`` counts persons: EXISTS refers to a fact that
+the schema declares, which is a column of the parent. ``visits.ward = 'icu' AND persons.age > 9``
+counts visits, the lowest table named outside of EXISTS. ``previous.ward`` is the ward of the
+previous visit.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ _DIALECT = "duckdb"
 _ENDS = ("AND", "OR")
 
 COLUMN_BY_COLUMN = (
-    "rows were counted beside the row before them column by column, so ask for one column of both, "
-    "such as visits.ward = 'icu' AND previous.ward = 'er'. How other columns follow each other is "
-    "in the drawn rows, without an interval that holds."
+    "transitions between successive rows were measured for each column separately, so use one "
+    "column of both rows, such as visits.ward = 'icu' AND previous.ward = 'er'. For other "
+    "combinations, use the synthetic rows (without a valid interval)."
 )
-"""Why a question about rows before is refused."""
+"""Reason for refusing a question about previous rows."""
 
 
 def with_parentheses(where: str) -> str:
-    """Put the condition of each EXISTS in parentheses, where it has none.
+    """Put the condition of each EXISTS in parentheses, if it has none.
 
     Examples
     --------
@@ -61,14 +61,14 @@ def with_parentheses(where: str) -> str:
 def read(
     where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]
 ) -> tuple[str, str, bool]:
-    """Say which table a clause counts, give it in wide columns, and say if rows before are in it.
+    """Return the counted table, the clause in wide columns, and if it uses previous rows.
 
-    With rows before them, the columns are those of `LinkedSchema.steps`.
+    With previous rows, the columns are those of `LinkedSchema.steps`.
     """
     try:
         tree = sqlglot.parse_one(with_parentheses(where), into=exp.Condition, dialect=_DIALECT)
     except (SqlglotError, RecursionError):
-        # The reader of clauses says what is wrong with it.
+        # The clause parser will report the error.
         return schema.root, where, False
     whole = exp.Paren(this=tree)
     names = {name.lower(): name for name in schema.tables}
@@ -79,7 +79,7 @@ def read(
     named = {_table_of(column, names) for column in columns}
     base, follows = _lowest(named, schema), PREVIOUS in named
     if follows and named - {base, PREVIOUS}:
-        raise Refused(f"{shorten(where)!r} is about other tables, too: {COLUMN_BY_COLUMN}")
+        raise Refused(f"{shorten(where)!r} also uses other tables: {COLUMN_BY_COLUMN}")
     for column in columns:
         table = _table_of(column, names)
         if table == base or (not table and base == schema.root):
@@ -87,8 +87,8 @@ def read(
             continue
         if not table:
             raise PredicateError(
-                f"{quote(column)}: say which table the column is of, such as {base}.{column.name}; "
-                f"the clause counts rows of {base}."
+                f"{quote(column)}: the clause counts rows of {base}, so the column needs a table "
+                f"name, such as {base}.{column.name}."
             )
         column.replace(exp.column(f"{table}.{column.name}", quoted=True))
     return base, str(whole.this.sql(dialect=_DIALECT)), follows
@@ -104,7 +104,7 @@ def _table_of(column: Node, names: dict[str, str]) -> str:
 
 
 def _lowest(named: set[str], schema: LinkedSchema) -> str:
-    """Give the lowest of some tables, all of which it must hang on."""
+    """Return the lowest of some tables; all others must be its ancestors."""
     tables = [name for name in schema.tables if name in named]  # parents come first
     base = tables[-1] if tables else schema.root
     above, lineage = schema.tables[base].parent, [base]
@@ -114,18 +114,18 @@ def _lowest(named: set[str], schema: LinkedSchema) -> str:
     beside = [name for name in tables if name not in lineage]
     if beside:
         raise PredicateError(
-            f"{base} does not hang on {', '.join(beside)}; a clause is about one table and what it "
-            "hangs on. Ask for others with EXISTS."
+            f"{base} is not a child table of {', '.join(beside)}; a clause may use one table and "
+            "its ancestors. Use EXISTS for other tables."
         )
     if PREVIOUS in named and schema.tables[base].order is None:
-        raise PredicateError(f"rows of {base} have no order in the schema, so none is {PREVIOUS}.")
+        raise PredicateError(f"{PREVIOUS}: rows of {base} have no order in the schema.")
     return base
 
 
 def _fact(
     node: Node, schema: LinkedSchema, facts: dict[str, dict[str, Fact]], names: dict[str, str]
 ) -> tuple[str, str]:
-    """Find the declared fact that an EXISTS asks for: the parent's table, and its name."""
+    """Return the parent table and name of the declared fact that an EXISTS refers to."""
     condition = node.this
     if isinstance(condition, exp.Select):
         source, clause = condition.args.get("from_") or condition.args.get("from"), None
@@ -138,13 +138,13 @@ def _fact(
     tables |= {column.table.lower() for column in columns if column.table}
     if len(tables) != 1 or not tables <= set(names):
         raise PredicateError(
-            f"{quote(node)} must be about columns of one table, such as EXISTS visits.ward = "
-            f"'icu'; there are {', '.join(schema.tables)}."
+            f"{quote(node)} must use columns of one table, such as EXISTS visits.ward = 'icu'; "
+            f"the tables are {', '.join(schema.tables)}."
         )
     table = names[tables.pop()]
     above = schema.tables[table].parent
     if above is None:
-        raise PredicateError(f"{quote(node)}: {table} hangs on no other table; leave EXISTS out.")
+        raise PredicateError(f"{quote(node)}: {table} has no parent table; leave out EXISTS.")
     for column in columns:
         column.set("table", None)
     text = str(condition.sql(dialect=_DIALECT))
@@ -157,8 +157,8 @@ def _fact(
             return above, name
     known = [f"{name}: {where}" for name, where in schema.tables[table].facts.items()]
     raise Refused(
-        f"EXISTS {table} with {text} is not told by this release: how rows of {table} gather in "
-        f"rows of {above} was counted for the facts that its schema declares "
-        f"({'; '.join(known) or 'none'}), and cannot be told from drawn rows with an interval that "
-        "holds. Declare it under facts before publishing, or ask for one of these."
+        f"this release has no answer for EXISTS {table} with {text}: for rows of {above}, it was "
+        f"measured only for the facts declared in the schema ({'; '.join(known) or 'none'}), and "
+        "the synthetic rows give no valid interval. Declare it under facts before publishing, or "
+        "use one of these."
     )

@@ -1,14 +1,14 @@
-"""How rows of one parent follow each other: measured column by column, and drawn rows arranged.
+"""Transitions between successive rows of one parent: measurement, and arrangement of drawn rows.
 
-For a table with an order, each of its columns is counted beside the same column of the row before,
-in the buckets of the table's quilt, over the rows that have one before them. A person has no more
-such rows than rows that count, so the sensitivity is the same (``linked.md``).
+For a table with an order, each of its columns is counted jointly with the same column of the
+previous row, in the buckets of the table's quilt, over the rows that have a previous one. A person
+has no more such rows than counted rows, so the sensitivity is the same (``linked.md``).
 
-Drawn rows are then exchanged, two at a time, between parents and among siblings, as long as that
-brings these counts closer to what was measured than it moves others away from what was drawn (those
-of two columns of a row, and of a column and one of the parent), in squares of what is too many over
-what is wanted. All of a row but what orders
-it goes together, so its own columns stay as they hang together.
+Drawn rows are then swapped, two at a time, between parents and among siblings. A swap is kept if it
+brings these counts closer to the measured ones than it moves others away from those drawn (of two
+columns of a row, and of a column and one of the parent), in squared excess divided by the wanted
+count. All columns of a row except the ordering column are swapped together, so the dependence
+between them does not change.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.schema.linked import PREVIOUS
 
 STEP_SHARE = 0.2
-"""What is spent on steps, of the part of a table that has an order."""
+"""Share of a table's budget for transitions, if it has an order."""
 
 TRIES_PER_ROW = 60
 MAX_TRIES = 6_000_000
@@ -37,27 +37,17 @@ MAX_TRIES = 6_000_000
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A noisy table of a column, and of the same column of the row before.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    counts : int array
-        Noisy counts, by bucket and bucket before.
-    noise : TableMechanism
-        Their noise.
-    """
+    """A noisy table of a column by the same column of the previous row."""
 
     column: str
-    counts: Integers
+    counts: Integers  # noisy, by bucket and previous bucket
     noise: TableMechanism
 
     def target(self, rows: Integers, before: Integers) -> Floats:
-        """Say how many of so many rows are to be in each cell, by what was measured.
+        """Return the wanted number of rows in each cell, from the measured counts.
 
-        Both columns keep the counts that they have. How far measured counts are from independent
-        ones is drawn towards nothing as far as noise explains it (James and Stein 1961).
+        Both one-way marginals are those of the drawn rows. The deviation of the measured counts
+        from independence is shrunk as far as noise explains it (James and Stein 1961).
         """
         shape = self.counts.shape
         margins = (np.bincount(side, minlength=shape[0]) for side in (rows, before))
@@ -77,7 +67,7 @@ class Step:
 def measure_steps(
     table: SealedTable, quilt: Patchwork, columns: Sequence[str], noise: Noise, purse: Purse
 ) -> list[Step]:
-    """Measure the step of each column, with shares in proportion to the root of their cells."""
+    """Measure the transitions of each column; shares are proportional to the number of buckets."""
     merging = quilt.merging()
     sizes = {known.counted.values.name: known.n_buckets for known in quilt.columns}
     recode = {name: merging[name] for name in columns if name in merging}
@@ -101,19 +91,19 @@ def arranged(
     kin: sequence.Kin,
     coins: Coins,
 ) -> Integers:
-    """Say from which drawn rows what orders each row, and its other columns, are to be taken.
+    """Return the drawn rows that supply each row's ordering value and its other columns.
 
     Parameters
     ----------
     steps : sequence of Step
-        What was measured, what orders rows first.
+        The measured transitions, that of the ordering column first.
     own, above : mapping of str to int array
-        Buckets of the columns of the rows themselves, in the order of `steps`, and of what they
-        hang on; rows of one parent follow each other, in order.
+        Buckets of the rows' own columns, in the order of `steps`, and of their ancestors' columns;
+        rows of one parent are contiguous and in order.
     kin : Kin
-        Whose rows are whose.
+        Position of each row among its siblings.
     coins : Coins
-        What is drawn by.
+        Random number generator.
     """
     columns = [*own.values(), *above.values()]
     rows = np.stack(columns, axis=1).astype(np.int16)
@@ -139,7 +129,7 @@ def arranged(
         second,
         np.array(sizes, np.int64)[second],
         np.cumsum([0, *(len(cells) for cells in excess)])[:-1].astype(np.int64),
-        1 / (np.concatenate(wanted) + 1.0),  # as counts vary by chance
+        1 / (np.concatenate(wanted) + 1.0),  # inverse of the sampling variance
     )
     places = np.stack([np.arange(n), np.arange(n)], axis=1)
     if len(after):

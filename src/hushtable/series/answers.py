@@ -1,14 +1,15 @@
-"""What all waves together tell: a level, a change, a trend, each with an interval.
+"""Answers from all waves of a series: levels, changes and trends, with intervals.
 
-A question is asked of every wave's own noisy tables, which gives unbiased answers with independent
-noise. Between waves the true count is taken to walk (`hushtable.series.drift`), at the pace that
-was learned. All three answers are weighted sums of what is then known, and so are their errors.
+A question is answered from every wave's own noisy tables, which gives unbiased answers with
+independent noise. Between waves the true count is modeled as a random walk
+(`hushtable.series.drift`) with an estimated drift rate. All three kinds of answers are linear in
+the resulting estimates, and so are their errors.
 
-Where a wave's tables do not decide a question, its release answers it, from rows. Errors of such
-answers hang together from wave to wave: what the model does not know is about the same every time.
-So all of them are taken to be off by one unknown amount, as large as models may be off, and by as
-much again by themselves, which is rather too much. In a change or a trend what stays the same
-cancels. Where no wave's tables decide, a level is the release's own answer.
+If a wave's tables do not determine a question, its release answers it from rows. Errors of such
+answers are correlated across waves: what the model does not know is about the same every time. So
+all of them are assumed to share one unknown error, with the variance of the model error, and to
+have as much again independently, which is rather too much. In a change or a trend, the shared part
+cancels. If no wave's tables determine the question, a level is the release's own answer.
 """
 
 from __future__ import annotations
@@ -32,25 +33,25 @@ from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
 _TABLES = (
-    "From the noisy tables of waves {}{}, taken to move by about {:.1%} of the rows a wave, as "
-    "tables say."
+    "Estimated from the noisy tables of waves {}{}, with an estimated change of about {:.1%} of "
+    "the rows per wave."
 )
 _ROWS = (
-    "No noisy table decides the condition: the answer is from the rows of all waves, whose count "
-    "is taken to move by about {2:.1%} of the rows a wave."
+    "This combination was not measured directly: the answer is a model estimate from the rows of "
+    "all waves, with an estimated change of about {2:.1%} of the rows per wave."
 )
 
 
-_EXACT = 0.5  # what stands for no noise at all
+_EXACT = 0.5  # minimum standard deviation, in rows: represents the absence of noise
 
 
 class SeriesAnswers:
-    """Answer questions from all waves of a series.
+    """Answers from all waves of a series.
 
     Parameters
     ----------
     waves : Waves
-        What was published.
+        The published waves.
     """
 
     def __init__(self, waves: Waves) -> None:
@@ -60,39 +61,39 @@ class SeriesAnswers:
         self._paths: dict[str, tuple[Path, tuple[int, ...]]] = {}
 
     def level(self, where: str, wave: int | None = None) -> Estimate:
-        """Estimate how many rows of a wave, the last unless told, satisfy a condition."""
+        """Estimate how many rows of a wave (by default the last) satisfy a condition."""
         place = self._place(self.numbers[-1] if wave is None else wave)
         _, told = self._path(where)
         if not told:
             return self.waves.waves[place].release.count(where)
         found = self._estimate(where, np.eye(len(self.numbers))[place], "rows")
-        # Counts are not negative: the interval is around what can be.
+        # Counts are not negative: clip the value and the interval.
         value, low = max(0.0, found.value), max(0.0, found.low)
         return replace(found, value=value, low=low, high=max(found.high, value))
 
     def change(self, where: str, since: int, until: int | None = None) -> Estimate:
-        """Estimate by how much a count rose from one wave to another, the last unless told."""
+        """Estimate the change of a count from one wave to another (by default the last)."""
         end = self.numbers[-1] if until is None else until
         if since == end:
-            raise ParameterError(f"since is wave {since}, which is the one compared with it.")
+            raise ParameterError(f"since is {since}, and so is the wave to compare with.")
         weights = np.zeros(len(self.numbers))
         weights[self._place(end)], weights[self._place(since)] = 1.0, -1.0
         return self._estimate(where, weights, f"change from wave {since} to wave {end}")
 
     def trend(self, where: str) -> Estimate:
-        """Estimate the slope of the straight line through a count at all waves, per wave."""
+        """Estimate the slope of the least-squares line through a count at all waves, per wave."""
         if len(self.numbers) < 3:
             raise ParameterError(
-                f"a trend takes at least 3 waves; {len(self.numbers)} were published."
+                f"a trend needs at least 3 waves; {len(self.numbers)} were published."
             )
         about = f"rise per wave, waves {in_words(self.numbers)}"
         return self._estimate(where, slope_weights(self.numbers), about)
 
     def levels(self, where: str) -> list[Estimate]:
-        """Give the level at every wave."""
+        """Return the level at every wave."""
         return [self.level(where, wave) for wave in self.numbers]
 
-    # --- how --------------------------------------------------------------------------------------
+    # --- estimation -------------------------------------------------------------------------------
 
     def _estimate(self, where: str, weights: Floats, what: str) -> Estimate:
         path, told = self._path(where)
@@ -111,7 +112,7 @@ class SeriesAnswers:
         )
 
     def _path(self, where: str) -> tuple[Path, tuple[int, ...]]:
-        """Say what is known at each wave, and which waves' tables decided it."""
+        """Return the estimates at each wave, and the waves whose tables determine them."""
         if where not in self._paths:
             self._paths[where] = self._found(parse(where, self.schema), where)
         return self._paths[where]
@@ -125,7 +126,7 @@ class SeriesAnswers:
         ]
         values = np.array([one.value for one in found])
         stds = np.array([one.std for one in found])
-        # As if all waves were of one size, so that a count that only grows with them stands still.
+        # Scale all waves to one size, so that a count that only grows with its wave is constant.
         sizes, totals = self.waves.sizes, self.waves.totals
         values, stds = values / sizes, np.maximum(stds, _EXACT) / sizes  # rows may be public
         modeled = np.array([answer is None for answer in answers])
@@ -148,9 +149,10 @@ class SeriesAnswers:
 
     @staticmethod
     def _shared(answer: Estimate | LinearAnswer, wave: Wave) -> float:
-        """Give the covariance of an answer's noise with that of the number of rows of its wave.
+        """Return the covariance of an answer's noise with that of its wave's number of rows.
 
-        An answer from rows is a share of them. Neither shares more noise than it has.
+        An answer from rows is a share of them. The covariance is at most the product of the
+        deviations.
         """
         total = wave.own_total
         rows, variance = max(1.0, float(total.counts[0])), float(total.variances[0])
@@ -164,7 +166,7 @@ class SeriesAnswers:
         return self.waves.pace(parse(where, self.schema).columns)
 
     def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:
-        """Give the variances of what lasts, passes and rises, from what the count is on average."""
+        """Return the variances of lasting, passing and rising changes, for the average count."""
         precision = 1 / stds**2
         total = self.waves.total
         share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
@@ -173,7 +175,7 @@ class SeriesAnswers:
 
     @cached_property
     def _own(self) -> Sequence[QuiltEstimator]:
-        """For each wave what its own noisy tables tell."""
+        """Estimators that use each wave's own noisy tables only."""
         return [_alone(wave) for wave in self.waves.waves]
 
     def _place(self, wave: int) -> int:
@@ -185,7 +187,7 @@ class SeriesAnswers:
 
 
 def _alone(wave: Wave) -> QuiltEstimator:
-    """Read a release without what it carries on from other waves."""
+    """Return the estimator of a release without its projected tables."""
     release = wave.release
     settings = wave.settings
     tables = {name: release.table(name) for name in release.statement.tables}

@@ -1,4 +1,4 @@
-"""What releases spent by their own account: added up from the noise they state."""
+"""Cost of releases according to their own statements, computed from the stated noise."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ _BESIDE_TABLES = ("choices", "number of rows")
 
 
 def spent_rho(settings: Mapping[str, Any], *, reach: int, rho: Fraction) -> Fraction:
-    """Add up what a release cost, as zCDP of one person with so many rows.
+    """Return the cost of a release as zCDP of one person with up to `reach` rows.
 
-    A table with Gaussian noise of variance v costs reach^2 / (2 v), by the noise that it states,
-    one of moves 1 / (2 v). Choices and the number of rows cost the shares of the release's rho that
-    it says it spent.
+    A table with Gaussian noise of variance v costs reach^2 / (2 v), one of transitions 1 / (2 v).
+    Selections and the number of rows cost their stated shares of the release's rho.
     """
     own = [table for table in settings["tables"] if "carried" not in table]
     of_moves = settings.get("moves", {"tables": []})["tables"]
@@ -30,18 +29,18 @@ def spent_rho(settings: Mapping[str, Any], *, reach: int, rho: Fraction) -> Frac
 def problems_of(
     releases: Mapping[str, Release], entries: list[Entry], *, reach: int, digests: Mapping[str, str]
 ) -> list[str]:
-    """List what releases and ledger disagree on.
+    """Return the discrepancies between releases and ledger.
 
     Parameters
     ----------
     releases : mapping of str to Release
         By name.
     entries : list of Entry
-        The charges that stand.
+        The charges that are not void.
     reach : int
-        How many rows of a person the schema of the series lets count.
+        Rows per person in the schema of the series.
     digests : mapping of str to str
-        What the ledger notes for a release, by name.
+        The digest that the ledger should have for each release, by name.
     """
     by_receipt = {entry.receipt: entry for entry in entries}
     used: dict[int, str] = {}
@@ -57,17 +56,18 @@ def problems_of(
             continue
         used[entry.id] = name
         if entry.note != digests[name]:
-            found.append(f"{name}: the ledger paid for other tables (entry {entry.id}).")
+            found.append(f"{name}: its tables differ from those charged (entry {entry.id}).")
         settings = release.statement.estimator
         if settings["reach"] != reach:
             found.append(
-                f"{name}: its noise is for {settings['reach']} rows of a person, and {reach} count."
+                f"{name}: its noise is for {settings['reach']} rows per person, but the schema "
+                f"allows {reach}."
             )
         rho = entry.concentrated.rho
         spent = spent_rho(settings, reach=reach, rho=rho)
         if spent > rho:
             found.append(
-                f"{name}: its noise costs rho {float(spent):.4g}, and "
+                f"{name}: its noise costs rho {float(spent):.4g}, but only "
                 f"{float(rho):.4g} was charged (entry {entry.id})."
             )
     return found

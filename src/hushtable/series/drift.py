@@ -1,14 +1,14 @@
-"""How counts move from wave to wave, learned from noisy tables: what lasts, passes and goes on.
+"""Drift of counts from wave to wave, estimated from noisy tables: lasting, passing, steady parts.
 
-From one wave to the next a count of m among n rows is taken to move by a random step of variance
-c m (1 - m/n), plus c for what is empty, which lasts: if a small share s of the rows is exchanged
-for others like them, c is 2 s. Beside this, at each wave it is off by a deviation of variance
-w m (1 - m/n), plus w, which is gone in the next: if all rows are drawn anew, w is 1. And it may
-rise or fall by an amount that is the same each time, of variance g m (1 - m/n), plus g. Where the
-number of rows moves, too, a count moves with it in proportion: counts of different waves are
-compared as if each had as many rows as all have on average. Steps and deviations are taken as
-independent. Everything measured about a count, at whatever wave, then says something about it at
-any other, and the best weights are those of precision (Kalman 1960; Rauch, Tung and Striebel 1965).
+From one wave to the next, a count of m among n rows changes by a random step of variance c m (1 -
+m/n), plus c for empty cells, which lasts: if a small share s of the rows is replaced by similar
+ones, c is 2 s. In addition, each wave deviates by a variance of w m (1 - m/n), plus w, which does
+not carry over to the next: if all rows are redrawn, w is 1. And the count may rise or fall by the
+same amount at each wave, of variance g m (1 - m/n), plus g. If the number of rows changes, too, a
+count changes in proportion: counts of different waves are compared after scaling each wave to the
+average number of rows. Steps and deviations are assumed to be independent. Every measurement of a
+count at any wave then carries information about it at any other, and the best weights are by
+precision (Kalman 1960; Rauch, Tung and Striebel 1965).
 
 All of this is post-processing of noisy tables.
 """
@@ -24,50 +24,40 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 LEAST_PACE, MOST_PACE = 1e-5, 256.0
-"""Between these the pace is looked for: five rows in a million exchanged, or far more than chance.
+"""Range of the search for the drift rate: from five replaced rows in a million to far above chance.
 
-Where all rows are exchanged for others like them it is 2; what really changes moves by more."""
+If all rows are replaced by similar ones it is 2; real change gives more."""
 
 UNSURE = 3.0
-"""The factor by which a supposed pace may well be off."""
+"""Factor by which an assumed drift rate may be wrong (one standard deviation)."""
 
 ABOVE = float(np.exp(np.log(UNSURE) ** 2 / 2))
-"""The mean of all paces, where nothing is known but the one supposed, is so many times as large."""
+"""Ratio of the prior mean of the drift rate to the assumed one."""
 
-_ANY = 30.0  # the factor by which the variance of a step of the number of rows may well be off
+_ANY = 30.0  # prior standard deviation of the row-count step variance, as a factor
 _N_PACES = 240
-_PASSING = np.linspace(0.0, 1.0, 9)  # parts of what moves in a wave that may be gone in the next
-_UNSURE_PART = 0.25  # by how much that part may well be off what an exchange of rows makes of it
-_RISING = np.array([0.0, 0.25, 0.5, 0.75, 0.9])  # parts of what lasts that may go on and on
-_NO_RISE = float(np.log(len(_RISING) - 1))  # none is as likely as all other parts together
+_PASSING = np.linspace(0.0, 1.0, 9)  # candidate shares of a change that do not last
+_UNSURE_PART = 0.25  # prior standard deviation of that share
+_RISING = np.array([0.0, 0.25, 0.5, 0.75, 0.9])  # candidate shares of lasting change that repeat
+_NO_RISE = float(np.log(len(_RISING) - 1))  # prior: 0 is as likely as all other shares together
 
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast counts move, in parts of the variance m (1 - m/n) of a draw.
+    """Drift rate of counts, in units of the sampling variance m (1 - m/n)."""
 
-    Parameters
-    ----------
-    lasting : float
-        The variance of a step of the walk from one wave to the next.
-    passing : float
-        The variance by which each wave is off the walk, by itself.
-    rising : float
-        The variance of a step that is the same from each wave to the next.
-    """
-
-    lasting: float
-    passing: float = 0.0
-    rising: float = 0.0
+    lasting: float  # variance of a random-walk step from one wave to the next
+    passing: float = 0.0  # variance of each wave's own deviation from the walk
+    rising: float = 0.0  # variance of a step that is the same at each wave
 
     @property
     def apart(self) -> float:
-        """The variance of the difference between a wave and the next."""
+        """Variance of the difference between a wave and the next."""
         return self.lasting + self.rising + 2 * self.passing
 
     @classmethod
     def most(cls, paces: Iterable[Pace]) -> Pace:
-        """Move as the one that moves most, in either way."""
+        """Return the maximum of each component."""
         several = list(paces)
         return cls(
             max(one.lasting for one in several),
@@ -78,41 +68,28 @@ class Pace:
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Noisy counts of the same cells at one wave.
-
-    Parameters
-    ----------
-    wave : int
-        When.
-    counts : float array
-        The noisy counts.
-    variances : float array
-        Of the noise in each.
-    size : float
-        The size of the wave, of an average one, that counts were divided by: in a small one they
-        are off by more.
-    """
+    """Noisy counts of the same cells at one wave."""
 
     wave: int
     counts: Floats
-    variances: Floats
-    size: float = 1.0
+    variances: Floats  # of the noise
+    size: float = 1.0  # relative size of the wave, by which counts and noise were divided
 
     @property
     def state(self) -> State:
-        """What it says about its own wave."""
+        """Estimate for its own wave."""
         return State(self.counts, self.variances)
 
     def state_of_walk(self, passing: Floats | float) -> State:
-        """Say what it tells about what lasts, with the variance of what passes in a wave."""
+        """Return the estimate of the random walk, given the variance of passing deviations."""
         return State(self.counts, self.variances + passing / self.size)
 
     def divided(self, size: float) -> Measured:
-        """Divide all counts by the size of the wave."""
+        """Divide all counts by the relative size of the wave."""
         return Measured(self.wave, self.counts / size, self.variances / size**2, size)
 
     def spans(self, total: Measured) -> Measured:
-        """Count the rows up to the end of each cell but the last, given how many there are in all.
+        """Return cumulative counts of all cells but the last, given the total.
 
         Examples
         --------
@@ -136,31 +113,31 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """What is known about counts at one wave: estimates, and the variances of their errors."""
+    """Estimates of counts at one wave, with the variances of their errors."""
 
     counts: Floats
     variances: Floats
 
     def averaged(self, other: State) -> State:
-        """Average with what is known independently, by precision."""
+        """Average with an independent estimate by precision."""
         mine, theirs = 1 / self.variances, 1 / other.variances
         both = mine + theirs
         return State((mine * self.counts + theirs * other.counts) / both, 1 / both)
 
     def moved(self, variances: Floats) -> State:
-        """Let the counts move."""
+        """Add the variance of a change."""
         return State(self.counts, self.variances + variances)
 
 
 def steps(measured: Sequence[Measured], total: float) -> Floats:
-    """Give what the pace multiplies: how much each count moves in a wave, for a pace of one."""
+    """Return the variance of each count's change in a wave, for a drift rate of 1."""
     shares = shares_of(measured, total)
     moved: Floats = max(total, 1.0) * shares * (1 - shares) + 1.0
     return moved
 
 
 def shares_of(measured: Sequence[Measured], total: float) -> Floats:
-    """Give about what share of the rows is in each cell, in all waves together."""
+    """Return the approximate share of rows in each cell, over all waves."""
     both = measured[0].state
     for one in measured[1:]:
         both = both.averaged(one.state)
@@ -169,12 +146,12 @@ def shares_of(measured: Sequence[Measured], total: float) -> Floats:
 
 
 def total_step(totals: Sequence[Measured]) -> float:
-    """Learn the variance of a step of the number of rows from at least two waves.
+    """Estimate the variance of a step of the number of rows, from at least two waves.
 
-    It is the mean of all variances by their likelihood, of steps of a walk, times how far they are
-    from the number of rows itself, as if all were drawn anew. Hardly anything is known of it
-    beforehand: a factor of thirty counts as one standard deviation. Where steps are smaller than
-    noise, or few, nothing says that the number stands still, and the mean is above the best one.
+    It is the posterior mean over a grid: the likelihood of a random walk times a log-normal prior
+    around the number of rows, with a factor of thirty as one standard deviation, because hardly
+    anything is known beforehand. If steps are smaller than the noise, or few, nothing shows that
+    the number is constant, and the mean exceeds the mode.
 
     Examples
     --------
@@ -198,18 +175,10 @@ def total_step(totals: Sequence[Measured]) -> float:
 def known_at(
     wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
 ) -> State:
-    """Say what measurements at other waves, earlier or later, tell about the walk at one.
+    """Estimate the random walk at a wave from measurements at earlier or later waves.
 
-    Parameters
-    ----------
-    wave : int
-        The wave that is asked about.
-    measured : sequence of Measured
-        What was measured, at most once at each wave; at least one.
-    step : float array
-        The variance of a step of each count from one wave to the next.
-    passing : float array
-        The variance by which a wave of average size is off the walk.
+    `measured` has at least one entry and at most one per wave. `step` is the variance of a step
+    from one wave to the next, `passing` the variance of the deviation of a wave of average size.
     """
     before = sorted((one for one in measured if one.wave <= wave), key=lambda one: one.wave)
     after = sorted((one for one in measured if one.wave > wave), key=lambda one: -one.wave)
@@ -220,7 +189,7 @@ def known_at(
 def gains_at(
     wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
 ) -> Floats:
-    """Say what each measurement (first axis) weighs in what `known_at` says of each count."""
+    """Return the weight of each measurement (first axis) in the estimates of `known_at`."""
     ones = np.eye(len(measured))[:, :, None]
     each = [replace(one, counts=ones[place]) for place, one in enumerate(measured)]
     return known_at(wave, each, step, passing).counts
@@ -229,7 +198,7 @@ def gains_at(
 def _walked(
     measured: Sequence[Measured], wave: int, step: Floats, passing: Floats | float
 ) -> State:
-    """Filter measurements in the order given, and go on to a wave."""
+    """Filter measurements in the order given, and predict a wave."""
     at, state = measured[0].wave, measured[0].state_of_walk(passing)
     for one in measured[1:]:
         state = state.moved(step * abs(one.wave - at)).averaged(one.state_of_walk(passing))
@@ -245,27 +214,25 @@ def learned_pace(
     weight: float = 1.0,
     may_rise: bool = False,
 ) -> Pace:
-    """Learn the pace from tables that were measured several times.
+    """Estimate the drift rate from tables that were measured several times.
 
-    It is the mean of all paces by their likelihood, of what each wave brought that was not
-    expected, times how far they are from what was supposed: a factor of three of the difference
-    between a wave and the next counts as one standard deviation. The part of it that passes is
-    supposed to be that of an exchange of rows, and any part of what lasts may go on at each wave,
-    if counts may rise. The mean is above the best one, the more so the less
-    is known.
+    It is the posterior mean over a grid. The prior of the difference between a wave and the next is
+    log-normal around `supposed`, with a factor of three as one standard deviation. The prior of the
+    passing share is that of an exchange of rows. If counts may rise, any share of the lasting
+    change may repeat at each wave. The mean exceeds the mode, the more so the less is known.
 
     Parameters
     ----------
     series : sequence of sequences of Measured
-        Tables, each as it was measured at several waves.
+        Tables, each as measured at several waves.
     total : float
-        About how many rows a wave has.
+        Approximate number of rows of a wave.
     supposed : float
-        What the variance of the difference between a wave and the next is supposed to be.
+        Assumed variance of the difference between a wave and the next.
     weight : float
-        What counts of a table are worth that hang together, of independent ones.
+        Weight of the likelihood, below 1 for correlated counts.
     may_rise : bool
-        Whether counts may rise or fall by the same amount from each wave to the next.
+        Whether counts may rise or fall by the same amount at each wave.
 
     Examples
     --------
@@ -292,7 +259,7 @@ def learned_pace(
     lasting, passing = np.maximum((1 - part) * (1 - keeps) * apart, LEAST_PACE), part * apart / 2
     rising = (1 - part) * keeps * apart
     found = -0.5 * (np.log(apart / supposed) / np.log(UNSURE)) ** 2
-    # A draw of all rows anew is 1 of what passes, and whatever moves beyond is supposed to last.
+    # Redrawing all rows gives a passing part of 1; change beyond that is assumed to last.
     found -= 0.5 * ((part - np.minimum(apart / 2, 2 / apart)) / _UNSURE_PART) ** 2
     found += _NO_RISE * (keeps == 0)
     for table in several:
@@ -305,10 +272,10 @@ def learned_pace(
 def _log_likelihoods(
     measured: Sequence[Measured], paces: tuple[Floats, Floats, Floats], unit: Floats
 ) -> Floats:
-    """Give the log-likelihood of each pace, lasting, passing and rising, but for a constant.
+    """Return the log-likelihood of each drift rate (lasting, passing, rising), up to a constant.
 
-    Steps that are always the same are one unknown for each count, which is integrated out: the
-    filter is run on the time as well, and what is left of both is regressed on each other.
+    A steady step is one unknown per count and is integrated out: the filter is applied to time as
+    well, and its innovations are regressed on those of time.
     """
     lasting, passing, rising = (np.outer(pace, unit) for pace in paces)
     first = measured[0].state_of_walk(passing)
@@ -333,24 +300,12 @@ def _log_likelihoods(
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """What is known about one count at every wave, with the covariance of the errors.
+    """Estimates of one count at every wave, with the covariance of their errors."""
 
-    Parameters
-    ----------
-    waves : tuple of int
-        The waves, in order.
-    values : float array
-        The estimates.
-    covariance : float array
-        Of their errors.
-    gains : float array
-        What the value measured at each wave (second axis) weighs in each estimate (first).
-    """
-
-    waves: tuple[int, ...]
-    values: Floats
-    covariance: Floats
-    gains: Floats
+    waves: tuple[int, ...]  # in order
+    values: Floats  # the estimates
+    covariance: Floats  # of their errors
+    gains: Floats  # weight of each wave's measurement (second axis) in each estimate (first)
 
     @classmethod
     def of(
@@ -364,26 +319,26 @@ class Path:
         rising: float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
     ) -> Path:
-        """Weigh noisy values of a walk; a variance is infinite where there is none.
+        """Estimate a random walk from noisy values; missing values have infinite variance.
 
         Parameters
         ----------
         waves : sequence of int
             In order.
         values, variances : float array
-            What was measured at each, independently.
+            Independent measurement at each wave.
         step : float
-            The variance of the walk's step from one wave to the next.
+            Variance of the walk's step from one wave to the next.
         passing : float array or float
-            The variance by which each wave is off the walk.
+            Variance of each wave's deviation from the walk.
         rising : float
-            The variance of a step that is the same from each wave to the next.
+            Variance of a step that is the same at each wave.
         off : (bool array, float), optional
-            Which of the values are off by the same unknown amount, and the variance of that.
+            The values that share one unknown error, and its variance.
         """
         told = 1 / (variances + passing)
-        # Unknowns are the walk at each wave, and one for each of these with its variance: by how
-        # much the count rises from wave to wave, and by how much some of the values are off.
+        # The unknowns are the walk at each wave, the steady rise per wave, and the shared error of
+        # some values, the latter two with their prior variances.
         columns, prior = [np.eye(len(waves))], [0.0] * len(waves)
         if rising > 0:
             columns.append(np.subtract(waves, waves[0])[:, None].astype(np.float64))
@@ -398,7 +353,7 @@ class Path:
         for place, gap in enumerate(np.diff(waves)):
             tie = 1 / (step * gap)
             precision[place : place + 2, place : place + 2] += tie * np.array([[1, -1], [-1, 1]])
-        # What passes at a wave is what it brought beside the walk, less noise.
+        # The passing deviation of a wave is its residual from the walk, minus noise.
         kept = passing * told
         rest = np.hstack(
             [(1 - kept)[:, None] * design[:, :n_true], -kept[:, None] * design[:, n_true:]]
@@ -409,20 +364,19 @@ class Path:
         return cls(tuple(waves), gains @ values, covariance, gains)
 
     def grown(self, sizes: Floats, unsure: Floats, shared: Floats) -> Path:
-        """Multiply values that were divided by the sizes of their waves before they were weighed.
+        """Multiply estimates by the sizes of their waves, by which values were divided before.
 
-        Where a size is wrong by a part, an estimate is by that part less what it took from values
-        that were divided by it. What makes a size too large is noise that is in part in the value
-        as well.
+        If a size has a relative error, an estimate has this error minus what it took from values
+        divided by the same size. The error of a size shares noise with the value.
 
         Parameters
         ----------
         sizes : float array
-            The sizes.
+            The relative sizes.
         unsure : float array
-            The covariance of their errors, as parts of them.
+            Covariance of their relative errors.
         shared : float array
-            The covariance of the noise in each value (first axis) with those errors (second).
+            Covariance of the noise in each value (first axis) with those errors (second).
         """
         rest = (np.eye(len(sizes)) - self.gains) * self.values[:, None]
         both = self.gains @ shared @ rest.T
@@ -432,5 +386,5 @@ class Path:
         )
 
     def weighed(self, weights: Floats) -> tuple[float, float]:
-        """Give a weighted sum of the values, and the variance of its error."""
+        """Return a weighted sum of the values, and the variance of its error."""
         return float(weights @ self.values), float(weights @ self.covariance @ weights)

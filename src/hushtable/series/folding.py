@@ -1,10 +1,11 @@
-"""One table for each pair of columns: what coarser ones tell is folded into the finest.
+"""Merging of noisy tables of the same columns: coarser tables update the finest.
 
-Waves tell the same pair apart more or less finely. Fitted side by side, such tables hold each other
-back: where noise lets them contradict each other, a field pulls one up and the other down without
-end, and particles get lost. So a count of a coarse cell is told to the fine cells that it is made
-of, by precision: each takes its part of the gap between it and their sum. Variances are those of a
-Kalman update; that errors of these cells then hang together is left out.
+Waves measure the same pair at different resolutions. If such tables were fitted side by side and
+noise made them contradict each other, the model would increase one factor and decrease the other
+without limit, and particles would be lost. So a coarse count updates the fine cells that it
+contains, by precision: each takes its part of the difference between the coarse count and their
+sum. Variances are those of a Kalman update; the resulting correlation of the errors of these cells
+is ignored.
 """
 
 from __future__ import annotations
@@ -22,14 +23,9 @@ Integers = NDArray[np.int64]
 
 
 def folded(tables: Iterable[EarlierTable], sizes: Mapping[str, int]) -> list[EarlierTable]:
-    """Fold tables into finer ones of the same columns, wherever their cells are made of those.
+    """Merge tables into finer ones of the same columns, if their cells are unions of those.
 
-    Parameters
-    ----------
-    tables : iterable of EarlierTable
-        What waves measured.
-    sizes : mapping of str to int
-        How many buckets each column has.
+    `sizes` is the number of buckets of each column.
     """
     made: list[EarlierTable] = []
     by_columns = sorted(tables, key=lambda table: (len(table.columns), table.columns))
@@ -48,9 +44,9 @@ def folded(tables: Iterable[EarlierTable], sizes: Mapping[str, int]) -> list[Ear
 
 
 def _parts(fine: EarlierTable, coarse: EarlierTable, sizes: Mapping[str, int]) -> Integers | None:
-    """Give the coarse cell of each fine one; nothing where one is in several."""
+    """Return the coarse cell of each fine one; None if the tables are not nested."""
     if len(fine.columns) == 1:
-        return None  # by values, and always the same
+        return None  # one-way tables are by value and always the same
     cells = np.zeros((), np.int64)
     for axis, name in enumerate(fine.columns):
         buckets = np.arange(sizes[name])

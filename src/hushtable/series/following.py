@@ -1,13 +1,13 @@
-"""Synthetic people who are followed: rows of a wave that carry on those of the wave before.
+"""Synthetic people of a panel: rows of a wave that continue those of the previous wave.
 
-The field of a wave says how its columns hang together, and rows drawn from it are what the wave
-would publish if nobody were followed. Noisy tables of each column before and now say how people
-move. Whoever is said to stay starts with the row that the release before has for them; others
-come as drawn. Then values change, and who stays, as long as all counts of two columns come closer
-to those of the drawn rows and counts of moves to the measured ones, in squares of what is too many
-over what is wanted. So a person keeps what nobody measured to have changed.
+The model of a wave describes the dependence between its columns, and rows drawn from it are what
+the wave would publish without a panel. Noisy tables of each column before and now describe
+transitions. People who stay start with their row of the previous release; others start with a drawn
+row. Then values, and who stays, are changed as long as the counts of pairs of columns come closer
+to those of the drawn rows and the transitions to the measured ones, in squared excess divided by
+the wanted count. So a person keeps every value that no measurement shows to have changed.
 
-All of it is post-processing: noisy tables, and rows that were published.
+All of it is post-processing of noisy tables and published rows.
 """
 
 from __future__ import annotations
@@ -33,37 +33,27 @@ Codes = follow.Codes
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A noisy table of a column at the wave before (rows) and now (columns).
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    counts : int array (before, now)
-        Noisy counts of people who are in both waves, by buckets.
-    noise : TableMechanism
-        Their noise.
-    """
+    """A noisy table of a column at the previous wave (rows) and now (columns)."""
 
     column: str
-    counts: Integers
+    counts: Integers  # noisy counts of people in both waves, by bucket before and now
     noise: TableMechanism
 
     def wanted(self, shares: Floats, n_stay: int, scale: float) -> Floats:
-        """Say how many of the people who stay are to be in each cell.
+        """Return the wanted number of staying people in each cell.
 
-        How many move at all is told by the diagonal. Where they go is drawn from measured cells
-        towards moves by chance, and who stays as they are towards their shares, as far as noise
-        explains the difference (James and Stein 1961).
+        The diagonal determines how many people move. Measured moves are shrunk toward moves by
+        chance, and the diagonal toward the shares of the previous wave, as far as noise explains
+        the difference (James and Stein 1961).
 
         Parameters
         ----------
         shares : float array
-            Of the buckets among all rows of the wave before.
+            Shares of the buckets among all rows of the previous wave.
         n_stay : int
-            How many stay.
+            Number of people who stay.
         scale : float
-            Published rows for each row of the private table.
+            Published rows per row of the private table.
         """
         counts = np.asarray(self.counts * scale, np.float64)
         std = self.noise.std * scale
@@ -71,7 +61,7 @@ class Move:
         n_moved = float(np.clip(n_stay - counts[same].sum(), 0.0, n_stay))
         chance = np.outer(shares, shares)
         chance[same] = 0.0
-        if chance.sum() <= 0:  # all are in one bucket: nobody can move
+        if chance.sum() <= 0:  # all are in one bucket: no moves are possible
             n_moved = 0.0
         found = np.zeros(counts.shape)
         expected = chance[~same] * n_moved / max(chance.sum(), 1e-300)
@@ -83,14 +73,14 @@ class Move:
 
 
 def _drawn_to(measured: Floats, expected: Floats, std: float) -> Floats:
-    """Draw noisy counts towards expected ones, as far as noise explains the difference."""
+    """Shrink noisy counts toward expected ones, as far as noise explains the difference."""
     gap = measured - expected
     kept = max(0.0, 1 - std**2 * len(gap) / max(float(gap @ gap), 1e-300))
     return expected + kept * gap
 
 
 def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
-    """Estimate how many people are in both waves, and the variance of that, from all moves.
+    """Return the estimated number of people in both waves, and its variance.
 
     Examples
     --------
@@ -106,18 +96,10 @@ def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
 
 @dataclass(frozen=True, eq=False)
 class People:
-    """Published rows of a wave, and who they are.
+    """Published rows of a wave, with their synthetic persons."""
 
-    Parameters
-    ----------
-    persons : int array
-        The number of each one's person.
-    codes : mapping of str to int array
-        The rows, in codes of the schema.
-    """
-
-    persons: Integers
-    codes: Mapping[str, Integers]
+    persons: Integers  # number of each row's person
+    codes: Mapping[str, Integers]  # the rows, in codes of the schema
 
 
 def carried_on(
@@ -130,24 +112,24 @@ def carried_on(
     next_person: int,
     coins: Coins,
 ) -> People:
-    """Let people of a wave become rows that count as rows drawn for the next wave do.
+    """Continue people of the previous wave as rows with the counts of drawn rows.
 
     Parameters
     ----------
     before : People
-        The wave before, as it was published.
+        The previous wave, as published.
     drawn : mapping of str to int array
         Codes of the rows that were drawn for this wave.
     moves : sequence of Move
-        How people moved, for each column.
+        Transitions of each column.
     bucket_of : mapping of str to int array
         The bucket of each code of each column.
     scale : float
-        Published rows for each row of the private table.
+        Published rows per row of the private table.
     next_person : int
-        The number of the first person who was never seen.
+        Number of the first new synthetic person.
     coins : Coins
-        What is drawn by.
+        Random number generator.
     """
     names = [move.column for move in moves]
     sizes = np.array([len(move.counts) for move in moves], np.int64)
@@ -182,7 +164,7 @@ def carried_on(
 def _stacked(
     codes: Mapping[str, Integers], names: Sequence[str], bucket_of: Mapping[str, Integers]
 ) -> Codes:
-    """Give buckets of rows, a column for each name."""
+    """Return the buckets of rows, one column per name."""
     return np.stack([bucket_of[name][codes[name]] for name in names], axis=1).astype(np.int16)
 
 
@@ -194,7 +176,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
     wanted: Sequence[Floats],
     sizes: Integers,
 ) -> tuple[follow.Counted, Floats]:
-    """Lay out all tables, and say by how much each cell is too large."""
+    """Return all tables packed for the kernel, and the excess of each cell."""
     n_columns = len(sizes)
     singles, steps = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
     pairs = np.zeros((n_columns, n_columns), np.int64)
@@ -224,7 +206,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
         cells = old[who[stay], at].astype(np.int64) * size + now[stay, at]
         lines = np.cumsum(wanted[at], axis=1).ravel()
         steps[at] = lay(wanted[at].ravel(), _cells(cells, size * size), lines)
-    weights = 1 / (np.concatenate(targets) + 1.0)  # as counts vary by chance
+    weights = 1 / (np.concatenate(targets) + 1.0)  # inverse of the sampling variance
     counted = follow.Counted(sizes, singles, pairs, steps, weights, np.concatenate(likely))
     return counted, np.concatenate(excess)
 
@@ -241,9 +223,9 @@ def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     bucket_of: Integers,
     coins: Coins,
 ) -> Integers:
-    """Give a code for the bucket of each row: its own where it may be kept, else a drawn one's.
+    """Return a code for the bucket of each row: its own if it may be kept, else a drawn one's.
 
-    Each code is given as often as rows were drawn with it, as far as buckets are as large.
+    Each code occurs as often as in the drawn rows, as far as the buckets have the same size.
     """
     found = np.full(len(buckets), -1, np.int64)
     left = np.bincount(drawn, minlength=len(bucket_of))

@@ -1,4 +1,4 @@
-"""A wave of a panel: a quilt of its rows, and how people moved since the wave before.
+"""A wave of a panel: a quilt of its rows, and the transitions of people since the previous wave.
 
 The promise and its proof are in ``series.md``.
 
@@ -6,15 +6,15 @@ The release
 -----------
 That of a quilt (`hushtable.methods.quilt.quilt`), and two more tables:
 
-- ``persons``: the number of each one's synthetic person (``person``), for the rows of ``data`` in
-  their order. Who has the same number in another wave is the same synthetic person.
-- ``moves``, if there was a wave before: noisy tables of the buckets of each column before (rows)
-  and now (columns), below each other: ``table``, ``cell`` (its number in C order), ``count``.
+- ``persons``: the number of the synthetic person (``person``) of each row of ``data``, in the same
+  order. Rows with the same number in different waves are the same synthetic person.
+- ``moves``, if there was a previous wave: noisy tables of the buckets of each column before (rows)
+  and now (columns), concatenated: ``table``, ``cell`` (index in C order), ``count``.
 
-The settings of the estimator have ``moves`` beside those of a quilt: ``since`` (the number of the
-wave before), ``release`` (the name of its folder), ``share`` of the budget, and ``tables``: for
-each its ``column``, ``size`` (how many buckets), ``parameter`` (the variance of the noise) and
-``std``.
+The settings of the estimator have ``moves`` in addition to those of a quilt: ``since`` (the number
+of the previous wave), ``release`` (the name of its folder), ``share`` of the budget, and
+``tables``: for each its ``column``, ``size`` (number of buckets), ``parameter`` (the variance of
+the noise) and ``std``.
 """
 
 from __future__ import annotations
@@ -58,36 +58,28 @@ PERSONS, MOVES = "persons", "moves"
 
 @dataclass(frozen=True)
 class Before:
-    """The wave before, as it was published.
-
-    Parameters
-    ----------
-    number : int
-        Its number.
-    release : Release
-        Its release, or that of its last correction.
-    """
+    """The previous wave, as published."""
 
     number: int
-    release: Release
+    release: Release  # or that of its last correction
 
     def people(self, schema: Schema) -> People:
-        """Give its rows and who they are."""
+        """Return its rows with their synthetic persons."""
         codes = StoredPrior.read("the wave before", self.release.folder).codes(schema)
         return People(persons_of(self.release), codes)
 
 
 def persons_of(release: Release) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Give the number of the person of each row of a wave of a panel."""
+    """Return the number of the synthetic person of each row of a wave of a panel."""
     if PERSONS not in release.statement.tables:
         raise ReleaseError(
-            f"{release.folder.name} does not say who its rows are; it is no wave of a panel."
+            f"{release.folder.name} is not a wave of a panel: it has no table {PERSONS!r}."
         )
     return as_numpy(release.table(PERSONS).column("person")).astype(np.int64)
 
 
 def moves_of(release: Release) -> list[Move]:
-    """Give the noisy tables of how people moved into a wave; none for the first."""
+    """Return the noisy tables of transitions into a wave; none for the first."""
     told = release.statement.estimator.get(MOVES)
     if told is None:
         return []
@@ -103,30 +95,18 @@ def moves_of(release: Release) -> list[Move]:
 
 @dataclass(frozen=True)
 class PanelPlan(Plan[SealedWaves]):
-    """Hold the plan of a quilt for what is not spent on moves, and the wave before.
+    """A quilt plan with the budget that transitions leave, and the previous wave."""
 
-    Parameters
-    ----------
-    quilt : QuiltPlan
-        How the rows of the wave are counted; it may spend what moves leave.
-    total : Fraction
-        What a run may spend in all, as rho.
-    before : Before or None
-        The wave before; without it nothing is spent on moves.
-    next_person : int
-        The number of the first person who was never seen.
-    """
-
-    quilt: QuiltPlan
-    total: Fraction
-    before: Before | None
-    next_person: int
+    quilt: QuiltPlan  # of the rows of the wave, with the budget that transitions leave
+    total: Fraction  # budget of a run, as rho
+    before: Before | None  # the previous wave; without it, no transitions are measured
+    next_person: int  # number of the first new synthetic person
 
     @classmethod
     def of(
         cls, method: Quilt, schema: Schema, before: Before | None, next_person: int
     ) -> PanelPlan:
-        """Plan a wave; sees no data."""
+        """Plan a wave; reads no data."""
         whole = method.plan(schema)
         left = whole if before is None else replace(whole, total=(1 - MOVES_SHARE) * whole.total)
         return cls(left, whole.total, before, next_person)
@@ -138,7 +118,7 @@ class PanelPlan(Plan[SealedWaves]):
 
     @property
     def schema(self) -> Schema:  # type: ignore[override]
-        """What is public about the wave."""
+        """The public schema of the wave."""
         return self.quilt.schema
 
     @property
@@ -148,13 +128,13 @@ class PanelPlan(Plan[SealedWaves]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted about both waves."""
+        """Conditions of the promise, for both waves."""
         if self.before is None:
             return self.quilt.conditions
         return (
             *self.quilt.conditions,
-            "Identifiers. A person has the same one in this wave and in the one before; somebody "
-            "who has two is protected as two.",
+            "Identifiers. Each person must have the same identifier in this wave and in the "
+            "previous one; a person with two identifiers is protected as two persons.",
         )
 
     @property
@@ -164,7 +144,7 @@ class PanelPlan(Plan[SealedWaves]):
 
     @property
     def spends_all(self) -> bool:
-        """Noise is rounded up."""
+        """False: noise is rounded up."""
         return False
 
     @property
@@ -172,28 +152,28 @@ class PanelPlan(Plan[SealedWaves]):
         return Fraction(0) if self.before is None else MOVES_SHARE
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say what to expect of the wave, and of a count of people who moved."""
+        """Forecast the wave, and a count of people who moved."""
         told = self.quilt.forecast(rows)
         if self.before is None:
             return told
         split = {step: (1 - self._share) * epsilon for step, epsilon in told.split.items()}
-        split["moves since the wave before"] = self._share * self.method.epsilon
-        lines = {**told.lines, "standard deviation of a count of moves": round(self.move_std, 1)}
+        split["transitions since the previous wave"] = self._share * self.method.epsilon
+        lines = {**told.lines, "standard deviation of a transition": round(self.move_std, 1)}
         return replace(told, lines=lines, split=split)
 
     @property
     def move_std(self) -> float:
-        """The standard deviation of one count of people who went from one bucket to another."""
+        """Standard deviation of one count of people who moved between two buckets."""
         return moves_purse(self.total).count_noise(share_of_moves(len(self.quilt.values))).std
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Say how far a count of rows of the wave will be off."""
+        """Return the error of a count of rows of the wave."""
         return self.quilt.count_error(rows=rows, share=share)
 
     # --- the run ----------------------------------------------------------------------------------
 
     def release(self, source: SealedWaves, noise: Noise) -> Released:
-        """Measure moves and the wave, fit, draw, and let people of the wave before go on."""
+        """Measure transitions and the wave, fit, draw, and continue people of the previous wave."""
         moves = [] if source.followed is None else self._measured(source.followed, noise)
         quilt, purse = self.quilt.sewn(source.now, noise)
         n_rows = self.quilt.n_published(quilt)
@@ -218,7 +198,7 @@ class PanelPlan(Plan[SealedWaves]):
         return replace(made, tables=tables, settings=self._settings(made.settings, moves))
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
-        """Count each column before and now, in the buckets that earlier waves laid down."""
+        """Measure each column before by now, in the buckets of earlier waves."""
         carried = self.quilt.carried
         assert carried is not None  # noqa: S101 - there is a wave before
         purse, made = moves_purse(self.total), []
@@ -239,7 +219,7 @@ class PanelPlan(Plan[SealedWaves]):
         return made
 
     def _settings(self, of_quilt: Mapping[str, Any], moves: Sequence[Move]) -> dict[str, Any]:
-        """Tell what was spent on moves, too: shares are of the budget of the whole release."""
+        """Add the transitions to the settings; shares are of the budget of the whole release."""
         if self.before is None or not moves:
             return dict(of_quilt)
         spent = {
@@ -250,10 +230,10 @@ class PanelPlan(Plan[SealedWaves]):
         notes = [
             *of_quilt["notes"],
             f"These are shares of {float(1 - self._share):g} of the budget; "
-            f"{float(self._share):g} was spent on how people moved since wave "
-            f"{self.before.number}.",
-            "`persons` numbers the rows: whoever has the same number in another wave is the same "
-            "synthetic person. No number is a person's, and no one person's way is anybody's.",
+            f"{float(self._share):g} was spent on transitions since wave {self.before.number}.",
+            "`persons` numbers the rows: rows with the same number in different waves belong to "
+            "the same synthetic person. No synthetic person is a real one, and no sequence of "
+            "rows is that of a real person.",
         ]
         told = {
             "since": self.before.number,
@@ -273,7 +253,7 @@ class PanelPlan(Plan[SealedWaves]):
 
 
 def _buckets(quilt: Patchwork) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """For each column the bucket of each code of the schema."""
+    """Return the bucket of each code of the schema, by column."""
     found = {}
     for known in quilt.columns:
         values = known.counted.values
@@ -298,9 +278,10 @@ def publish_wave(
     progress: Progress = silent,
     **paying: Unpack[Paying],
 ) -> Release:
-    """Publish a wave of a panel, in the same order of things as any table: charge, then read.
+    """Publish a wave of a panel, in the same order as any table: charge, then read.
 
-    `before` is the private table of the wave before; all else is as for `hushtable.publish`.
+    `before` is the private table of the previous wave; other arguments are as for
+    `hushtable.publish`.
     """
     progress("planning", 0.0)
     source = make_noise(noise)

@@ -1,6 +1,6 @@
-"""The plan of a series: what each wave may spend, fixed before any data is read.
+"""The plan of a series: the budget of each wave, fixed before any data is read.
 
-The proof that all waves together keep the promise is in ``series.md``.
+``series.md`` proves that all waves together keep the promise.
 """
 
 from __future__ import annotations
@@ -30,46 +30,45 @@ from hushtable.schema.linked import PREVIOUS
 from hushtable.series.drift import Path as Walk
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4
-"""The first wave gets one part for each four waves, at most six: all later ones rest on it."""
+"""The first wave gets one part per four waves, at most six: all later waves depend on it."""
 
 MOST_WAVES = 10_000
 
 PANEL_COLUMNS = ("wave", "person")
-"""What is written beside the columns of synthetic people."""
+"""Names of the columns added to those of synthetic people."""
 
 MOVES_SHARE = Fraction(1, 4)
-"""What a panel spends on how people moved, of the budget of a wave that has one before it."""
+"""Share of a panel wave's budget for transitions, if there is a previous wave."""
 
 _FORMAT = 1
 _EPSILON_GRID = 10**6
-_SHARE = 0.1  # of the rows, that a typical question is about
-_SHOWN = 24  # waves that a forecast of an open series is about
+_SHARE = 0.1  # of the rows in a typical count
+_SHOWN = 24  # waves in the forecast of an unlimited series
 
 
 @dataclass(frozen=True, kw_only=True)
 class SeriesPlan:
-    """Say how the budget of a series is divided over its waves.
+    """Division of the budget of a series over its waves.
 
     Parameters
     ----------
     epsilon, delta : number or str
-        The promise for everything that is ever published of the series, to each person with all
+        The promise for everything that is ever published of the series, for each person with all
         rows in all waves.
     waves : int, optional
-        How many there will be. The first gets a quarter of that number times what each other one
-        does, at least as much and at most six times: all others rest on it.
+        Number of waves. The first gets a multiple of the share of each other wave: a quarter of
+        this number, at least 1 and at most 6. All others depend on it.
     spares : int
-        How many more releases there may be beside them: corrections, and waves whose run was lost.
+        Number of additional releases: corrections, and waves whose run was lost.
     horizon : int, optional
-        For a series without an end, in place of `waves`: half of the budget is spent by this wave,
-        two thirds by twice as many, and so on for ever. Spares are drawn from the same.
+        For an unlimited series, instead of `waves`: half of the budget is spent by this wave, two
+        thirds by twice as many, and so on without end. Additional releases use the same budget.
     change : float
-        The share of people that is supposed to change from one wave to the next, from public
-        knowledge: a guess for the forecast and for the second wave, after which it is learned from
-        noisy tables.
+        Assumed share of people that changes from one wave to the next, from public knowledge. The
+        forecast and the second wave use it; afterward it is estimated from noisy tables.
     panel : bool
-        Whether people are followed from wave to wave: rows then carry synthetic persons, and it is
-        measured how people move, for a quarter of what a wave may spend.
+        Whether people are followed from wave to wave. Rows then have synthetic persons, and a
+        quarter of the budget of a wave is spent on transitions.
 
     Examples
     --------
@@ -99,7 +98,7 @@ class SeriesPlan:
                 object.__setattr__(self, name, amount)
                 if name == "delta" and not amount:
                     problems.append(
-                        "delta is 0; a series adds up in rho, which needs one, as 1e-6."
+                        "delta is 0; a series composes in rho, which needs a delta, such as 1e-6."
                     )
                 else:
                     check(amount)
@@ -107,8 +106,7 @@ class SeriesPlan:
                 problems += error.problems
         if (self.waves is None) == (self.horizon is None):
             problems.append(
-                "say how many waves there are, or a horizon for a series without an end: one of "
-                "the two."
+                "give exactly one of waves (their number) and horizon (for an unlimited series)."
             )
         for name, least in (("waves", 1), ("horizon", 1), ("spares", 0)):
             given = getattr(self, name)
@@ -137,24 +135,24 @@ class SeriesPlan:
 
     @property
     def rho(self) -> Fraction:
-        """What all releases may spend together, as the ledger will count it."""
+        """Budget of all releases together, as the ledger counts it."""
         account = Account.shared(Budget(epsilon=self.epsilon, delta=self.delta))
         if account is None:
             raise ParameterError(
-                f"epsilon {self.epsilon} and delta {self.delta} cannot be counted in rho; give "
+                f"epsilon {self.epsilon} and delta {self.delta} cannot be converted to rho; use "
                 "rounder numbers, such as 2 and 1e-6."
             )
         return account.concentrated.rho
 
     @property
     def wave_delta(self) -> Fraction:
-        """The delta that a single wave's promise is stated with; it is not added up."""
+        """Delta of the stated promise of a single wave; it does not add up."""
         return self.delta / 4
 
     def share(self, place: int) -> Fraction:
-        """Give the share of the budget that the release of a place gets, the first is 1.
+        """Return the share of the budget for the release at a place, starting at 1.
 
-        Whatever wave it is: places are counted in the order of publication.
+        Places are in the order of publication, not of the waves' numbers.
         """
         if self.waves is None:
             k = self.horizon or 1
@@ -165,29 +163,34 @@ class SeriesPlan:
         return Fraction(first if place == 1 else 1, first + self.waves - 1 + self.spares)
 
     def method(self, place: int) -> Quilt:
-        """Give the method of the release of a place, with all that it may spend."""
+        """Return the method of the release at a place, with its budget."""
         share = self.share(place)
         if not share:
             raise ParameterError(
-                f"the series was planned for {self.waves} waves and {self.spares} spare releases, "
-                "and all of them are spent: nothing is left for another."
+                f"the series was planned for {self.waves} waves and {self.spares} additional "
+                "releases, and all of them are used; no budget is left for another."
             )
         return Quilt(epsilon=largest_epsilon(share * self.rho, self.wave_delta, self.epsilon),
                      delta=self.wave_delta, accounting="concentrated")  # fmt: skip
 
-    # --- what to expect ---------------------------------------------------------------------------
+    # --- forecast ---------------------------------------------------------------------------------
 
     def forecast(self, schema: Schema, rows: int, *, share: float = _SHARE) -> Expected:
-        """Say how far a level, a change and a trend will be off, before any data is read.
+        """Forecast the errors of a level, a change and a trend, before any data is read.
 
         Parameters
         ----------
         schema : Schema
-            Of the waves.
+            Schema of the waves.
         rows : int
-            About how many rows a wave has, from public knowledge.
+            Approximate number of rows of a wave, from public knowledge.
         share : float
-            The share of rows that is asked about, of a typical column.
+            Share of rows in the count, by a typical column.
+
+        Returns
+        -------
+        Expected
+            Half-widths of 95% intervals, in rows.
         """
         n = min(self.waves or _SHOWN, 10 * _SHOWN)
         variances = np.array([self._variance(place, schema, rows, share) for place in _places(n)])
@@ -216,52 +219,52 @@ class SeriesPlan:
         return (typical / NORMAL) ** 2
 
     def _move_std(self, place: int, schema: Schema) -> float:
-        """Give the standard deviation of a count of people who went from one value to another."""
+        """Return the standard deviation of a count of people who moved between two values."""
         plan = self.method(place).plan(schema)
         return moves_purse(plan.total).count_noise(share_of_moves(len(plan.values))).std
 
     # --- on disk ----------------------------------------------------------------------------------
 
     def to_yaml(self) -> str:
-        """Write it down."""
+        """Return the plan as YAML text."""
         plain = {name: str(v) if isinstance(v, Fraction) else v for name, v in asdict(self).items()}
         if not self.panel:
-            del plain["panel"]  # a plan without one is what it was
+            del plain["panel"]  # as in versions without panels
         return write_yaml({"format": _FORMAT, **{k: v for k, v in plain.items() if v is not None}})
 
     @classmethod
     def load(cls, path: Path) -> SeriesPlan:
-        """Read what `to_yaml` wrote."""
+        """Read a plan that `to_yaml` wrote."""
         try:
             content: Any = read_yaml(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ParameterError(f"{path.name} of the series cannot be read: {error}") from None
         if not isinstance(content, dict) or content.pop("format", None) != _FORMAT:
-            raise ParameterError(f"{path.name} is no plan of a series of this version.")
+            raise ParameterError(f"{path.name} is not a series plan of this version.")
         try:
             return cls(**content)
         except TypeError:
-            raise ParameterError(f"{path.name} has fields that no plan of a series has.") from None
+            raise ParameterError(f"{path.name} has fields that a series plan does not.") from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """How far answers will be off: half widths of 95 % intervals, in rows.
+    """Expected errors: half-widths of 95% intervals, in rows.
 
     Parameters
     ----------
     waves : int
-        After so many waves.
+        Number of waves after which these hold.
     alone : float
         The level of the last wave, from that wave alone.
     level : float
-        The same with all waves before it.
+        The same with all earlier waves.
     change : float or None
-        From the wave before to the last.
+        From the last wave but one to the last.
     trend : float or None
         The slope of a line through all waves, in rows per wave.
     moved : float or None
-        In a panel, people who went from one value of a column to another since the wave before.
+        In a panel, people who moved between two values of a column since the previous wave.
     """
 
     waves: int
@@ -273,7 +276,7 @@ class Expected:
 
 
 def slope_weights(waves: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Give what each value weighs in the slope of the least-squares line through them.
+    """Return the weight of each value in the slope of the least-squares line.
 
     Examples
     --------
@@ -286,37 +289,37 @@ def slope_weights(waves: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64
 
 
 def share_of_moves(n_columns: int) -> Fraction:
-    """Give what the table of one column gets, of what is spent on moves: all get the same."""
+    """Return the share of the transitions budget for one column; it is equal for all."""
     return as_share(1 / n_columns)
 
 
 def moves_purse(total: Fraction) -> Purse:
-    """Give what may be spent on how people moved, of a wave's rho: each has one joined row."""
+    """Return the budget of transitions, given a wave's rho; each person has one joined row."""
     return Purse(total=MOVES_SHARE * total, accounting="concentrated", reach=1)
 
 
 def require_fit(schema: Schema, *, panel: bool = False) -> None:
-    """Refuse a schema that a series cannot be promised for, or cannot count alike in all waves."""
+    """Raise `ParameterError` for a schema that a series cannot protect or count consistently."""
     problems = []
     if schema.unit.kind != "person":
         problems.append(
             f"the schema protects {schema.unit.describe()}; a series protects a person with all "
-            "rows in all waves. Say who that is (unit: {kind: person, column: ..., max_rows: ...})."
+            "rows in all waves. Set the unit (unit: {kind: person, column: ..., max_rows: ...})."
         )
     problems += [
-        f"column {values.name!r} has too many values to count the same ones in every wave; give "
-        "it public bins."
+        f"column {values.name!r} has too many values to count the same ones in every wave; define "
+        "public bins for it."
         for values in values_of(schema)
         if is_wide(values)
     ]
     if panel and schema.unit.kind == "person" and schema.unit.max_rows != 1:
         problems.append(
-            f"the schema lets {schema.unit.max_rows} rows of a person count in a wave; in a panel "
-            "a person has one row in each (max_rows: 1)."
+            f"the schema allows {schema.unit.max_rows} rows per person in a wave; a panel allows "
+            "one (max_rows: 1)."
         )
     problems += [
-        f"column {name!r}: in a panel, person, wave and {PREVIOUS}.x have a meaning of their own; "
-        "rename the column."
+        f"column {name!r}: the names person, wave and {PREVIOUS}.x are reserved in a panel; rename "
+        "the column."
         for name in schema.attributes
         if panel and (name in PANEL_COLUMNS or name.startswith(f"{PREVIOUS}."))
     ]
@@ -325,15 +328,15 @@ def require_fit(schema: Schema, *, panel: bool = False) -> None:
 
 
 def _places(n: int) -> list[int]:
-    """Choose some of the first n places, to look at a plan without working all of it out."""
+    """Return some of the first n places, to evaluate a plan without computing all of them."""
     return sorted({1, *(min(n, 2 * 2**power) for power in range(n.bit_length())), n})
 
 
 @lru_cache(maxsize=256)
 def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
-    """Find the largest epsilon, of six digits, whose method spends no more than this rho.
+    """Return the largest epsilon, with six digits, whose method spends at most this rho.
 
-    What it spends is rounded up by the ledger, so one step of its grid is left free.
+    The ledger rounds its cost up, so one step of the ledger's grid is left free.
     """
     room = rho - Fraction(1, RHO_GRID)
     low, high = 0, math.floor(most * _EPSILON_GRID)
@@ -345,7 +348,7 @@ def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
             high = middle - 1
     if not low:
         raise ParameterError(
-            "the budget is too small for so many waves: the share of one would be below epsilon "
-            "1e-6. Plan fewer waves, or spend more."
+            "the budget is too small for this number of waves: the share of one would be below "
+            "epsilon 1e-6. Plan fewer waves, or increase epsilon."
         )
     return Fraction(low, _EPSILON_GRID)

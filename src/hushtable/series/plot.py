@@ -1,4 +1,4 @@
-"""Draw a count over the waves of a series, with its intervals, as SVG."""
+"""SVG plot of a count over the waves of a series, with its intervals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_LABELS = 12
 
 
 def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str:
-    """Draw the level at each wave, its 95 % interval as a line, and a band through them.
+    """Return an SVG plot of the count at each wave, with 95% intervals and a band through them.
 
     Examples
     --------
@@ -30,7 +30,7 @@ def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str
     def y(value: float) -> float:
         return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
 
-    parts = captions(_LEFT, f"rows with {where}", "by wave, with 95 % intervals")
+    parts = captions(_LEFT, f"rows with {where}", "by wave, with 95% intervals")
     for value in ticks(low, high):
         parts.append(
             f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '

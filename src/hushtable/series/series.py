@@ -2,13 +2,14 @@
 
 The folder
 ----------
-- ``series.yaml``: the plan; ``schema.yaml``: what is public about every wave.
-- ``series.ledger``: what was spent; the custodian's alone.
-- ``waves/001``, ``waves/002`` ...: the releases; ``waves/002-correction-1``: the second wave
-  published once more. Analysts get ``waves``, ``series.yaml`` and ``schema.yaml``.
+- ``series.yaml``: the plan; ``schema.yaml``: the public schema of every wave.
+- ``series.ledger``: recorded costs; for the custodian only.
+- ``waves/001``, ``waves/002`` ...: the releases; ``waves/002-correction-1``: a correction of the
+  second wave. Analysts get ``waves``, ``series.yaml`` and ``schema.yaml``.
 
-A wave is charged under its name before it is read, and appears whole or not at all, as every
-release does. One process at a time publishes: what was charged and is not there was killed.
+A wave is charged under its name before it is read, and appears complete or not at all, like every
+release. Only one process publishes at a time, so a charge without a release means that its run was
+killed.
 """
 
 from __future__ import annotations
@@ -49,26 +50,26 @@ from hushtable.statement import digest_of
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
 
 _NAME = re.compile(r"(\d{3,5})(?:-correction-(\d{1,4}))?")
-_PATIENCE = 1.0  # seconds: another wave takes longer, and is not waited for
+_PATIENCE = 1.0  # seconds to wait for the lock; another wave takes longer
 
 
 class Series:
-    """Publish the same columns wave after wave, under one promise for all of them.
+    """Publication of the same columns wave after wave, under one promise for all waves.
 
-    Use `create` once and `open` afterwards.
+    Use `create` once and `open` afterward.
 
     Parameters
     ----------
     folder : Path
-        Where it lies.
+        Folder of the series.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         if not (folder / PLAN).is_file():
             raise ParameterError(
-                f"{str(folder)!r} is no series: it has no {PLAN}; 'hushtable series init' makes "
-                "one."
+                f"{str(folder)!r} is not a series: it has no {PLAN}. Create one with 'hushtable "
+                "series init'."
             )
         self.plan = SeriesPlan.load(folder / PLAN)
 
@@ -86,19 +87,29 @@ class Series:
         Parameters
         ----------
         folder : path
-            The folder to make; it must not exist.
+            Folder to create; it must not exist.
         schema : Schema or path
-            What is public about every wave; the unit must be a person.
+            Public schema of every wave; the unit must be a person.
         plan : SeriesPlan
-            What is promised, and how it is divided over waves.
+            The promise, and how its budget is divided over waves.
         decision : Decision, optional
-            Who answers for the promise, why it is so large, and when to look at it again.
+            Person responsible for the promise, justification, and date of review.
+
+        Returns
+        -------
+        Series
+            The new series.
+
+        Raises
+        ------
+        ParameterError
+            If the folder exists, or if the schema does not suit a series.
         """
         folder = Path(folder)
         schema = Schema.load(schema) if isinstance(schema, str | Path) else schema
         schema.require_confirmed()
         require_fit(schema, panel=plan.panel)
-        plan.method(1).plan(schema)  # refuses what could never be published
+        plan.method(1).plan(schema)  # refuses schemas that could never be published
         if folder.exists() or folder.is_symlink():
             raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
         try:
@@ -125,7 +136,7 @@ class Series:
             sync(folder.parent)
         except OSError as error:
             raise ParameterError(
-                f"cannot make {str(folder)!r}: {why_not_written(error)}."
+                f"cannot create {str(folder)!r}: {why_not_written(error)}."
             ) from error
         finally:
             scratch.close()
@@ -133,34 +144,34 @@ class Series:
 
     @classmethod
     def open(cls, folder: str | Path) -> Series:
-        """Open a series; to ask it, the ledger is not needed."""
+        """Open a series; answers do not need the ledger."""
         return cls(Path(folder))
 
     @cached_property
     def schema(self) -> Schema:
-        """What is public about every wave."""
+        """The public schema of every wave."""
         return Schema.load(self.folder / SCHEMA)
 
     @property
     def ledger(self) -> Ledger:
-        """What was spent, for the custodian."""
+        """The ledger, for the custodian."""
         if not (self.folder / LEDGER).is_file():
             raise Refused(
-                f"{str(self.folder)!r} has no {LEDGER}, so nothing can be published: it is an "
-                "analyst's copy, or the ledger was moved. Put it back; a new one would not know "
-                "what was spent."
+                f"{str(self.folder)!r} has no {LEDGER}, so nothing can be published: this is an "
+                "analyst's copy, or the ledger was moved. Restore the ledger; a new one would not "
+                "contain the earlier costs."
             )
         return Ledger.open(self.folder / LEDGER)
 
-    # --- what is published ------------------------------------------------------------------------
+    # --- releases ---------------------------------------------------------------------------------
 
     def published(self) -> dict[int, Path]:
-        """Give the release of each wave that counts: the wave itself, or its last correction."""
-        # Corrections come after what they correct.
+        """Return the valid release of each wave: the wave itself, or its last correction."""
+        # Corrections are sorted after the release that they correct.
         return dict(sorted((number, path) for (number, _), path in self.releases().items()))
 
     def releases(self) -> dict[tuple[int, int], Path]:
-        """Give all releases, by wave and number of the correction; 0 is the wave itself."""
+        """Return all releases, by wave and number of the correction; 0 is the wave itself."""
         found = {}
         for path in (self.folder / WAVES).iterdir():
             if (named := _NAME.fullmatch(path.name)) and path.is_dir():
@@ -168,21 +179,37 @@ class Series:
         return dict(sorted(found.items()))
 
     def release(self, wave: int) -> Release:
-        """Load the release of a wave."""
+        """Load the release of a wave.
+
+        Parameters
+        ----------
+        wave : int
+            Number of the wave.
+
+        Returns
+        -------
+        Release
+            Its release, or its last correction.
+
+        Raises
+        ------
+        ParameterError
+            If the wave is not published.
+        """
         paths = self.published()
         if wave not in paths:
             raise ParameterError(f"wave {wave} is not published.")
         return Release.load(paths[wave])
 
     def waves(self) -> Waves:
-        """Load all waves that count."""
+        """Load the valid release of every wave."""
         made = [Wave(number, Release.load(path)) for number, path in self.published().items()]
         if not made:
             raise Refused("no wave of the series is published yet.")
         return Waves(made, self._first(), supposed=2 * self.plan.change)
 
     def _first(self) -> Wave:
-        """Find the release that laid down what is counted: the last that has none before it.
+        """Return the release that defines the counted cells: the last one without a prior.
 
         There are several if a wave was corrected while it was the only one.
         """
@@ -191,12 +218,12 @@ class Series:
             if "prior" not in release.statement.parameters:
                 return Wave(number, release)
         raise ReleaseError(
-            "the first release of the series, which the others were counted like, is gone; put it "
-            f"back into {str(self.folder / WAVES)!r}."
+            "the first release of the series, which defines the counted cells, is missing; restore "
+            f"it to {str(self.folder / WAVES)!r}."
         )
 
     def summary(self) -> dict[str, Any]:
-        """Say what is planned, published, charged and not there, and left, as plain data."""
+        """Return what is planned, published, lost (charged but missing) and left, as plain data."""
         made = []
         for (number, correction), path in self.releases().items():
             statement = Release.load(path).statement
@@ -229,9 +256,9 @@ class Series:
         }
 
     def check(self, book: Ledger | None = None) -> None:
-        """Refuse a series whose releases are not what its ledger paid for, each by itself.
+        """Raise `Refused` if a release does not match its charge in the ledger.
 
-        What each spent is added up from the noise that it states. Nothing private is read.
+        The cost of each release is computed from the noise that it states. Nothing private is read.
         """
         releases = {path.name: Release.load(path) for path in self.releases().values()}
         found = problems_of(
@@ -242,7 +269,7 @@ class Series:
         )
         if found:
             raise Refused(
-                [*found, "Such a release must not be built upon; put back what was published."]
+                [*found, "Later waves must not build on such a release; restore the original one."]
             )
 
     # --- publishing -------------------------------------------------------------------------------
@@ -268,17 +295,31 @@ class Series:
         data : path, Arrow table, data frame or ibis table
             The private table of the wave.
         before : path, Arrow table, data frame or ibis table, optional
-            In a panel, from the second wave on: the private table of the wave before, once more.
+            In a panel, from the second wave on: the private table of the previous wave.
         wave : int, optional
-            Which one; the next after the last unless told. A late one may come after others.
+            Number of the wave; by default, the one after the last. A late wave may follow later
+            ones, except in a panel.
         correct : str, optional
-            Why a wave that is published is published once more. The correction is a release of its
-            own and paid for as one; from then on it counts in place of what it corrects.
+            Reason for publishing a published wave again. The correction is a separate release with
+            its own cost; from then on it replaces the one that it corrects.
         unseen : str, optional
-            If an earlier run of the wave was killed after it was charged: somebody's word, with
-            the reason, that nobody saw anything of it. It takes the charge back, on record.
+            If an earlier run of the wave was killed after it was charged: a justified statement
+            that nobody saw any of its output. The charge is then voided, on record.
         engine, noise, memory_limit, anyway, progress
             As for `hushtable.publish`.
+
+        Returns
+        -------
+        Release
+            The release of the wave.
+
+        Raises
+        ------
+        ParameterError
+            If the wave, `before` or `unseen` does not suit the state of the series.
+        Refused
+            If another process publishes, if an earlier run of the wave was killed, or if the budget
+            is spent.
         """
         with self._turn():
             book = self.ledger
@@ -286,9 +327,9 @@ class Series:
             out = self.folder / WAVES / name
             previous = self._before(number, before)
             self._settle(book, name, out, unseen)
-            self.__dict__.pop("_answers", None)  # there will be more to answer from
+            self.__dict__.pop("_answers", None)  # computed from the waves before this one
             if out.exists():
-                return Release.load(out)  # a killed run had finished it but for its name
+                return Release.load(out)  # a killed run had finished all but the rename
             method = self._method(book, number)
             how: dict[str, Any] = {
                 "out": out,
@@ -306,13 +347,13 @@ class Series:
             return publish_wave(data, before, plan, **how)
 
     def _before(self, number: int, given: Any) -> Before | None:
-        """Find the wave before, which people are followed from, or refuse what does not fit."""
+        """Return the previous wave of a panel; refuse a `before` that does not suit the series."""
         earlier = [n for n in self.published() if n < number]
         if not self.plan.panel:
             if given is not None:
                 raise ParameterError(
-                    "before is given, but nobody is followed in this series: it was not planned as "
-                    "a panel (panel, --panel)."
+                    "before is given, but this series does not follow people: it was not planned "
+                    "as a panel (panel, --panel)."
                 )
             return None
         if not earlier:
@@ -323,17 +364,17 @@ class Series:
         if given is None:
             raise ParameterError(
                 f"this series is a panel: give the private table of wave {last} as well (before, "
-                f"--before), so that people can be followed from there. Nothing was charged."
+                f"--before), so that people can be followed. Nothing was charged."
             )
         return Before(last, self.release(last))
 
     def _next_person(self) -> int:
-        """Give the first number that no person has, in whatever release."""
+        """Return the first number that no synthetic person of any release has."""
         persons = [persons_of(Release.load(path)) for path in self.releases().values()]
         return 1 + max((int(numbers.max(initial=0)) for numbers in persons), default=0)
 
     def _named(self, wave: int | None, *, corrects: bool) -> tuple[str, int]:
-        """Name the release of a wave, or refuse it."""
+        """Return the name and number of a wave's release, or refuse it."""
         paths = self.published()
         last = max(paths, default=0)
         if wave is None:
@@ -346,13 +387,13 @@ class Series:
             raise ParameterError(f"wave {wave} is not published, so it cannot be corrected.")
         if not corrects and wave in paths:
             raise ParameterError(
-                f"wave {wave} is published already, and nothing was charged. If its data was "
-                "wrong, publish a correction (correct, --correct): a release of its own."
+                f"wave {wave} is already published; nothing was charged. If its data was wrong, "
+                "publish a correction (correct, --correct), which is a separate release."
             )
         if not corrects and self.plan.panel and wave < last:
             raise ParameterError(
-                f"wave is {wave}, and wave {last} is published: people are followed in order, so a "
-                "panel has no late waves. Nothing was charged."
+                f"wave is {wave}, but wave {last} is already published. A panel follows people in "
+                "order, so late waves are not possible. Nothing was charged."
             )
         if not corrects:
             return f"{wave:03}", wave
@@ -360,7 +401,7 @@ class Series:
         return f"{wave:03}-correction-{done + 1}", wave
 
     def _settle(self, book: Ledger, name: str, out: Path, unseen: str | None) -> None:
-        """Deal with an earlier run of the same release that was killed after it was charged."""
+        """Resolve an earlier run of the same release that was killed after it was charged."""
         entry = next((e for e in _standing(book) if _is_for(e, name)), None)
         if entry is None:
             if unseen is not None:
@@ -370,21 +411,21 @@ class Series:
             if _finished(out, entry):
                 return
             raise Refused(
-                f"{name} was charged (entry {entry.id}) and marked as released, and is not there: "
-                "it was moved away, or its run was killed in its last moment. Put it back, or "
-                "publish it as another wave."
+                f"{name} was charged (entry {entry.id}) and marked as released, but is missing: it "
+                "was moved, or its run was killed at the very end. Restore it, or publish it as "
+                "another wave."
             )
         if unseen is None:
             raise Refused(
                 f"{name} was charged (entry {entry.id}), but its run was killed before anything "
-                "was released. If nobody saw anything of it, say so (unseen, --unseen REASON): the "
-                "charge is taken back, on record, and the wave is published. Nothing was charged "
-                "now."
+                "was released. If nobody saw any of its output, confirm this (unseen, --unseen "
+                "REASON): the charge is voided, on record, and the wave is published. Nothing was "
+                "charged now."
             )
         book.void(entry.id, unseen)
 
     def _method(self, book: Ledger, number: int) -> Quilt:
-        """Give the method of the next release: its share, and the other waves as its prior."""
+        """Return the method of the next release: its share, with the other waves as prior."""
         place = len(_standing(book)) + 1
         method = self.plan.method(place)
         others = {n: path for n, path in self.published().items() if n != number}
@@ -399,14 +440,14 @@ class Series:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """Let one process at a time publish; the operating system ends the turn of a killed one."""
+        """Lock the series while publishing; a killed process releases the lock."""
         connection = sqlite3.connect(self.folder / ".turn", timeout=_PATIENCE, isolation_level=None)
         try:
             try:
                 connection.execute("BEGIN EXCLUSIVE")
             except sqlite3.OperationalError:
                 raise Refused(
-                    "another process publishes a wave of this series now; try again when it is "
+                    "another process is publishing a wave of this series; try again when it is "
                     "done. Nothing was charged."
                 ) from None
             yield
@@ -420,22 +461,76 @@ class Series:
         return SeriesAnswers(self.waves())
 
     def count(self, where: str, *, wave: int | None = None) -> Estimate:
-        """Estimate how many rows of a wave, the last unless told, satisfy a WHERE clause.
+        """Estimate how many rows of a wave satisfy a SQL WHERE clause, using all waves.
 
-        All waves, later ones too, say something about each.
+        Other waves, including later ones, also carry information about it.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause.
+        wave : int, optional
+            Number of the wave; by default, the last.
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval.
         """
         return self._answers.level(where, wave)
 
     def change(self, where: str, *, since: int, until: int | None = None) -> Estimate:
-        """Estimate by how many rows a count rose since a wave, up to the last unless told."""
+        """Estimate the change of a count between two waves, in rows.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause.
+        since : int
+            Number of the first wave.
+        until : int, optional
+            Number of the second wave; by default, the last.
+
+        Returns
+        -------
+        Estimate
+            The count at `until` minus the count at `since`, with its 95% interval.
+        """
         return self._answers.change(where, since, until)
 
     def trend(self, where: str) -> Estimate:
-        """Estimate by how many rows a count rises per wave: the slope of a line through all."""
+        """Estimate the trend of a count: the slope of the least-squares line over all waves.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause.
+
+        Returns
+        -------
+        Estimate
+            Rows per wave, with a 95% interval.
+
+        Raises
+        ------
+        ParameterError
+            If fewer than 3 waves were published.
+        """
         return self._answers.trend(where)
 
     def plot(self, where: str) -> str:
-        """Draw a count over all waves with its intervals, as an SVG document."""
+        """Return an SVG plot of a count over all waves, with 95% intervals.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause.
+
+        Returns
+        -------
+        str
+            An SVG document.
+        """
         from hushtable.series.plot import drawing  # noqa: PLC0415 - only for this
 
         answers = self._answers
@@ -447,27 +542,61 @@ class Series:
     def _followed(self) -> PanelAnswers:
         if not self.plan.panel:
             raise ParameterError(
-                "nobody is followed in this series: it was not planned as a panel (panel, --panel)."
+                "this series does not follow people: it was not planned as a panel (panel, "
+                "--panel)."
             )
         made = {number: Release.load(path) for number, path in self.published().items()}
         return PanelAnswers(made, self.schema)
 
     def transitions(self, column: str, *, since: int) -> Transitions:
-        """Estimate how many people of a panel went from each value of a column to each other one.
+        """Estimate how many people moved from each value of a column to each other value.
 
-        From a wave to the one published after it.
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        since : int
+            Number of the first wave; the second is the one published after it.
+
+        Returns
+        -------
+        Transitions
+            Counts and shares for each pair of values, with 95% intervals.
+
+        Raises
+        ------
+        ParameterError
+            If the series is not a panel, or if the column or wave does not exist.
         """
         return self._followed.transitions(column, since)
 
     def moved(self, before: str | None = None, now: str | None = None, *, since: int) -> Estimate:
         """Estimate how many people satisfied a condition at a wave, and another at the next one.
 
-        Both are about the same column; without any, people who are in both waves are counted.
+        Parameters
+        ----------
+        before, now : str, optional
+            SQL WHERE clauses on the same column, at the first and the second wave. Without any,
+            people in both waves are counted.
+        since : int
+            Number of the first wave.
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval.
+
+        Raises
+        ------
+        ParameterError
+            If the series is not a panel, or if the wave does not exist.
+        Refused
+            If the clauses use several columns, or separate values that were counted together.
         """
         return self._followed.moved(before, now, since)
 
     def panel(self) -> pa.Table:
-        """Give the synthetic people of all waves: a row for each wave and person."""
+        """Return the synthetic people of all waves: one row per person and wave."""
         return self._followed.panel()
 
     def export_panel(self, path: str | Path) -> None:
@@ -476,7 +605,7 @@ class Series:
 
 
 def _standing(book: Ledger) -> list[Entry]:
-    """List the charges that are not void."""
+    """Return the charges that are not void."""
     return [entry for entry in book.entries() if entry.status != "void"]
 
 
@@ -485,7 +614,7 @@ def _is_for(entry: Entry, name: str) -> bool:
 
 
 def _finished(out: Path, entry: Entry) -> bool:
-    """Move a complete release into place that a killed run left under a hidden name."""
+    """Move a complete release that a killed run left under a hidden name into place."""
     if out.exists():
         return True
     for part in out.parent.glob(f".{out.name}-part-*/release"):

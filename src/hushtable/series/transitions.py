@@ -1,9 +1,9 @@
-"""How people of a panel moved between two consecutive waves, from noisy tables: with intervals.
+"""Transitions of people in a panel between consecutive waves, from noisy tables, with intervals.
 
-A table of moves counts people of both waves by the bucket of one column before and now. Sums of its
-cells are unbiased, and their error is noise. All tables count the same people, so each also says
-how many they are: what is not in some cells is in the others. Where the others are fewer, that
-tells more; both are weighed by precision, and are independent, since they rest on different cells.
+A table of transitions counts people of both waves by the bucket of one column before and now. Sums
+of its cells are unbiased, and noise is their only error. All tables count the same people, so the
+others also estimate the total: a sum of cells is also the total minus the remaining cells. Both
+estimates are averaged by precision; they are independent, since they use different cells.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from hushtable.series.following import n_staying
 from hushtable.series.panel import MOVES, moves_of, persons_of
 from hushtable.series.waves import in_words
 
-_CLEAR = 2.0  # standard deviations above zero that a number must be to be divided by
-_NAMED = 4  # values of a bucket that are named one by one
+_CLEAR = 2.0  # minimum of a denominator, in standard deviations
+_NAMED = 4  # values of a bucket that are named
 
 Floats = NDArray[np.float64]
 Truth = NDArray[np.bool_]
@@ -37,22 +37,22 @@ Truth = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """Say how many people went from each value of a column to each other one.
+    """Number of people who moved from each value of a column to each other value.
 
     Parameters
     ----------
     column : str
-        The column.
+        Name of the column.
     since, until : int
         The two waves.
     labels : tuple of str
         The values, or groups of values that were counted together.
     estimates : tuple of tuples of Estimate
-        For each label before, and each label now, how many people.
+        Number of people for each label before and each label now.
     shares : tuple of tuples of Estimate or None
-        The same as shares of those with the label before; None where these are too few to tell.
+        The same as shares of people with the label before; None if these are too few.
     notes : tuple of str
-        What the analyst must know.
+        Notes for the analyst.
     """
 
     column: str
@@ -64,7 +64,14 @@ class Transitions:
     notes: tuple[str, ...]
 
     def table(self) -> pa.Table:
-        """Give it as rows: label before, label now, people and their share with 95 % intervals."""
+        """Return the estimates as a table.
+
+        Returns
+        -------
+        pyarrow.Table
+            One row per pair of labels: label before, label now, people, and share, with 95%
+            intervals.
+        """
         rows = []
         for a, before in enumerate(self.labels):
             for b, now in enumerate(self.labels):
@@ -85,24 +92,24 @@ class Transitions:
 
 
 class PanelAnswers:
-    """Answer how people moved, from the releases of a panel.
+    """Answers about transitions, from the releases of a panel.
 
     Parameters
     ----------
     releases : mapping of int to Release
-        The waves that count, by number.
+        The valid release of each wave.
     schema : Schema
-        Of the waves.
+        Schema of the waves.
     """
 
     def __init__(self, releases: Mapping[int, Release], schema: Schema) -> None:
         self._releases, self.schema = releases, schema
 
     def transitions(self, column: str, since: int) -> Transitions:
-        """Give the transitions of a column from a wave to the next one."""
+        """Return the transitions of a column from a wave to the next one."""
         if column not in self.schema.attributes:
             raise ParameterError(
-                f"{column!r} is not a published column; there are "
+                f"{column!r} is not a published column; choose one of "
                 f"{', '.join(self.schema.attributes)}."
             )
         wave = self._wave(since)
@@ -127,11 +134,11 @@ class PanelAnswers:
             return self._wave(since).staying()
         if len(names) != 1:
             raise Refused(
-                "the conditions are about "
+                "the conditions use "
                 + (" and ".join(sorted(map(repr, names))) or "no column")
-                + "; moves were measured column by column, so ask about one column before and "
-                "now. The synthetic people (panel) tell how columns move together, without an "
-                "interval."
+                + "; transitions were measured for each column separately, so use one column "
+                "before and now. For several columns, use the synthetic people (panel), without "
+                "an interval."
             )
         (name,) = names
         wave = self._wave(since)
@@ -147,7 +154,7 @@ class PanelAnswers:
         return replace(wave.sum_of(name, np.outer(*sides)), what=f"people with {words}")
 
     def panel(self) -> pa.Table:
-        """Lay all waves below each other: wave, person, and the columns; by person and wave."""
+        """Return all waves as one table (wave, person, columns), sorted by person and wave."""
         parts = []
         for number, release in self._releases.items():
             rows = release.frame()
@@ -158,7 +165,7 @@ class PanelAnswers:
         return both.sort_by([("person", "ascending"), ("wave", "ascending")])
 
     def _wave(self, since: int) -> _Moves:
-        """Find the wave that people were followed to from another one."""
+        """Return the transitions from a wave to the next one."""
         found = {}
         for number, release in self._releases.items():
             told = release.statement.estimator.get(MOVES)
@@ -166,9 +173,7 @@ class PanelAnswers:
                 found[told["since"]] = number
         if since not in found:
             there = f"waves {in_words(found)}" if found else "no wave yet"
-            raise ParameterError(
-                f"nobody was followed from wave {since}; people were followed from {there}."
-            )
+            raise ParameterError(f"people were not followed from wave {since}, but from {there}.")
         to = self._releases[found[since]]
         own = self._releases.get(since)
         replaced = own is None or own.folder.name != to.statement.estimator[MOVES]["release"]
@@ -176,7 +181,7 @@ class PanelAnswers:
 
 
 class _Moves:
-    """What one wave measured of how people moved into it."""
+    """The measured transitions into one wave."""
 
     def __init__(self, number: int, release: Release, *, replaced: bool) -> None:
         self.number, self.release, self._replaced = number, release, replaced
@@ -190,17 +195,18 @@ class _Moves:
     @property
     def notes(self) -> tuple[str, ...]:
         said: tuple[str, ...] = (
-            "People of both waves were counted, column by column: the error is noise.",
+            "People in both waves were counted for each column separately; noise is the only "
+            "error.",
         )
         if self._replaced:
             said += (
-                "The wave before was corrected after these people were followed from it: they are "
-                "counted by what it was.",
+                "The previous wave was corrected after these transitions were measured; they refer "
+                "to its uncorrected data.",
             )
         return said
 
     def bucket_counts(self, column: str) -> Floats:
-        """Give the sums of the cells of each bucket before."""
+        """Return the number of people in each bucket before."""
         sums: Floats = self._moves[column].counts.sum(axis=1).astype(np.float64)
         return sums
 
@@ -210,7 +216,7 @@ class _Moves:
         return self._estimate(value, math.sqrt(variance), "people in both waves")
 
     def sum_of(self, column: str, cells: Truth) -> Estimate:
-        """Add up cells of a table, or take the others from what all other tables count."""
+        """Estimate a sum of cells, directly and as the total minus the remaining cells."""
         move = self._moves[column]
         cells = cells.reshape(move.counts.shape)
         noise = move.noise.std**2
@@ -228,14 +234,14 @@ class _Moves:
         return self._estimate(value, math.sqrt(variance), "people")
 
     def share_of(self, column: str, before: int, now: int) -> Estimate | None:
-        """Estimate which share of those with a bucket before have another now."""
+        """Estimate the share of people with a bucket before who have another now."""
         move = self._moves[column]
         line, size = move.counts[before], len(move.counts)
         whole, std = float(line.sum()), move.noise.std
         if whole <= _CLEAR * std * math.sqrt(size):
             return None
         share = float(line[now]) / whole
-        # To first order: the part has noise of its own, the whole that of all its cells.
+        # To first order: the numerator has its own noise, the denominator that of all its cells.
         spread = std / whole * math.sqrt((1 - share) ** 2 + share**2 * (size - 1))
         value = min(max(share, 0.0), 1.0)
         return Estimate(
@@ -266,19 +272,19 @@ class _Moves:
         return found
 
     def by_bucket(self, column: str, truth: Truth) -> Truth:
-        """Say for which buckets a condition holds, or refuse one that cuts through some."""
+        """Return the buckets that satisfy a condition; refuse one that splits a bucket."""
         bucket_of = self._bucket_of(column)
         first = np.unique(bucket_of, return_index=True)[1]
         if not np.array_equal(truth, truth[first][bucket_of]):
             raise Refused(
-                f"values of {column!r} that the condition tells apart were counted together; ask "
-                f"for whole groups: {'; '.join(self.labels(column))}."
+                f"the condition separates values of {column!r} that were counted together; use "
+                f"whole groups: {'; '.join(self.labels(column))}."
             )
         found: Truth = truth[first]
         return found
 
     def labels(self, column: str) -> tuple[str, ...]:
-        """Name the buckets of a column."""
+        """Return names of the buckets of a column."""
         bucket_of, kind = self._bucket_of(column), self.release.schema.attributes[column]
         return tuple(
             _label(kind, np.flatnonzero(bucket_of == bucket))
@@ -287,7 +293,7 @@ class _Moves:
 
 
 def _label(column: Column, codes: NDArray[np.int64]) -> str:
-    """Name values that were counted together.
+    """Return a name for values that were counted together.
 
     Examples
     --------

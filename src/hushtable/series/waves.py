@@ -1,4 +1,4 @@
-"""The waves of a series as they are read back: noisy tables of each, and what carries on."""
+"""The published waves of a series: their noisy tables, and projections to another wave."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from hushtable.series.folding import folded
 
 Integers = NDArray[np.int64]
 
-_SPANS = 2.5  # independent counts that those up to the ends of many cells are worth
+_SPANS = 2.5  # number of independent counts to which cumulative counts are equivalent
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Say what a noisy table counts: columns, and which cell each bucket has along each axis."""
+    """Layout of a noisy table: columns, and the cell of each bucket along each axis."""
 
     columns: tuple[str, ...]
     places: tuple[tuple[int, ...] | None, ...]
@@ -53,17 +53,9 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Wave:
-    """One wave that was published.
+    """A published wave."""
 
-    Parameters
-    ----------
-    number : int
-        Its place in the series.
-    release : Release
-        What was published.
-    """
-
-    number: int
+    number: int  # in the series
     release: Release
 
     @cached_property
@@ -73,12 +65,12 @@ class Wave:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the method left for its estimator."""
+        """Settings of the estimator."""
         return self.release.statement.estimator
 
     @cached_property
     def own_tables(self) -> dict[Cells, Measured]:
-        """What was measured in this wave: one table for each kind of cells, averaged."""
+        """The tables measured in this wave, averaged over equal cells."""
         counts = as_numpy(self.release.table("measured").column("count")).astype(np.float64)
         found: dict[Cells, Measured] = {}
         start = 0
@@ -94,7 +86,7 @@ class Wave:
 
     @cached_property
     def margins(self) -> dict[str, Measured]:
-        """What was measured of each column by its buckets, in all tables together."""
+        """The bucket counts of each column, from all tables of this wave."""
         found: dict[str, Measured] = {}
         for cells, measured in self.own_tables.items():
             for axis, (name, places) in enumerate(zip(cells.columns, cells.places, strict=True)):
@@ -105,7 +97,7 @@ class Wave:
 
     @cached_property
     def own_total(self) -> Measured:
-        """What this wave's own tables say about the number of rows."""
+        """The number of rows according to this wave's own tables."""
         sums = [
             Measured(self.number, m.counts.sum(keepdims=True), m.variances.sum(keepdims=True))
             for m in self.own_tables.values()
@@ -113,7 +105,7 @@ class Wave:
         return reduce(Measured.averaged, sums)
 
     def _margin(self, cells: Cells, measured: Measured, axis: int, name: str) -> Measured:
-        """Add a table up to the buckets of one of its columns."""
+        """Sum a table to the buckets of one of its columns."""
         others = tuple(other for other in range(len(cells.shape)) if other != axis)
         counts, variances = (
             part.reshape(cells.shape).sum(axis=others)
@@ -137,25 +129,15 @@ class Wave:
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """All waves that count, in order; the first one published laid down what is counted.
+    """All valid waves, in order; the one published first defines the counted cells."""
 
-    Parameters
-    ----------
-    waves : sequence of Wave
-        At least one, each with a number of its own.
-    first : Wave
-        The one that was published first.
-    supposed : float
-        How fast counts are supposed to move, until there are two waves to learn it from.
-    """
-
-    waves: Sequence[Wave]
-    first: Wave
-    supposed: float
+    waves: Sequence[Wave]  # at least one, with distinct numbers
+    first: Wave  # the one published first
+    supposed: float  # prior drift rate, until two waves allow an estimate
 
     @cached_property
     def totals(self) -> Path:
-        """What all waves tell about the number of rows at each; its pace is learned from itself."""
+        """Estimates of the number of rows at each wave from all waves, with estimated drift."""
         own = [wave.own_total for wave in self.waves]
         return Path.of(
             [one.wave for one in own],
@@ -166,9 +148,10 @@ class Waves:
 
     @cached_property
     def _total_step(self) -> float:
-        """The variance of a step of the number of rows.
+        """Variance of a step of the number of rows.
 
-        One wave tells nothing: then as many come or go as are supposed to change.
+        With only one wave it is unknown: assume that as many rows come or go as are assumed to
+        change.
         """
         totals = [wave.own_total for wave in self.waves]
         if len(totals) == 1:
@@ -177,18 +160,18 @@ class Waves:
 
     @cached_property
     def total(self) -> float:
-        """About how many rows a wave has."""
+        """Average number of rows of a wave."""
         return max(1.0, float(np.mean(self.totals.values)))
 
     @cached_property
     def sizes(self) -> Floats:
-        """How many rows each wave has, for each row that a wave has on average."""
+        """Number of rows of each wave, divided by the average."""
         found: Floats = np.maximum(self.totals.values, 1.0) / self.total
         return found
 
     @cached_property
     def tables(self) -> dict[Cells, list[Measured]]:
-        """What was measured of each kind of cells, in all waves, as if all were of one size."""
+        """The measurements of each kind of cells in all waves, scaled to the average size."""
         found: dict[Cells, list[Measured]] = {}
         for wave, size in zip(self.waves, self.sizes, strict=True):
             for cells, measured in wave.own_tables.items():
@@ -197,9 +180,9 @@ class Waves:
 
     @cached_property
     def paces(self) -> dict[str, Pace]:
-        """How fast counts by each column move, learned from its buckets.
+        """Drift rate of counts by each column, estimated from its buckets.
 
-        What all columns say together is supposed of each.
+        The rate of all columns together is the prior of each.
         """
         return {
             name: learned_pace(
@@ -210,16 +193,16 @@ class Waves:
 
     @cached_property
     def _together(self) -> Pace:
-        """How fast counts by all columns together move."""
+        """Drift rate of counts by all columns together."""
         seen = [self._seen(name, spans=False) for name in self.first.columns]
         return learned_pace(seen, self.total, supposed=self.supposed)
 
     @cached_property
     def paces_of_spans(self) -> dict[str, Pace]:
-        """How fast counts of some values of each column move that are asked for together.
+        """Drift rate of counts of sets of values of each column.
 
-        Where values are ordered, neighbors move together, and more than each by itself. They may
-        rise or fall evenly, which tables that carry on take for steps like others.
+        Neighbors of an ordered column move together, so a range moves more than each of its values.
+        Counts may also rise or fall steadily, which projected tables treat as ordinary steps.
         """
         found = {}
         for name, column in self.first.release.schema.attributes.items():
@@ -242,7 +225,7 @@ class Waves:
         return found
 
     def _seen(self, name: str, *, spans: bool) -> list[Measured]:
-        """Give what each wave measured of a column, as if all were of one size."""
+        """Return the measurements of a column at each wave, scaled to the average size."""
         measured = [
             wave.margins[name].spans(wave.own_total) if spans else wave.margins[name]
             for wave in self.waves
@@ -250,19 +233,19 @@ class Waves:
         return [one.divided(size) for one, size in zip(measured, self.sizes, strict=True)]
 
     def pace(self, columns: Iterable[str]) -> Pace:
-        """Give how fast a count by some columns moves: as the one that moves most."""
+        """Return the drift rate of a count by some columns: the largest of theirs."""
         return _most(self.paces_of_spans, columns)
 
     def moves(self, pace: Pace, shares: Floats) -> tuple[Floats, Floats, Floats]:
-        """Give the variances of what lasts, passes and rises, at a wave of average size.
+        """Return the variances of lasting, passing and rising changes at a wave of average size.
 
-        Of counts that have such shares of the rows, whose number stays the same.
+        They are for counts with these shares of a constant number of rows.
         """
         unit = self.total * shares * (1 - shares) + 1.0
         return pace.lasting * unit, pace.passing * unit, pace.rising * unit
 
     def carried_to(self, number: int) -> Earlier:
-        """Say what all of them tell about another wave, of the size of the one next to it."""
+        """Project all measurements to another wave, with the size of the wave nearest to it."""
         made = []
         gaps = [abs(wave.number - number) for wave in self.waves]
         nearest = int(np.argmin(gaps))
@@ -290,11 +273,11 @@ class Waves:
     def _of_sizes(
         self, measured: Sequence[Measured], gains: Floats, nearest: int, counts: Floats
     ) -> Floats:
-        """Say how much the noise in sizes adds to the variance of counts that are carried on.
+        """Return the variance that errors of wave sizes add to projected counts.
 
-        Counts were divided by the size of their wave, and are multiplied by that of another: what
-        is wrong with sizes matters as far as it is not the same there. It is made of the noise of
-        all tables, of the counts' own among it (`Path.grown` has it for answers).
+        Counts are divided by the size of their wave and multiplied by that of another, so errors of
+        sizes matter as far as they differ between the two. Those errors come from the noise of all
+        tables, including that of the counts themselves (`Path.grown` does the same for answers).
         """
         places = [self.totals.waves.index(one.wave) for one in measured]
         rows = self.sizes * self.total
@@ -304,7 +287,7 @@ class Waves:
         unsure = self.totals.covariance / np.outer(rows, rows)
         found: Floats = counts**2 * (off * (unsure @ off)).sum(axis=0)
         for one, place, gain in zip(measured, places, gains, strict=True):
-            # Of a table's noise, the total of its wave has what the table counts for in it.
+            # The total of a wave contains a table's noise in proportion to the table's precision.
             own = one.variances * self.waves[place].own_total.variances[0] / one.variances.sum()
             both = (self.totals.gains[:, place] / rows) @ off * own / one.size
             found += 2 * gain * counts * both
@@ -313,28 +296,20 @@ class Waves:
 
 @dataclass(frozen=True)
 class EarlierWaves(Prior):
-    """What was published of a series already, as the prior of its next wave.
+    """The published waves of a series, as the prior of its next wave."""
 
-    Parameters
-    ----------
-    number : int
-        The wave that is to be published.
-    waves : Waves
-        Those that were.
-    """
-
-    number: int
-    waves: Waves = field(compare=False, repr=False)
+    number: int  # the wave to publish
+    waves: Waves = field(compare=False, repr=False)  # those already published
     kind: Kind = "release"
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """Which waves they are."""
+        """The numbers of the waves."""
         return f"waves {in_words(wave.number for wave in self.waves.waves)}"
 
     @property
     def sha256(self) -> str:  # type: ignore[override]
-        """One digest of the statements of all of them."""
+        """One digest of all their statements."""
         digests = "\n".join(wave.digest for wave in self.waves.waves)
         return hashlib.sha256(digests.encode()).hexdigest()
 
@@ -347,15 +322,15 @@ class EarlierWaves(Prior):
         )
 
     def is_file_of(self, data: Any) -> bool:
-        """Say no: it is made of releases."""
+        """Return False: the prior consists of releases."""
         return False
 
     def codes(self, schema: Schema) -> dict[str, Integers]:
-        """Give no rows: what carries on are the noisy tables."""
+        """Return no rows: the prior consists of noisy tables."""
         return {}
 
     def earlier(self, schema: Schema) -> Earlier:
-        """Give the noisy tables of all of them, brought to the wave."""
+        """Return the noisy tables of all waves, projected to the wave to publish."""
         return self.waves.carried_to(self.number)
 
 
@@ -364,7 +339,7 @@ def _most(paces: Mapping[str, Pace], columns: Iterable[str]) -> Pace:
 
 
 def in_words(numbers: Iterable[int]) -> str:
-    """List numbers, neighbors as ranges.
+    """Format numbers, with runs as ranges.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""quilt, with the field it fits, its estimator and its proof; and quilts over keys."""
+"""The quilt method, with its model, estimator and proof; and quilts of linked tables."""
 
 from hushtable.methods.listing import Listing
 

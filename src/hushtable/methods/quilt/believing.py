@@ -1,4 +1,7 @@
-"""How far a prior is believed while a quilt is sewn: at first, and as tables bear it out."""
+"""Weight of a prior during the fit, set before pairs are measured and updated after each stage.
+
+All of this is post-processing of public rows and noisy tables.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,13 @@ from hushtable.methods.quilt.prior import PairBelief, PriorRows
 
 
 def believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
-    """Fit what a prior says about pairs, before any of them was measured."""
+    """Fit the pair marginals of a prior, before any pair is measured.
+
+    `std` is the noise of a pair's table if all edges of the spanning forest are measured.
+    """
     buckets: list[Integers | None] = []
     for column, belief in zip(quilt.columns, quilt.beliefs, strict=True):
-        # Beyond that, what is believed would weigh less than what is not.
+        # The regularizer allows a variance of `std` per row; a prior with more would weigh less.
         known = belief is not None and belief.c <= std
         values = prior.values(column.counted.values) if known else None
         buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
@@ -35,7 +41,7 @@ def believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: fl
 
 
 def _lay(quilt: Patchwork, std: float) -> None:
-    """Have the field fit what is believed, as far as it is."""
+    """Add the prior's pair marginals to the model, or update their weights."""
     model = quilt.field
     particle = model.total / len(model.rows)
     if quilt.belief is not None:
@@ -44,7 +50,7 @@ def _lay(quilt: Patchwork, std: float) -> None:
 
 
 def learn(quilt: Patchwork, std: float) -> None:
-    """Learn from all pairs that were measured how far the prior is to be believed."""
+    """Re-estimate the prior variance from all measured pairs; drop a prior that explains little."""
     if quilt.belief is None:
         return
     quilt.belief.learn(

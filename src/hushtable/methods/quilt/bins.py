@@ -1,4 +1,4 @@
-"""Public bins: codes of a column that were counted as one value."""
+"""Public bins: codes of a column that are counted as one value."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from hushtable.methods.quilt.domains import Floats, Integers
 
 
 def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
-    """Give all codes, those of one bin after the other, and where each bin begins.
+    """Return all codes ordered by bin, and the position at which each bin starts.
 
-    No order is given where codes have it already: a column may have ten million of them.
+    The order is None if the codes are already ordered: a column may have ten million of them.
 
     Examples
     --------
@@ -28,10 +28,11 @@ def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
 
 
 def reaches(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
-    """Give, for columns that a condition asks for, how far it reaches in each of their bins.
+    """Return the range (maximum minus minimum) of each factor within each bin, by column.
 
-    From its least to its most: all people of a bin may be in one place of it. They round what they
-    say, and who asks for a number asks for a round one. Powers of a number are not asked for.
+    All rows of a bin may share one value, because people round their answers and queries ask for
+    round numbers. Columns that enter as powers of a number are left out, and so are columns without
+    such a range.
 
     Examples
     --------
@@ -57,21 +58,16 @@ def heaped(
     *,
     together: bool,
 ) -> Floats:
-    """Give squares and products of what people of bins add to sums if they are all in one place.
+    """Return squared half-widths that allow for heaping inside public bins.
 
-    Two sums that ask for the same places of a bin err together: a share among people whose number
-    is not known may well be.
+    A binned column is counted by bin, so the position of a row inside its bin is unknown. People
+    round their answers: all rows of a bin may have the queried value, or none. This can change sum
+    i by up to ``heaps[i][column][bin]``; squared changes add over bins and columns. Two sums that
+    query the same codes of a bin change together, so their ratio may be known although neither sum
+    is: their product is weighted by the correlation of their factors over the codes.
 
-    Parameters
-    ----------
-    heaps : sequence of mappings of str to array
-        For each sum, and columns with bins, what the people of each bin would add.
-    factors : sequence of mappings of str to array
-        What the sum counts of these columns, by code.
-    bins : mapping of str to int array
-        For each code of a column the value that it was counted as.
-    together : bool
-        Whether products are wanted, too.
+    The result has shape (sums, sums); products are 0 unless `together`. Entries are squared
+    half-widths: divide by the squared critical value before adding them to a covariance.
 
     Examples
     --------
@@ -92,7 +88,7 @@ def heaped(
 
 
 def _alike(bins: Integers, one: Floats, other: Floats) -> Floats:
-    """Say how alike two functions of codes are in each bin, from -1 to 1."""
+    """Return the correlation of two functions of codes within each bin."""
     sizes = np.bincount(bins)
     one, other = (f - (np.bincount(bins, f) / sizes)[bins] for f in (one, other))
     squares = np.bincount(bins, one**2) * np.bincount(bins, other**2)

@@ -1,4 +1,4 @@
-"""What may be measured next, and what it would be worth: all of it from public numbers."""
+"""Candidate tables for selection, with their scores' public parts."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Ladder, Patch, patches_of
 
 PENALTY = 0.5
-"""What the noise of a table costs, in parts of its expected absolute error."""
+"""Cost of a table's noise, as a share of its expected absolute error."""
 
 MAX_CELLS = 6000
-"""Tables with more cells of buckets are not counted."""
+"""Maximum number of cells of a group of columns, by buckets."""
 
 WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
-"""How much the error of a table matters, in tenths: the target's tables more."""
+"""Weight of a table's error, in tenths: more for tables with the target."""
 
 SPOILED = 0.05
-"""A coarser table is offered where noise would cost the finer one more than this share of rows."""
+"""A coarser table is offered if noise would cost the finer one more than this share of rows."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """A patch that may be chosen, with what the model expects of it."""
+    """A marginal query that may be selected, with the model's prediction."""
 
     patch: Patch
     expected: Floats
@@ -37,7 +37,7 @@ class Offer:
 
 
 def groups_of(sizes: Sequence[int], target: int | None) -> list[Group]:
-    """List all pairs, and with a target all pairs with it, as far as they have few cells."""
+    """Return all pairs and, with a target, all triples with it, if they have few cells."""
     pairs: list[Group] = list(combinations(range(len(sizes)), 2))
     triples: list[Group] = []
     if target is not None:
@@ -57,20 +57,10 @@ def offers_of(
     std: float,
     target: int | None,
 ) -> list[Offer]:
-    """Offer each group at the resolutions that may be worth it, finest first.
+    """Return the candidates of each group at the resolutions that may be worth it, finest first.
 
-    Parameters
-    ----------
-    groups : sequence of tuples
-        The groups of columns.
-    expected : sequence of arrays
-        What the model expects of each, by buckets.
-    ladders : sequence of Ladder
-        The resolutions of all columns.
-    std : float
-        The noise that a table would have.
-    target : int or None
-        The column whose tables count more.
+    `expected` are the model's counts by bucket, `std` is the noise that a table would have, and
+    tables with the `target` get more weight.
     """
     made: list[Offer] = []
     for group, table in zip(groups, expected, strict=True):
@@ -97,5 +87,5 @@ def _offer(patch: Patch, expected: Floats, std: float, target: int | None) -> Of
 
 
 def noise_cost(expected: Floats, std: float) -> float:
-    """Say what noise costs a table: nothing where the model expects nobody."""
+    """Return the cost of a table's noise; a cell costs at most its expected count."""
     return PENALTY * math.sqrt(2 / math.pi) * float(np.minimum(std, np.maximum(expected, 0)).sum())

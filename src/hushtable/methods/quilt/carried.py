@@ -1,15 +1,14 @@
-"""What earlier waves measured, carried on: more noisy tables beside those of this run.
+"""Measurements of earlier waves, as additional noisy tables of this run.
 
-What it does. A series of releases of the same columns counts the same buckets at the same
-resolutions every time. What was measured before, brought to the present by whoever keeps the series
-(`hushtable.methods.prior.Earlier`), has an error that is known: its noise, and how far counts may
-have moved since. So it is one more noisy table, averaged with this run's by precision; columns in
-the same way. The field then fits both, and what is chosen to be measured is what it gets most
-wrong: what changed.
+A series of releases of the same columns counts the same buckets at the same resolutions every time.
+The series projects earlier measurements to the present (`hushtable.methods.prior.Earlier`). Their
+error is known: the noise, and the possible drift of counts since then. So each is one more noisy
+table, averaged by precision with those of this run; one-way tables as well. The model fits both,
+and selection favors what the model fits worst: what has changed.
 
-Why tables and not rows. Rows of an earlier release are shrunk towards independent columns already,
-and a chain of releases that each start from the rows of the last shrinks again and again: over ten
-waves strong pairs fade. Noisy tables are not shrunk.
+Why tables and not rows: rows of an earlier release are already shrunk toward independence. A chain
+of releases that each start from the previous rows would shrink repeatedly, and over ten waves
+strong pairs would fade. Noisy tables are not shrunk.
 
 All of it is public: a function of earlier releases, fixed before the private table is read.
 """
@@ -28,7 +27,7 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import Belief
 
 SURPRISE = 4.0
-"""Standard deviations of a sum of squares beyond which a column is taken to have changed more."""
+"""Deviation of a sum of squares, in standard deviations, that shows a larger change of a column."""
 
 _MOST = 1e12
 _N_BISECTIONS = 40
@@ -36,7 +35,7 @@ _N_BISECTIONS = 40
 
 @dataclass(frozen=True)
 class CarriedColumn:
-    """What is kept of a column: its buckets, what its resolutions are made by, and its counts."""
+    """A column of earlier waves: its buckets, shares that define its resolutions, and counts."""
 
     buckets: Integers
     shares: Floats
@@ -54,12 +53,12 @@ class CarriedPatch:
 
 
 class Carried:
-    """Read what earlier waves measured in terms of a schema's columns.
+    """Measurements of earlier waves in terms of a schema's columns.
 
     Parameters
     ----------
     earlier : Earlier
-        What is carried on.
+        The projected measurements.
     names : sequence of str
         The published columns, in order.
     """
@@ -92,11 +91,11 @@ class Carried:
         ]
 
     def doubted(self, noisy: Sequence[Floats], stds: Sequence[float]) -> Carried:
-        """Believe it less where the columns, as they are measured now, contradict it.
+        """Increase the variances where the current one-way tables contradict the earlier ones.
 
-        A column whose gaps are larger than noise and the variances allow, by `SURPRISE` standard
-        deviations of their sum of squares, has its variances multiplied until they are not, and so
-        has every table with it: more changed than was expected.
+        If the differences of a column exceed what noise and variances allow, by `SURPRISE` standard
+        deviations of their sum of squares, multiply its variances until they do not, and those of
+        every table with it: more changed than expected.
         """
         factors = {
             name: _factor(told - column.belief.counts, std**2, column.belief.variances)
@@ -111,21 +110,21 @@ class Carried:
         return Carried(replace(self._earlier, tables=tables), self._names)
 
     def total(self) -> tuple[float, float]:
-        """Estimate the number of rows from the columns, and the variance of that."""
+        """Return the number of rows estimated from the columns, and its variance."""
         sums = np.array([column.belief.counts.sum() for column in self.columns])
         precision = np.array([1 / column.belief.variances.sum() for column in self.columns])
         return float(sums @ precision / precision.sum()), float(1 / precision.sum())
 
     def stds(self) -> list[float]:
-        """Give one standard deviation for each table: that of the cell of a row drawn at random.
+        """Return one standard deviation per table: that of the cell of a randomly drawn row.
 
-        Cells that hold more rows move more, and are asked about more often.
+        Cells with more rows drift more, and are queried more often.
         """
         return [_std(table) for table in self.tables]
 
 
 def _factor(gaps: Floats, noise: float, variances: Floats) -> float:
-    """Give what variances are to be multiplied by so that gaps are as large as expected."""
+    """Return the factor by which to multiply variances so that differences are as expected."""
     n = len(gaps)
 
     def squares(factor: float) -> float:

@@ -1,4 +1,4 @@
-"""The coins of post-processing: what quilt draws from published numbers alone."""
+"""Random numbers of post-processing, which depend on published numbers alone."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hushtable.kernels.field import Floats, Integers
 
 
 class Coins:
-    """Toss the coins of post-processing: fast, repeatable, and not for protecting anybody.
+    """Random number generator of post-processing: fast, repeatable, not cryptographic.
 
     Parameters
     ----------
@@ -27,12 +27,15 @@ class Coins:
         self.state = np.array([seed], np.uint64)
 
     def shuffle(self, values: Integers) -> Integers:
-        """Bring values into random order, in place."""
+        """Shuffle values in place."""
         kernels.shuffle(values, self.state)
         return values
 
     def places(self, weights: Floats, n: int) -> Integers:
-        """Draw n places by weight, evenly spaced: place i floor or ceil (n share of i) times."""
+        """Return a systematic sample of n indices by weight.
+
+        Index i occurs n times its share of the weight, rounded down or up.
+        """
         cumulated = np.cumsum(weights)
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
             return np.zeros(n, np.int64)
@@ -41,5 +44,5 @@ class Coins:
         return found
 
     def spread(self, weights: Floats, n: int) -> Integers:
-        """Draw n places by weight, evenly spaced, in random order."""
+        """Return a systematic sample of n indices by weight, in random order."""
         return self.shuffle(self.places(weights, n))

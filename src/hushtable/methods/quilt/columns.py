@@ -1,4 +1,4 @@
-"""What is known of each column alone: its noisy table, and what follows from it."""
+"""One-way tables: noisy counts of each column, and the estimates derived from them."""
 
 from __future__ import annotations
 
@@ -20,57 +20,31 @@ from hushtable.methods.quilt.resolutions import Ladder, ladder
 from hushtable.methods.quilt.smoothing import BucketLine
 
 STANDS_OUT = 4.0
-"""A value stands out if it has this many times the people of its neighbors, beyond noise."""
+"""A value stands out if it has this multiple of its neighbors' rows, beyond noise."""
 
 _SURE = 6.0  # standard deviations
 
 
 @dataclass(frozen=True)
 class CountedColumn:
-    """A column that was measured.
+    """A column that was measured."""
 
-    Parameters
-    ----------
-    values : Values
-        How it is counted.
-    table : PaidTable
-        The noisy count of each value.
-    cuts : list of (PaidTable, int array)
-        Coarser tables that were measured before, with the cell of each value.
-    """
-
-    values: Values
-    table: PaidTable
-    cuts: Sequence[tuple[PaidTable, Integers]] = ()
+    values: Values  # how it is counted
+    table: PaidTable  # the noisy count of each value
+    cuts: Sequence[tuple[PaidTable, Integers]] = ()  # earlier, coarser tables, with their cells
 
 
 @dataclass(frozen=True)
 class KnownColumn:
-    """What is known of a column before it meets others.
-
-    Parameters
-    ----------
-    counted : CountedColumn
-        What was measured.
-    buckets : int array
-        The bucket of each value.
-    shares : array
-        The estimated share of each value.
-    counts, std : array
-        The noisy count of each bucket, where values that seem empty are left out.
-    ladder : Ladder
-        Its resolutions.
-    line : BucketLine or None
-        Where its buckets lie, if it has an order.
-    """
+    """Estimates of one column from its one-way tables."""
 
     counted: CountedColumn
-    buckets: Integers
-    shares: Floats
-    counts: Floats
-    std: Floats
-    ladder: Ladder
-    line: BucketLine | None
+    buckets: Integers  # the bucket of each value
+    shares: Floats  # the estimated share of each value
+    counts: Floats  # noisy, by bucket, without values that appear to be empty
+    std: Floats  # noise of `counts`
+    ladder: Ladder  # its resolutions
+    line: BucketLine | None  # positions of its buckets, if it is ordered
 
     @property
     def masses(self) -> Floats:
@@ -79,14 +53,14 @@ class KnownColumn:
 
     @property
     def n_buckets(self) -> int:
-        """How many there are."""
+        """Number of buckets."""
         return len(self.counts)
 
 
 def measure_columns(
     meter: Meter, values: Sequence[Values], shares: Sequence[Fraction]
 ) -> list[CountedColumn]:
-    """Measure each column for its share; wide ones are cut first."""
+    """Measure each column for its share; wide numeric columns are binned first."""
     counted = []
     for place, (v, share) in enumerate(zip(values, shares, strict=True)):
         group: Group = (place,)
@@ -109,9 +83,9 @@ def known_column(
     belief: Belief | None = None,
     carried: CarriedColumn | None = None,
 ) -> KnownColumn:
-    """Merge rare values, and estimate shares; with a belief, from noisy counts and that.
+    """Merge rare values and estimate shares, from noisy counts and prior counts if there are any.
 
-    What is carried on from earlier waves keeps its buckets and resolutions.
+    A column of earlier waves keeps its buckets and resolutions.
     """
     v, noisy, std = counted.values, counted.table.counts.astype(np.float64), counted.table.noise.std
     if belief is not None:
@@ -122,7 +96,7 @@ def known_column(
     if v.is_ordered:
         kept[: v.n_values] = ~tails.cut(told[: v.n_values], std)
         told[~kept] = 0.0
-    # Values that are taken to be empty get nothing of what is spread, either.
+    # Values that appear to be empty get no share of other values' counts.
     real = np.flatnonzero(kept[: v.n_values])
     widths = v.widths[real].astype(np.float64)
     told[real] = drawn_together(
@@ -148,12 +122,12 @@ def known_column(
 
 
 def _numbered(buckets: Integers) -> Integers:
-    """Give buckets new numbers without gaps, where some of them have no values left."""
+    """Renumber buckets without gaps, where some have no values left."""
     return np.unique(buckets, return_inverse=True)[1].ravel()
 
 
 def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_]:
-    """Say which values have many more people than their neighbors, missing included."""
+    """Return which values have many more rows than their neighbors; True for missing."""
     n = values.n_values
     counts, widths = noisy[:n], values.widths[:n].astype(np.float64)
     sums, spans = (np.convolve(part, [1.0, 0.0, 1.0])[1:-1] for part in (counts, widths))
@@ -164,7 +138,7 @@ def _standing_out(values: Values, noisy: Floats, std: float) -> NDArray[np.bool_
 
 
 def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.bool_]) -> BucketLine:
-    """Say where the buckets of an ordered column lie."""
+    """Return the positions of the buckets of an ordered column."""
     weights = shares + 1e-9
     at = np.bincount(buckets, weights * values.places) / np.bincount(buckets, weights)
     return BucketLine(at, np.bincount(buckets, out) == np.bincount(buckets))
@@ -173,9 +147,9 @@ def _line(values: Values, buckets: Integers, shares: Floats, out: NDArray[np.boo
 def estimated_total(
     columns: Sequence[CountedColumn], carried: Carried | None = None
 ) -> tuple[float, float]:
-    """Estimate the number of rows, and the error of that, from tables that all count them."""
+    """Estimate the number of rows, and its standard error, from all one-way tables."""
     tables = [t for c in columns for t in (c.table, *(table for table, _ in c.cuts))]
-    # Each table's sum estimates it; the best mean weighs by precision.
+    # Each table's sum is an estimate; average them by precision.
     precision = np.array([1 / (len(t.counts) * t.noise.std**2) for t in tables])
     sums = np.array([float(t.counts.sum()) for t in tables])
     if carried is not None:

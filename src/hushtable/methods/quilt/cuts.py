@@ -1,15 +1,15 @@
-"""Wide numeric columns are cut where people are: by a hierarchy of noisy counts.
+"""Binning of wide numeric columns by a hierarchy of noisy counts.
 
-What it does. A number of a million possible values cannot be counted value by value: noise would
-cover all but the largest counts, and equal bins lose a value that half of the table has, or cut
-nothing where everybody is. So the range is first counted in `FIRST` intervals of one width. Those
-in which many are found are cut into `BRANCHES` parts and counted again, and so on, until parts hold
-too few people to be worth cutting, or are single values. A value that stands out ends up alone; an
-empty tail stays in long intervals.
+A number with a million possible values cannot be counted value by value: noise would exceed all but
+the largest counts. Equal-width bins would hide a value that half of the rows have, and would not
+resolve dense ranges. So the range is first counted in `FIRST` intervals of equal width. Intervals
+with many rows are split into `BRANCHES` parts and counted again, until parts have too few rows to
+split, or are single values. A frequent value gets its own interval; an empty tail stays in long
+intervals.
 
-How it is private. Every count is a table of all rows by disjoint intervals, so that one row is in
-exactly one of them, and it is paid for like any other table. Which intervals are counted next
-follows from noisy counts alone. See ``quilt.md``.
+Privacy: every count is a table of all rows by disjoint intervals, so one row is in exactly one of
+them, and each table is paid for. Noisy counts alone determine which intervals are counted next. See
+``quilt.md``.
 """
 
 from __future__ import annotations
@@ -25,56 +25,56 @@ from hushtable.recoding import recode
 from hushtable.schema import Categorical
 
 WIDE = 512
-"""A numeric column with more values is cut."""
+"""A numeric column with more values is binned."""
 
 FIRST = 256
-"""Intervals that are counted first, beside the ends and zero."""
+"""Intervals that are counted first, in addition to the ends and zero."""
 
 BRANCHES = 8
-"""Parts that an interval is cut into."""
+"""Number of parts into which an interval is split."""
 
 WORTH_CUTTING = 3.0 * BRANCHES
-"""An interval is cut if it holds this many standard deviations of its noise."""
+"""Minimum count of an interval to split, in standard deviations of its noise."""
 
 MAX_CUTS = 6
-"""How often intervals are cut, at most."""
+"""Maximum number of tables counted for binning."""
 
 CUT_SHARE = 0.3
-"""What cutting may cost, in parts of what the column gets."""
+"""Maximum cost of binning, as a share of the column's budget."""
 
 
 def is_wide(values: Values) -> bool:
-    """Say whether a column is cut."""
+    """Return whether a column is binned by noisy counts."""
     return not isinstance(values.column, Categorical) and values.n_values > WIDE
 
 
 def planned_size(values: Values) -> int:
-    """Say how many values a column counts as when the budget is divided."""
+    """Return the number of values for which a column gets budget."""
     return min(values.size, WIDE) if is_wide(values) else values.size
 
 
 def cut(
     meter: Meter, place: int, values: Values, share: Fraction
 ) -> tuple[Values, list[tuple[PaidTable, Integers]], Integers]:
-    """Cut a wide column.
+    """Bin a wide column by noisy counts.
 
     Parameters
     ----------
     meter : Meter
-        What lets out noisy tables.
+        Source of noisy tables.
     place : int
-        The column, which was read.
+        Index of the column, which was read.
     values : Values
         How it was read.
     share : Fraction
-        What the column gets, cutting included.
+        Budget of the column, including its binning.
 
     Returns
     -------
     Values
-        How it is counted from now on.
+        How the column is counted from now on.
     list of (PaidTable, int array)
-        What was measured on the way, with the interval of each value of the first.
+        The tables measured for binning, with the interval of each value of the first result.
     int array
         The interval of each value that was read.
     """
@@ -97,7 +97,7 @@ def cut(
 
 
 def _first_starts(values: Values) -> Integers:
-    """Give intervals of one width, with the ends and zero, where values pile up, apart."""
+    """Return starts of equal-width intervals; the ends and zero get their own."""
     n = values.n_values
     alone = {0, n - 1, *values.zero}
     starts = {*range(0, n, -(-n // FIRST)), *alone, *(place + 1 for place in alone)}
@@ -105,7 +105,7 @@ def _first_starts(values: Values) -> Integers:
 
 
 def _cut_heavy(starts: Integers, table: PaidTable, n_values: int) -> Integers:
-    """Cut the intervals in which many are."""
+    """Split the intervals with many rows."""
     widths = np.diff(np.append(starts, n_values))
     heavy = table.counts[: len(starts)] >= WORTH_CUTTING * table.noise.std
     parts = [starts]
@@ -115,7 +115,7 @@ def _cut_heavy(starts: Integers, table: PaidTable, n_values: int) -> Integers:
 
 
 def _cells(starts: Integers, values: Values) -> Integers:
-    """Give the interval of each value; missing is the last."""
+    """Return the interval of each value; special values and missing come last."""
     cells = np.zeros(values.size, np.int64)
     cells[starts[1:]] = 1
     cells[values.n_values :] = 1
@@ -123,12 +123,12 @@ def _cells(starts: Integers, values: Values) -> Integers:
 
 
 def _read_at(starts: Integers, values: Values) -> Integers:
-    """Give the first value of each interval, and missing."""
+    """Return the first value of each interval, then special values and missing."""
     return np.append(starts, np.arange(values.n_values, values.size))
 
 
 def _recoded(values: Values, starts: Integers) -> Values:
-    """Say how the column is counted in these intervals, in codes of the schema."""
+    """Return how the column is counted in these intervals, in codes of the schema."""
     codes = starts if values.recoding is None else values.first_codes[starts]
     lowest = [values.column.value(int(code)) for code in codes]
     rule = [value for value in lowest if value is not None]

@@ -1,4 +1,4 @@
-"""Which values quilt tells apart: public bins first, then buckets chosen from noisy counts."""
+"""Counted values of columns: public bins first, then buckets chosen from noisy counts."""
 
 from __future__ import annotations
 
@@ -18,69 +18,57 @@ from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, 
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import Node
 
-if TYPE_CHECKING:  # so that reading a release compiles nothing
+if TYPE_CHECKING:  # so that reading a release does not load compiled kernels
     from hushtable.methods.quilt.coins import Coins
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_VALUES = 10_000
-"""A column with more values is counted in public bins, or at a level of its taxonomy."""
+"""Values per categorical column; one with more is counted at a level of its taxonomy."""
 
 N_BINS = 1 << 20
-"""Bins of one width that a numeric column of more values is read in, at most."""
+"""Maximum number of equal-width bins in which a numeric column with more values is read."""
 
 MAX_BUCKETS = 64
 """Buckets of an unordered column, so that every pair of columns can be counted."""
 
 MAX_INTERVALS = 32
-"""Buckets of an ordered column: neighbors are alike, and cells cost noise."""
+"""Buckets of an ordered column: neighbors are similar, and each cell adds noise."""
 
 HEAVY = 3.0
-"""A bucket of an ordered column holds at least this many standard deviations of its noise."""
+"""Minimum count of a bucket of an ordered column, in standard deviations of its noise."""
 
 HEAVY_APART = 0.7
-"""Where values have no order, this part is enough: a value that is merged loses what it is."""
+"""Share of `HEAVY` that suffices for unordered values: merging one loses its meaning."""
 
 
 TILT_LIMIT = 3.0
-"""A tilt moves a row inside its bucket by at most so many standard deviations."""
+"""Maximum shift of a row inside its bucket, in standard deviations."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """Say how one column is counted; public.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    column : Column
-        As the schema has it.
-    rule : int or list of numbers, optional
-        A taxonomy level, or the lowest values of bins, where the column has too many values.
-    recoding : Recoding, optional
-        The recoding by that rule.
-    """
+    """Counting rule of one column; public."""
 
     name: str
     column: Column
-    rule: Rule | None = None
-    recoding: Recoding | None = None
+    rule: Rule | None = None  # taxonomy level, or lowest values of bins, if there are too many
+    recoding: Recoding | None = None  # the recoding by that rule
 
     @property
     def size(self) -> int:
-        """Number of values that are counted, those apart included."""
+        """Number of counted values, including special values and missing."""
         return self.column.size if self.recoding is None else self.recoding.size
 
     @property
     def n_values(self) -> int:
-        """The same without special values and missing."""
+        """Number of counted values without special values and missing."""
         return self.size - self.column.n_apart
 
     @property
     def zero(self) -> set[int]:
-        """The counted value that is zero alone, if there is one."""
+        """The counted value that contains the number 0, if there is one."""
         if isinstance(self.column, Categorical):
             return set()
         code = -self.column.exact_low / self.column.exact_step
@@ -92,7 +80,7 @@ class Values:
 
     @cached_property
     def first_codes(self) -> Integers:
-        """The first code of the schema behind each counted value."""
+        """The first code of the schema in each counted value."""
         if self.recoding is None:
             return np.arange(self.size)
         bins = self.recoding.apply(np.arange(self.column.size))
@@ -100,23 +88,24 @@ class Values:
 
     @property
     def places(self) -> Floats:
-        """Where each counted value of an ordered column lies, in codes."""
+        """Position of each counted value of an ordered column: the mean of its codes."""
         return self.first_codes + (self.widths - 1) / 2
 
     @property
     def is_ordered(self) -> bool:
-        """Whether neighbors are alike."""
+        """True if the values have an order, so that neighbors are similar."""
         return self.column.is_line
 
     @property
     def widths(self) -> Integers:
-        """Codes of the schema behind each counted value."""
+        """Number of codes of the schema in each counted value."""
         return np.ones(self.size, np.int64) if self.recoding is None else self.recoding.widths
 
     def buckets(self, noisy: Integers | Floats, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
 
-        What is apart has buckets of its own, the last. A target keeps its values if they are few.
+        Special values and missing each get their own bucket, at the end. A target is not merged if
+        it has few values.
         """
         n_values, most = self.n_values, MAX_BUCKETS - 1
         counts = np.asarray(noisy[:n_values], np.float64)
@@ -130,7 +119,7 @@ class Values:
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> Node | None:
-        """Give the taxonomy with the positions of values as labels; none if it says nothing."""
+        """Return the taxonomy with indices of values as labels; None if it does not apply."""
         column = self.column
         if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
             return None
@@ -144,9 +133,9 @@ class Values:
         return numbered(column.taxonomy.root)
 
     def branches(self, buckets: Integers) -> list[Integers]:
-        """Give the branch of each bucket at each level of the taxonomy, from fine to coarse.
+        """Return the branch of each bucket at each level of the taxonomy, from fine to coarse.
 
-        A bucket of several branches is one of its own.
+        A bucket with values of several branches forms its own branch.
         """
         column = self.column
         if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
@@ -164,7 +153,7 @@ class Values:
         return found
 
     def bucket_recoding(self, buckets: Integers) -> Recoding | None:
-        """Give the recoding from codes of the schema to buckets; None if nothing changes."""
+        """Return the recoding from codes of the schema to buckets; None if they are equal."""
         merged = buckets[: self.n_values]
         labels = tuple(str(bucket) for bucket in range(int(merged.max()) + 1))
         has_missing = self.column.missing_code is not None
@@ -190,9 +179,10 @@ class Values:
         coins: Coins,
         tilts: Floats | None = None,
     ) -> Integers:
-        """Draw a code of the schema for the bucket of each row: by noisy counts, then evenly.
+        """Draw a code of the schema for the bucket of each row.
 
-        With `tilts`, rows take the values of their bucket in an order that follows them.
+        The counted value is drawn by `shares`, then a code uniformly from its bin. With `tilts`,
+        the rows of a bucket exchange their values so that these follow the tilts.
         """
         if int(buckets.max()) + 1 == self.size:
             values = np.argsort(buckets)[of_rows]
@@ -214,7 +204,7 @@ class Values:
         return self._inside(values, coins)
 
     def _inside(self, values: Integers, coins: Coins) -> Integers:
-        """Draw codes evenly from inside bins."""
+        """Draw codes uniformly from bins."""
         assert self.recoding is not None  # noqa: S101 - the caller checks it
         bin_of = self.recoding.apply(np.arange(self.column.size))
         by_bin = np.argsort(bin_of, kind="stable")
@@ -227,11 +217,11 @@ class Values:
 def tilted(
     of_rows: Integers, values: Integers, places: Floats, tilts: Floats, coins: Coins
 ) -> Integers:
-    """Let the rows of a bucket exchange their values, so that these follow a tilt.
+    """Permute the values of the rows within each bucket so that they follow a tilt.
 
-    If the density of a row rises by a tilt, its value is larger by tilt times variance, on average.
-    Rows are ranked by the places of their values so moved, and take the bucket's values in that
-    order: each value is still there as often as it was.
+    If the log-density of a row has slope `tilt`, its value is larger by tilt times variance on
+    average. Rows are ranked by their values after this shift and take the bucket's values in that
+    order, so each value occurs as often as before.
 
     Examples
     --------
@@ -255,7 +245,7 @@ def tilted(
 
 
 def values_of(schema: Schema) -> list[Values]:
-    """Say how each column is counted, or refuse those that cannot be."""
+    """Return how each column is counted; raise `TooLarge` for columns that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
         values, bins = Values(name, column), bins_of(column)
@@ -274,8 +264,8 @@ def values_of(schema: Schema) -> list[Values]:
         level = _level(column)
         if level is None:
             problems.append(
-                f"column {name!r} has {column.size:,} values, and at most {MAX_VALUES:,} can be "
-                "counted one by one; give it a taxonomy with a level of fewer groups."
+                f"column {name!r} has {column.size:,} values; at most {MAX_VALUES:,} can be "
+                "counted. Give it a taxonomy that has a level with fewer groups."
             )
             continue
         try:
@@ -288,24 +278,23 @@ def values_of(schema: Schema) -> list[Values]:
 
 
 def _bins(values: Values) -> Intervals:
-    """Give public bins of one width for a number with too many values to be read one by one.
+    """Return public equal-width bins for a numeric column with too many values.
 
-    The ends and zero, where values pile up, get their own.
+    The minimum, the maximum and 0, which often have many rows, get their own bins.
     """
     n = values.column.n_values
     starts = EvenStarts(n, -(-n // N_BINS), frozenset({0, n - 1, *values.zero}))
     has_missing = values.column.missing_code is not None
-    # Nobody reads their labels: the column is cut further, and published by that.
+    # The labels are never shown: the column is binned further before it is published.
     return Intervals(
         range(len(starts)), n, has_missing, starts, special=values.column.special_names
     )
 
 
 class EvenStarts(Sequence[int]):
-    """The first codes of bins of one width, some of them cut out, made when they are read.
+    """First codes of equal-width bins with some codes in bins of their own, computed on demand.
 
-    There may be a million of each column, and plans of one schema are made by the dozen, which
-    ask for their number alone.
+    A column may have a million bins, and plans need only their number.
 
     Examples
     --------
@@ -337,7 +326,7 @@ class EvenStarts(Sequence[int]):
 
 
 def _level(column: Categorical) -> int | None:
-    """Find the finest level of a taxonomy with few groups."""
+    """Return the finest level of a taxonomy with fewer than `MAX_VALUES` groups, or None."""
     if column.taxonomy is None:
         return None
     for level in range(column.taxonomy.depth):
@@ -347,10 +336,10 @@ def _level(column: Categorical) -> int | None:
 
 
 def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
-    """Merge neighboring values until each bucket is heavy, and there are at most so many.
+    """Merge neighboring values until each bucket is heavy and there are at most `most`.
 
     A bucket of w values is heavy if its count is at least ``heavy * sqrt(w)``. The lightest bucket
-    joins the lighter of its neighbors, unless a heavy one would not be heavy any more.
+    is merged with the lighter of its neighbors, unless this would make a heavy one light.
 
     Examples
     --------
@@ -395,7 +384,7 @@ def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
             together = (sums[first] + sums[after[first]]) / math.sqrt(
                 widths[first] + widths[after[first]]
             )
-            # What is heavy must not be lost in a wide stretch of hardly anybody.
+            # A heavy bucket must not disappear in a wide, nearly empty range.
             if weight(side) < heavy or together >= heavy:
                 join(first)
                 alive -= 1
@@ -410,11 +399,11 @@ def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
 
 
 def merge_rare(counts: Floats, heavy: float, most: int, tree: Node | None = None) -> Integers:
-    """Put rare values together, with a taxonomy those of the same branch first.
+    """Merge rare values, with a taxonomy those of the same branch first.
 
-    Rare values below a node become one bucket if they are heavy together, and otherwise go on to
-    the parent. What is left at the root is a bucket too. Buckets are in the order of their first
-    values.
+    Rare values below a node become one bucket if they are heavy together; otherwise they are passed
+    to the parent. Those left at the root form a bucket, too. Buckets are in the order of their
+    first values.
 
     Examples
     --------
@@ -454,9 +443,9 @@ def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[in
 
 
 def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
-    """Estimate the share of each value: that of its bucket first, then inside the bucket.
+    """Estimate the share of each value: that of its bucket first, then within the bucket.
 
-    Where hardly anybody is, noise would add up if each value were made non-negative alone.
+    If each value were clipped at 0 separately, noise would add up over nearly empty ranges.
 
     Examples
     --------
@@ -476,9 +465,9 @@ def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Flo
 
 
 def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
-    """Divide a share over values by their noisy counts: over two halves first, and so on.
+    """Divide a share over values by their noisy counts, by recursive bisection.
 
-    `sums` are the cumulated counts. Each division is `on_simplex` for two counts.
+    `sums` are the cumulative counts. Each division is `on_simplex` for two counts.
     """
     pieces = [(0, len(places), share)]
     while pieces:

@@ -1,4 +1,4 @@
-"""Count from a quilt: rows sewn from overlapping noisy tables, and the tables themselves."""
+"""Estimator of quilt releases: counts and sums from the noisy tables, else from synthetic rows."""
 
 from __future__ import annotations
 
@@ -30,52 +30,52 @@ from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import recode
 
-MAX_ENUMERATED = 2_000_000  # combinations of values that are looked at one by one
+MAX_ENUMERATED = 2_000_000  # combinations of values that are enumerated
 
 N_LAST = 6
-"""How many of the groups measured last tell how far those never measured are off."""
+"""Number of groups, measured last, that are used to estimate the error in unmeasured groups."""
 
 MODELED_REACH = 2.5
-"""Half of the 95 % interval of what the model does not know, in standard deviations.
+"""Half-width of the 95% interval for model error, in standard deviations.
 
-More than the normal 1.96: what is missed differs from pair to pair and is known on average only,
-so errors have heavier tails (2.57 is right for Student's t with five degrees of freedom).
+It exceeds the normal 1.96: model error varies from pair to pair and only its average is known, so
+errors have heavier tails (2.57 is the value for Student's t with five degrees of freedom).
 """
 
-_MEASURED = "The condition lies in measured tables: the answer is unbiased, its error is noise."
+_MEASURED = "This answer comes from measured tables: it is unbiased, and noise is its only error."
 _MERGED = (
-    "The answer is from measured tables; values that were merged there are taken to hang together "
-    "with other columns as their neighbors do."
+    "This answer comes from measured tables in which values were merged. It assumes that merged "
+    "values depend on other columns as their neighbors do."
 )
 _MODELED = (
-    "No measured table decides the condition: the answer is the model's, and the interval allows "
-    "for dependence that was not measured."
+    "This combination was not measured directly; the answer is a model estimate, and the interval "
+    "allows for unmeasured dependence."
 )
 _CUT = (
-    "A public bin of values is cut through: all who are in it may count, or nobody, and the "
-    "interval allows for both."
+    "The condition selects part of a public bin. The interval allows for all rows of the bin to "
+    "satisfy it, or none."
 )
 
 
 class QuiltEstimator(Estimator):
-    """Answer counts from a quilt.
+    """Estimates from a quilt release.
 
-    A condition that measured tables decide is answered by them: unbiased (but for a count below
-    zero, which is given as zero), with an interval from the noise alone. Any other is counted in
-    the rows, with an interval that allows for what the model does not know.
+    If measured tables determine a condition, the answer is computed from them: unbiased (but
+    negative counts are reported as 0), with an interval from the noise alone. Otherwise the
+    synthetic rows are counted, with an interval that includes model error.
     """
 
     counts_are_sums = True
 
     def frame(self) -> pa.Table:
-        """Give the rows."""
+        """Return the synthetic rows."""
         return self.table
 
-    # --- what was released ----------------------------------------------------------------------
+    # --- released tables ------------------------------------------------------------------------
 
     @cached_property
     def bins(self) -> dict[str, Integers]:
-        """For each code of a column the value that it was counted as."""
+        """The counted value of each code, by column."""
         found = {}
         for name, column in self.schema.attributes.items():
             rule = self.settings["columns"][name]["bins"]
@@ -113,13 +113,13 @@ class QuiltEstimator(Estimator):
 
     @cached_property
     def weight(self) -> float:
-        """What one row counts for."""
+        """Number of original rows that one synthetic row represents."""
         n_rows: int = self.table.num_rows
         return max(0.0, self.measured.total.value) / max(1, n_rows)
 
     @cached_property
     def table_sums(self) -> TableSums:
-        """What the noisy tables say about sums over rows."""
+        """Estimates of sums over rows from the noisy tables."""
         return TableSums(self.measured, self.bins)
 
     @cached_property
@@ -127,10 +127,10 @@ class QuiltEstimator(Estimator):
         return missed(self.settings["rounds"], self.measured)
 
     def error(self, columns: Sequence[str]) -> FieldError:
-        """Tell what is known about the error of sums over the rows, by some columns."""
+        """Return the error model for sums over the rows that depend on some columns."""
         key = frozenset(columns)
         if key not in self._errors:
-            self._errors.clear()  # questions come in runs about the same columns
+            self._errors.clear()  # successive questions are often about the same columns
             self._errors[key] = self._error(columns)
         return self._errors[key]
 
@@ -154,7 +154,7 @@ class QuiltEstimator(Estimator):
         )
 
     def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
-        """Give the different rows of some columns, and how often each is there."""
+        """Return the distinct rows of some columns and their frequencies."""
         names = list(columns) or [next(iter(self.schema.attributes))]
         keys = np.zeros(self.table.num_rows, np.int64)
         size = math.prod(self.schema.attributes[name].size for name in names)
@@ -175,7 +175,7 @@ class QuiltEstimator(Estimator):
         return self.answer(parse(where, self.schema))
 
     def answer(self, predicate: Predicate) -> Estimate:
-        """Estimate how many rows satisfy a condition that was read already."""
+        """Estimate how many rows satisfy a parsed condition."""
         columns, truth = self._decided(predicate)
         if truth is not None:
             found = self._from_tables(columns, truth)
@@ -185,19 +185,19 @@ class QuiltEstimator(Estimator):
         linear = None
         if columns and self.measured.has(frozenset(columns)):
             linear = self.table_sums.linear(function)
-        if linear is not None:  # a condition that cuts through buckets, or public bins, of tables
+        if linear is not None:  # the condition splits buckets or public bins of the tables
             told = replace(self.table_sums.sums([linear], together=False), notes=(_MERGED,))
             cut = self._with_heaps(told, [function], together=False)
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate, function)
 
     def told(self, predicate: Predicate) -> LinearAnswer | None:
-        """Answer from noisy tables alone, below zero too, where they decide a condition."""
+        """Answer from the noisy tables alone, not clipped at 0; None if they do not suffice."""
         columns, truth = self._decided(predicate)
         return None if truth is None else self._from_tables(columns, truth)
 
     def _decided(self, predicate: Predicate) -> tuple[tuple[str, ...], NDArray[np.bool_] | None]:
-        """Find the columns that decide, and for which of their values the condition holds."""
+        """Return the columns that the condition depends on, and its truth for each combination."""
         columns = predicate.columns
         domain = self.schema.domain.project(columns)
         if domain.size > MAX_ENUMERATED:
@@ -216,7 +216,7 @@ class QuiltEstimator(Estimator):
     def _from_tables(
         self, columns: tuple[str, ...], truth: NDArray[np.bool_]
     ) -> LinearAnswer | None:
-        """Answer from measured tables, where they decide the condition."""
+        """Answer from measured tables; None if they do not determine the condition."""
         if not columns:
             return self.measured.total if truth else LinearAnswer(0.0, 0.0, 0.0)
         if not self.measured.has(frozenset(columns)):
@@ -233,7 +233,7 @@ class QuiltEstimator(Estimator):
         return self.measured.of_cells(columns, truth)
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Compare the rows with the noisy tables they were made from."""
+        """Return the share of each pair's dependence that remains in the rows."""
         return kept(
             self.table_sums,
             {name: self.bins[name][codes] for name, codes in self.codes.items()},
@@ -250,9 +250,9 @@ class QuiltEstimator(Estimator):
     # --- sums -------------------------------------------------------------------------------------
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over rows: from measured tables where they tell them, else from the rows.
+        """Estimate sums over rows, from measured tables where they determine them, else from rows.
 
-        The two kinds of error are taken as unrelated.
+        The errors of the two kinds are assumed to be uncorrelated.
         """
         linear = [self.table_sums.linear(function) for function in functions]
         told = [place for place, one in enumerate(linear) if one is not None]
@@ -261,24 +261,24 @@ class QuiltEstimator(Estimator):
         if told:
             found = self.table_sums.sums([one for one in linear if one], together=together)
             note = _MEASURED if not found.model.any() else _MERGED
-            # Sums of both kinds are put to one use, and the weaker word holds for all of it.
+            # One statistic uses sums of both kinds, so only the weaker note is true of it.
             parts.append((told, replace(found, notes=() if rest else (note,))))
         if rest:
             parts.append((rest, self._sums_of_rows([functions[p] for p in rest], together)))
         return self._with_heaps(joined(len(functions), parts), functions, together=together)
 
     def _with_heaps(self, sums: Sums, functions: Sequence[RowFunction], *, together: bool) -> Sums:
-        """Allow for people of a public bin who may all be in the part of it that is asked for."""
+        """Add an allowance for heaping: all rows of a bin may satisfy the condition, or none."""
         if not any(reaches(function, self.bins) for function in functions):
             return sums
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         heaped = self.error(columns).heaped(functions, together=together)
         model = sums.model + heaped / sums.model_reach**2
-        notes = [_MERGED if note == _MEASURED else note for note in sums.notes]  # not noise alone
+        notes = [_MERGED if note == _MEASURED else note for note in sums.notes]  # not only noise
         return replace(sums, model=model, notes=(*notes, _CUT))
 
     def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> Sums:
-        """Add up over the rows; covariances are those of sums of two functions."""
+        """Sum over the rows; covariances are derived from variances of sums of two functions."""
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         error = self.error(columns)
         added = [function.values(error.codes) for function in functions]
@@ -301,7 +301,7 @@ class QuiltEstimator(Estimator):
     def _from_rows(
         self, columns: tuple[str, ...], predicate: Predicate, function: RowFunction
     ) -> Estimate:
-        """Answer from the rows, with what may be wrong with them."""
+        """Answer from the rows, with noise and model error."""
         error = self.error(predicate.columns)
         mask = predicate.mask(error.codes).astype(np.float64)
         value = self.weight * float(mask @ error.times)
@@ -326,7 +326,7 @@ def _added(one: RowFunction, two: RowFunction) -> ValueOf:
 
 
 def _merged(truth: NDArray[np.bool_], axis: int, places: Integers) -> NDArray[np.bool_] | None:
-    """Write a condition on values as one on places; None where values of one place differ."""
+    """Express a condition on values as one on places; None if values of one place differ."""
     first = np.unique(places, return_index=True)[1]
     merged = truth.take(first, axis)
     return merged if (merged.take(places, axis) == truth).all() else None
@@ -337,7 +337,7 @@ def _estimate(found: LinearAnswer) -> Estimate:
     return Estimate(
         value=value,
         low=max(0.0, found.value - found.reach),
-        high=value + found.reach,  # around what can be: an answer below zero is not sure of zero
+        high=value + found.reach,  # around the clipped value: a negative answer does not prove 0
         privacy_std=found.std,
         model_std=0.0,
         notes=(_MEASURED,),
@@ -345,14 +345,15 @@ def _estimate(found: LinearAnswer) -> Estimate:
 
 
 def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Missed:
-    """Say how far cells were off in the groups measured last.
+    """Estimate the error of the model in groups that were never measured.
 
-    Before a group was measured the model had an answer for it: at first that columns are
-    independent, in the rounds the field's. The squared distance between the two, less that of the
-    noise, is that between model and truth; here it is a share of the model's own squares, as far
-    as they are free to differ: tables of fewer columns are known. Its standard error is added,
-    since the groups are few. Nothing is added for noisy choices: the more a group is missed, the
-    likelier it is chosen, so those that were left are missed by no more on average.
+    Before a group was measured, the model made a prediction for it: independence in the spanning
+    forest, the fitted model in the rounds. The squared distance between noisy table and prediction,
+    minus the noise, estimates that between truth and prediction. It is divided by the squares of
+    the prediction, times the share of the table that lower-order marginals leave free. Its standard
+    error is added because the groups are few. Nothing is added for noisy selection: the worse the
+    model fits a group, the likelier its selection, so on average it fits the remaining groups no
+    worse.
     """
     groups = [table for table in measured.tables if len(table.columns) > 1]
     told = [
@@ -363,7 +364,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     last = [
         (table, told[-back] if back <= len(told) else measured.distance_from_independence(table))
         for back, table in zip(range(len(groups), 0, -1), groups, strict=True)
-        if back <= N_LAST  # the tables of the rounds come last
+        if back <= N_LAST  # the tables of the adaptive rounds come last
     ]
     if not last:
         return Missed(1.0, 1.0)
@@ -378,7 +379,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
 
 
 def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:
-    """Give the penalty of a cell in the last choice, as a share of all rows that are off by it."""
+    """Return the penalty per cell in the last selection, as an error in shares of all rows."""
     if not rounds:
         return 0.0
     names = list(measured.buckets)
@@ -393,5 +394,5 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> 
 
 
 def _free(shape: tuple[int, ...]) -> float:
-    """Give the share of a table that is free to differ when smaller tables are kept."""
+    """Return the share of a table's degrees of freedom that lower-order marginals leave free."""
     return math.prod((size - 1) / size for size in shape)

@@ -1,4 +1,4 @@
-"""The tables of a field: noisy counts, and the log-factors that are fitted to them."""
+"""Tables of the log-linear model: noisy counts and the log-factors fitted to them."""
 
 from __future__ import annotations
 
@@ -12,58 +12,35 @@ from hushtable.kernels.field import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 
 FINE_LIMIT = 16.0
-"""Log-factors of a group of columns, all its tables together, stay between minus and plus this."""
+"""Bound on the absolute log-factor of a group of columns, summed over its tables."""
 
 
 @dataclass
 class FactorTable:
-    """Hold a noisy table and its log-factors; the cells are in C order.
+    """A noisy table and its log-factors; cells are in C order."""
 
-    Parameters
-    ----------
-    group : tuple of int
-        Its columns.
-    counts : array
-        The noisy counts.
-    std : array
-        Standard deviation of each count.
-    theta : array
-        The log-factors.
-    maps : tuple of int arrays
-        The cell of each code, for each column.
-    lines : tuple of arrays, optional
-        For each column what part of which cells' log-factors its codes get; without them those of
-        their own cell.
-    strength : float
-        How strongly it is held back, in parts of what others are.
-    goal : array, optional
-        What is fitted in place of the noisy counts, where those were smoothed.
-    believed : bool
-        Whether it is not a noisy table but a prior's, with its doubt as standard deviation.
-    """
-
-    group: Group
-    counts: Floats
-    std: Floats
-    theta: Floats
-    maps: tuple[Integers, ...]
-    lines: tuple[Floats, ...] | None = None
-    strength: float = 1.0
-    goal: Floats | None = None
-    believed: bool = False
+    group: Group  # its columns
+    counts: Floats  # noisy
+    std: Floats  # of each count
+    theta: Floats  # log-factors
+    maps: tuple[Integers, ...]  # the cell of each code, by column
+    lines: tuple[Floats, ...] | None = None  # interpolation matrix (code, cell), by column
+    strength: float = 1.0  # relative strength of its regularizer
+    goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
+    believed: bool = False  # whether it is a prior's table, with `std` from its prior variance
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
+        """Number of cells along each axis."""
         return tuple(int(places.max()) + 1 for places in self.maps)
 
     @property
     def wanted(self) -> Floats:
-        """What is fitted."""
+        """The counts that are fitted."""
         return self.counts if self.goal is None else self.goal
 
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
-        """Say whether it has these columns at these resolutions."""
+        """Return whether this is a noisy table of these columns at these resolutions."""
         return (
             not self.believed
             and self.group == group
@@ -73,7 +50,7 @@ class FactorTable:
         )
 
     def fine(self, values: Floats) -> Floats:
-        """Spread log-factors of cells to combinations of codes, one axis for each column."""
+        """Expand log-factors of cells to combinations of codes, one axis per column."""
         table = values.reshape(self.shape)
         if self.lines is None:
             return table[np.ix_(*self.maps)]
@@ -82,14 +59,14 @@ class FactorTable:
         return table
 
     def add(self, counts: Floats, std: Floats) -> None:
-        """Take the weighted mean with another noisy table of the same cells."""
+        """Average with another noisy table of the same cells by precision."""
         old, new = self.std**-2.0, std**-2.0
         self.counts = (old * self.counts + new * counts) / (old + new)
         self.std = (old + new) ** -0.5
 
 
 def log_factors(tables: Sequence[FactorTable]) -> dict[Group, Floats]:
-    """Add up the log-factors of all resolutions of each group of columns."""
+    """Sum the log-factors of all resolutions of each group of columns."""
     found: dict[Group, Floats] = {}
     for table in tables:
         mine = table.fine(table.theta)
@@ -98,9 +75,9 @@ def log_factors(tables: Sequence[FactorTable]) -> dict[Group, Floats]:
 
 
 def dispersion(counts: Floats, expected: Floats, std: float) -> float:
-    """Give the c for which the mean absolute gap is that of noise of variance std^2 + c expected.
+    """Return c such that the mean absolute gap is that of noise of variance std^2 + c * expected.
 
-    It is kept between a fifth and five times the standard deviation of the noise.
+    The result is between a fifth and five times the standard deviation of the noise.
 
     Examples
     --------

@@ -1,24 +1,24 @@
-"""A log-linear field fitted to noisy tables, held as weighted rows (particles).
+"""A log-linear model fitted to noisy tables, represented by weighted rows (particles).
 
-The field is the distribution over rows of bucket codes with density proportional to
+The model is the distribution over rows of bucket codes with density proportional to
 
     prod_j p_j(x_j) * exp(sum_c theta_c[x_c])
 
-where p_j are the marginals it was started from and c runs over the tables that were added to it. A
-table may be coarser than the codes: its cells are unions, and theta_c[x_c] is that of the cell, or
-lies on a line between those of cells (`hushtable.methods.quilt.smoothing`). Fitting maximizes the
+where p_j are the one-way marginals it was started from and c runs over the tables added to it. A
+table may be coarser than the codes: its cells are unions, and theta_c[x_c] is that of the cell or
+interpolated linearly between cells (`hushtable.methods.quilt.smoothing`). Fitting maximizes the
 concave dual of
 
     min_p  KL(p || p_0) + sum_c |M_c p - y_c|^2 / (2 shrinkage std_c)
 
 (unnormalized KL, in counts; M_c p are the expected counts of table c, y_c the noisy ones). At the
-optimum y_c - M_c p = shrinkage * std_c * theta_c: noise is shrunk towards the maximum-entropy
-distribution, and as the shrinkage goes to zero the field is that distribution.
+optimum y_c - M_c p = shrinkage * std_c * theta_c: noise is shrunk toward the maximum-entropy
+distribution, and as the shrinkage tends to zero the model tends to that distribution.
 
-Each step fits one table in closed form per cell by moving the weights of the particles (iterative
+Each step fits one table in closed form per cell by changing the weights of the particles (iterative
 proportional fitting). When the weights have become uneven, particles are resampled and moved by
-Gibbs sweeps under the current field (sequential Monte Carlo). Nothing here sees private data:
-everything is post-processing of noisy counts, which is also why its coins need not be secret.
+Gibbs sweeps under the current model (sequential Monte Carlo). Nothing here sees private data:
+everything is post-processing of noisy counts, so its random numbers need not be secret.
 """
 
 from __future__ import annotations
@@ -47,70 +47,70 @@ from hushtable.methods.quilt.smoothing import (
 )
 
 SHRINKAGE = 1.25
-"""How strongly noise is shrunk, see the module's text; tuned, see quilt.md."""
+"""Shrinkage of noise, see the module docstring; tuned, see quilt.md."""
 
 MAX_TABLE_CELLS = 1 << 16
-"""A table's cells are numbered by 16 bits."""
+"""Maximum number of cells of a table; their indices have 16 bits."""
 
 LEAST_EFFECTIVE = 0.5
 """Particles are resampled when their effective number falls below this share."""
 
 JOINT_CORRELATION = 0.8
-"""Two columns are drawn jointly if the maximal correlation of their measured table is above."""
+"""Maximal correlation of a measured pair above which its columns are drawn jointly."""
 
 SAME = 2e-4
-"""Fitting ends when no table moves more than this share of the weight."""
+"""Fitting stops when no table moves more than this share of the weight."""
 
 ROOM = 60_000
-"""Particles beside the rows that are drawn from them, up to two for each row."""
+"""Maximum number of particles in excess of the drawn rows (and at most two per row)."""
 
 MANY = 200_000
-"""Particles that rows are chosen from, at most."""
+"""Maximum number of particles when rows are drawn."""
 
 LEAST_GROWN = 0.6
-"""Grown particles are moved once more if their effective share is less."""
+"""Effective share below which new particles are moved once more."""
 
 LOST = 0.1
-"""Share of the weight, beyond noise, by which a single column may be off; else all starts anew."""
+"""Tolerated error of a one-way marginal beyond noise, as a share of the weight."""
 
 LOST_NEAR, LOST_STDS = 0.002, 3.0
-"""The same in a fit with patience: its share of the weight, and so many standard deviations."""
+"""The same for a fit with patience: share of the weight, and standard deviations of noise."""
 
 N_LAST_SWEEPS = 30
-"""Sweeps of the last fit, at most."""
+"""Maximum number of sweeps of the last fit."""
 
 N_SETTLING = 4
 """Sweeps over the tables after particles were added."""
 
 STARVED = 2e-3
-"""Particles are refreshed if cells without any lack more than this share of the weight."""
+"""Share of the weight missing in cells without particles above which particles are refreshed."""
 
 FLOOR = 0.25
-"""A cell without particles counts as this part of one, so that its factor stays finite."""
+"""Weight of a cell without particles, in particles, so that its factor stays finite."""
 
 _LEAST_PROBABILITY = 1e-4
 _MAX_PAIRS_BALANCED = 500
 
 
 class Field:
-    """Fit noisy tables by weighted rows.
+    """A log-linear model of rows, fitted to noisy tables.
 
     Parameters
     ----------
     marginals : sequence of arrays
-        A probability for each value of each column: where the field starts.
+        A probability for each value of each column: the start of the model.
     total : float
-        The number of rows that it stands for; the weights sum to it.
+        Number of rows that the model represents; the weights sum to it.
     n_particles : int
-        How many rows to hold.
+        Number of weighted rows.
     seed : int
-        For its coins, below 2**64.
+        Seed of its random numbers, below 2**64.
     shrinkage : float
-        How strongly noise is shrunk.
+        Strength of the regularizer.
     lines : sequence of BucketLine or None
-        For each column where its codes lie, if they have an order.
+        For each ordered column the positions of its codes.
     patience : int
-        How many times as many sweeps as usual the last fits take.
+        Multiple of the usual number of sweeps in the last fits.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class Field:
     weights : array
         Their weights; `answers` sums them.
     tables : list of FactorTable
-        What was added; what is only believed comes last.
+        The added tables; those of a prior come last.
 
     Examples
     --------
@@ -150,8 +150,8 @@ class Field:
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Particles = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
-        self._cells: list[Index] = []  # of each table, the cell of each particle
-        self._codes: dict[Group, Index] = {}  # of groups whose factors lie on lines, the same
+        self._cells: list[Index] = []  # for each table, the cell of each particle
+        self._codes: dict[Group, Index] = {}  # the same for groups with interpolated factors
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -162,10 +162,10 @@ class Field:
         std: float | Floats,
         maps: Sequence[Integers] = (),
     ) -> FactorTable:
-        """Add a noisy table; one that is there already becomes the weighted mean of both.
+        """Add a noisy table; average it by precision with one of the same cells, if there is one.
 
-        The standard deviation is one number, or one for each cell. `maps` gives the cell of each
-        code for each column, where a table is coarser than the codes.
+        `std` is one number, or one per cell. If the table is coarser than the codes, `maps` gives
+        the cell of each code for each column.
         """
         y = np.asarray(counts, np.float64).ravel()
         std = np.broadcast_to(np.asarray(std, np.float64), y.shape).copy()
@@ -179,13 +179,13 @@ class Field:
                 return table
         table = FactorTable(group, y, std, np.zeros(n_cells), maps)
         self._straighten(table)
-        at = sum(not table.believed for table in self.tables)  # what is only believed stays last
+        at = sum(not table.believed for table in self.tables)  # tables of a prior stay last
         self.tables.insert(at, table)
         self._cells.insert(at, particles.cells_of(self.rows, group, maps))
         return table
 
     def believe(self, group: Group, counts: Floats, std: Floats) -> None:
-        """Add a prior's table of all codes, or change how strongly it is held back."""
+        """Add a prior's table over all codes, or update its standard deviations."""
         for table in self.tables:
             if table.believed and table.group == group:
                 table.std = std
@@ -196,16 +196,16 @@ class Field:
         self._cells.append(particles.cells_of(self.rows, group, maps))
 
     def disbelieve(self) -> None:
-        """Forget a prior's tables, and fit the others anew."""
+        """Remove a prior's tables and fit the others from the start."""
         self.tables = [table for table in self.tables if not table.believed]
         self.restart()
 
     def fit(self, max_sweeps: int = 12) -> None:
-        """Sweep over the tables until nothing moves; refresh the particles where it is needed."""
+        """Sweep over the tables until convergence; refresh the particles if necessary."""
         for number in range(1, max_sweeps + 1):
             moved, starved = self.sweep()
-            # Where particles are missing altogether, weights fight in vain: wait a few sweeps for
-            # the factors, then let Gibbs bring particles there.
+            # Weights cannot fill a cell without particles: wait a few sweeps for its factor to
+            # grow, then let Gibbs sampling move particles there.
             if self.effective_share < LEAST_EFFECTIVE or (starved > STARVED and number % 4 == 0):
                 self.refresh()
             elif moved < SAME:
@@ -213,11 +213,11 @@ class Field:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the particles are not where single columns are: a fit that went wrong, rarely."""
+        """True if the particles miss a one-way marginal (rare fit failure)."""
         return bool(self.lost_columns())
 
     def lost_columns(self) -> dict[int, float]:
-        """Give the columns where the particles are not, with the share of weight that is amiss."""
+        """Return the columns whose marginal the particles miss, and the misplaced shares."""
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
         share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
@@ -225,12 +225,13 @@ class Field:
         for table, answer in zip(single, answers, strict=True):
             off = float(np.abs(table.counts - answer).sum())
             if not off <= share * self.total + stds * float(table.std.sum()):
-                # What is amiss in one place is also missing in another. Weights may be no numbers.
+                # A misplaced row is counted twice: where it is, and where it is missing. Weights
+                # may be NaN.
                 found[table.group[0]] = min(1.0, off / (2 * self.total)) if off < math.inf else 1.0
         return found
 
     def restart(self) -> None:
-        """Forget all factors and fit again from independent columns; the tables stay."""
+        """Reset all factors and fit the same tables again, starting from independent columns."""
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
         self.rows = self._independent(len(self.rows))
@@ -249,8 +250,8 @@ class Field:
         float
             The largest share of weight that one table moved.
         float
-            The largest share of weight that is missing in cells of one table that have no
-            particles, where weights cannot help.
+            The largest share of weight missing in those cells of one table that have no particles,
+            which weights cannot correct.
         """
         if not self.tables:
             return 0.0, 0.0
@@ -279,7 +280,7 @@ class Field:
         return pulls
 
     def _code_of(self, group: Group) -> Index:
-        """Give the combination of codes of each particle, numbered."""
+        """Return the index of each particle's combination of codes."""
         if group not in self._codes:
             codes = [np.arange(self.sizes[column]) for column in group]
             self._codes[group] = particles.cells_of(self.rows, group, codes)
@@ -288,9 +289,9 @@ class Field:
     # --- ordered columns --------------------------------------------------------------------------
 
     def learn_order(self) -> None:
-        """Learn from the pairs how alike neighbors are, and lay the factors along lines anew.
+        """Estimate from the pairs how similar neighbors are, and set the interpolation of factors.
 
-        What the weights of the particles stand for changes with it: move them afterwards.
+        This changes what the particles' weights represent: move the particles afterward.
         """
         shares = [
             answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
@@ -308,7 +309,7 @@ class Field:
     def _gaps(
         self, table: FactorTable, column: int, shares: Sequence[Floats]
     ) -> tuple[Floats, Floats, float, float]:
-        """Give how far a noisy table is from independent columns, the column's axis first."""
+        """Return a noisy table's deviation from independence, with the column's axis first."""
         parts = [np.bincount(m, shares[c]) for c, m in zip(table.group, table.maps, strict=True)]
         expected = self.total * np.multiply.outer(*parts)
         gaps = table.counts.reshape(table.shape) - expected
@@ -318,7 +319,7 @@ class Field:
         return np.moveaxis(gaps, axis, 0), np.moveaxis(expected, axis, 0), std, width
 
     def _straighten(self, table: FactorTable) -> None:
-        """Lay the log-factors of a coarse table along lines, where its columns have an order."""
+        """Set the interpolation of a coarse table's log-factors along ordered columns."""
         fine = math.prod(self.sizes[column] for column in table.group)
         if len(table.group) < 2 or len(table.theta) == fine or fine > MAX_TABLE_CELLS:
             return
@@ -332,17 +333,17 @@ class Field:
         table.lines = tuple(lines) if bent else None
 
     def smooth(self) -> None:
-        """Choose for each group of columns what to fit: log-factors that are smooth along orders.
+        """Set the fitting goals of multi-way tables so that log-factors are smooth along orders.
 
-        They are those that the table would have alone, against the rest of the field as it is. The
-        goal is the count for which fitting cell by cell comes to them.
+        The log-factors are those of the table alone, given the rest of the current model. The goal
+        is the count for which fitting cell by cell yields them.
         """
         floor = FLOOR * self.total / len(self.rows)
         for position, table in enumerate(self.tables):
             if len(table.group) < 2 or table.believed:
                 continue
             lines = [self.lines[column] for column in table.group]
-            trend = 0.0 if None in lines else TREND  # of two ordered columns, say
+            trend = 0.0 if None in lines else TREND  # only if all columns are ordered
             axes = [
                 Stiffness.of(cells, line, self.alike[column], trend)
                 for column, cells, line in zip(table.group, table.maps, lines, strict=True)
@@ -355,7 +356,7 @@ class Field:
             table.goal = rest * np.exp(theta) + pulls * theta
 
     def _expected(self, position: int) -> Floats:
-        """Give the expected counts of a table's cells."""
+        """Return the expected counts of a table's cells."""
         table = self.tables[position]
         sums = np.bincount(self._cells[position], self.weights, len(table.theta))
         return sums.astype(np.float64)
@@ -367,19 +368,19 @@ class Field:
         self._move(len(self.rows), n_sweeps)
 
     def _move(self, n_particles: int, n_sweeps: int) -> None:
-        """Take so many particles by weight, of one weight each, and move them."""
+        """Resample particles to equal weights and move them by Gibbs sweeps."""
         self.rows = self.rows[particles.by_weight(self.rows, self.weights, n_particles, self.coins)]
         self._gibbs(n_sweeps)
         self._place()
 
     def _place(self) -> None:
-        """Give all particles one weight, and note in which cells they are."""
+        """Set equal weights for all particles, and compute their cells."""
         self.weights = np.full(len(self.rows), self.total / len(self.rows))
         self._codes = {}
         self._cells = [particles.cells_of(self.rows, t.group, t.maps) for t in self.tables]
 
     def grow(self, n_particles: int) -> None:
-        """Take more particles: resample, one Gibbs sweep, a few sweeps over the tables."""
+        """Add particles: resample, one Gibbs sweep, and a few sweeps over the tables."""
         for _ in range(2):
             if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
                 break
@@ -389,16 +390,17 @@ class Field:
 
     @property
     def effective_share(self) -> float:
-        """How many particles of one weight would be as good, as a share of all."""
-        # Not numpy.dot: it wakes threads that then burn more than they save.
+        """Effective number of particles (Kish), as a share of all."""
+        # numpy.dot would start threads that cost more than they save.
         squares = float(np.einsum("i,i->", self.weights, self.weights))
         return float(self.weights.sum()) ** 2 / squares / len(self.weights) if squares else 0.0
 
     def misfit(self) -> Floats:
-        """Say for each table how far the fit is from its optimum, in noise standard deviations.
+        """Return the distance of each table's fit from its optimum, in noise standard deviations.
 
-        That is the root mean square over cells of (y - m) / std - shrinkage * theta, which is
-        zero at the optimum (y is what is fitted); cells at the limit of their factor are left out.
+        It is the root mean square over cells of (y - m) / std - shrinkage * theta, which is 0 at
+        the optimum (y is the fitting goal, m the fitted count). Cells at the limit of their factor
+        are left out.
         """
         found = []
         for position, table in enumerate(self.tables):
@@ -409,7 +411,7 @@ class Field:
         return np.array(found)
 
     def residuals(self) -> Floats:
-        """Give the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
+        """Return the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
         return np.array(
             [
                 math.sqrt(float(np.mean(np.square((t.counts - self._expected(position)) / t.std))))
@@ -420,16 +422,16 @@ class Field:
     # --- answers ----------------------------------------------------------------------------------
 
     def answers(self, groups: Sequence[Group]) -> list[Floats]:
-        """Give the expected counts of groups of columns, one array for each."""
+        """Return the expected counts of groups of columns, one array for each."""
         return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
     def draw(self, n_rows: int) -> Drawn:
-        """Draw rows for publication: balanced, so that their pair counts are the field's.
+        """Draw rows for publication, balanced so that their pair counts match the model's.
 
-        They are chosen from the particles. These are grown first, to three for each row where that
-        is not too many, so that no row is repeated because there were too few, and the last fit
-        is more precise than those before. Of very many rows several are the same particle, as
-        often as its weight says: then pair counts are the field's already.
+        Rows are chosen from the particles. The particles are grown first, to up to three per row,
+        so that no row repeats for lack of particles and the last fit is more precise. If there are
+        very many rows, particles repeat in proportion to their weights; pair counts then match
+        already.
         """
         if n_rows <= 0:
             return Drawn(self.rows, np.empty(0, np.int64))
@@ -444,18 +446,18 @@ class Field:
         return Drawn(self.rows, chosen)
 
     def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
-        """Draw some columns of rows anew, in place, given the others."""
+        """Redraw some columns of rows, in place, given the other columns."""
         layout, sites = self._layout(), self._sites()
-        alone = len(self.sizes)  # the second column of a site of one
+        alone = len(self.sizes)  # marks a site of a single column
         free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
         for _ in range(n_sweeps):
             self.coins.shuffle(free)
             kernels.gibbs(rows, sites[free], layout, self.coins.state)
 
     def tilts(self, rows: Particles, column: int) -> Floats:
-        """Say for each row how the log-density rises along an ordered column, given the others.
+        """Return each row's slope of the log-density along an ordered column, given the others.
 
-        It is per unit of where the codes lie, and nothing for codes that lie on no line.
+        The slope is per unit of the codes' positions, and 0 for codes that are not on the line.
         """
         found = np.zeros(len(rows))
         line = self.lines[column]
@@ -476,7 +478,7 @@ class Field:
         return straight
 
     def _balanced_pairs(self) -> list[Group]:
-        """All pairs of columns, or the measured ones where there are too many."""
+        """Return all pairs of columns, or the measured ones if there are too many."""
         pairs: list[Group] = list(combinations(range(len(self.sizes)), 2))
         if len(pairs) <= _MAX_PAIRS_BALANCED:
             return pairs
@@ -485,7 +487,7 @@ class Field:
     # --- Gibbs sweeps -----------------------------------------------------------------------------
 
     def _gibbs(self, n_sweeps: int) -> None:
-        """Draw the particles anew, given the factors."""
+        """Move the particles by Gibbs sweeps, given the factors."""
         layout, sites = self._layout(), self._sites()
         for _ in range(n_sweeps):
             order = np.arange(len(sites))
@@ -493,7 +495,7 @@ class Field:
             kernels.gibbs(self.rows, sites[order], layout, self.coins.state)
 
     def _layout(self) -> kernels.Layout:
-        """Lay out for each column where the field starts, and all factors that it is part of."""
+        """Return the base distribution and the factors of each column, packed for the kernels."""
         first, starts, near = [0], [0], [0]
         near_columns: list[int] = []
         near_strides: list[int] = []
@@ -506,7 +508,7 @@ class Field:
             ]
             for group, theta in fitted.items():
                 if column in group and len(group) > 1:
-                    # The column's own values come last, next to each other.
+                    # The column's own axis comes last, so that its values are contiguous.
                     turned = np.moveaxis(theta, group.index(column), -1)
                     own.append((group, np.exp(turned)))
             for group, factor in own:
@@ -527,11 +529,12 @@ class Field:
         )
 
     def _sites(self) -> kernels.Places:
-        """List what a Gibbs sweep draws: each column, and strongly coupled columns jointly.
+        """List the updates of a Gibbs sweep: each column, and strongly coupled pairs jointly.
 
-        One column at a time hardly moves where two determine each other. The maximal correlation
-        of their table (its second singular value, Rényi) is how slow that would be. Pairs cost more
-        than columns, so only the strongest are drawn jointly, half as many as there are columns.
+        If two columns determine each other, updates of single columns hardly move. The maximal
+        correlation of their table (its second singular value, Rényi) measures how slow this is.
+        Pairs cost more than columns, so only the strongest are drawn jointly, at most half as many
+        as there are columns.
         """
         coupled = []
         for group, theta in log_factors(self.tables).items():
@@ -549,7 +552,7 @@ class Field:
 
 
 def _positive(marginal: NDArray[np.float64]) -> Floats:
-    """Keep every value possible."""
+    """Return probabilities with a small minimum, so that every value stays possible."""
     share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
     scaled: Floats = share / share.sum()
     return scaled

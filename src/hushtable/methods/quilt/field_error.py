@@ -1,34 +1,32 @@
-"""How far counts over the rows of a fitted field may be from the truth.
+"""Error of counts over synthetic rows.
 
-What it does. `FieldError.of` takes a condition that no measured table decides and gives two
-variances for the count of the rows that satisfy it: one from noise, one from what the model does
-not know.
+`FieldError.of` takes a sum that no measured table determines and returns two variances for it: one
+from noise, one from what the model does not know.
 
-How. A condition on columns S, seen as a function on the cells of S, is the sum of a constant, a
-part for each column, a part for each pair of columns that is left when those are taken off, and so
-on (the decomposition of the analysis of variance, under the rows themselves, `_interaction`). Each
-part meets the error of one table of the field, and these errors have different sources:
+A condition on columns S, as a function on the cells of S, is the sum of a constant, a part for each
+column, a part for each pair of columns after removing those, and so on (the decomposition of the
+analysis of variance, with the synthetic rows as weights, `_interaction`). Each part meets the error
+of one marginal of the model:
 
-- the total and single columns are known up to noise of known size, and where rows were drawn
-  towards a simple shape, by how far the noisy counts are from it (`_column`);
-- a pair (or triple) that was measured errs by the noise that the fit lets through, and by what the
-  fit holds back: the regularizer draws cells towards the model without that table. How much that
-  is shows in the distance between noisy and fitted table, from which the noise is taken off
-  (`_fitted`);
-- a pair that was never measured errs by a share of each cell that is not known. What is known is
-  how large this share was in the tables that were measured last: they were chosen because the
-  field seemed to miss them most, so the others are missed less (`Missed`);
-- finer dependence is not measured at all. It is allowed for by the spread that the count would have
-  if the rows of the table had been drawn from the field, and by a share for triples;
-- values that were merged for being rare share the dependence of their bucket. Within a bucket it
-  is not known (`_inside_buckets`), and neither is where in a public bin a row lies
-  (`_inside_bins`).
+- The total and one-way marginals are known up to noise of known size. If the rows were shrunk
+  toward a simple shape inside buckets, the distance between this shape and the noisy counts is
+  added (`_column`).
+- In a pair (or triple) that was measured, the fit passes on part of the noise, and its regularizer
+  biases cells toward the model without that table. The distance between noisy and fitted table,
+  minus the noise, estimates this bias (`_fitted`).
+- In a pair that was never measured, the relative error of a cell is unknown. It is estimated from
+  the tables measured last: they were selected because the model seemed to fit them worst, so it
+  fits the others no worse (`Missed`).
+- Dependence of higher order is not measured. It is allowed for by the variance that the count would
+  have if the private rows had been drawn from the model, and by a relative error for triples.
+- Rare values that were merged share the dependence of their bucket. Dependence inside a bucket is
+  unknown (`_inside_buckets`), and so is the position of a row inside a public bin (`_inside_bins`).
 
-The first, and the noise let through in the second, are noise; the rest is error of the model.
+The first, and the noise passed on in the second, count as noise; the rest as model error.
 
-Why so. The parts are orthogonal under the rows, so their variances add up, and a source that a
-condition does not touch adds nothing: a condition on one column alone is charged for that column
-and the drawing, however badly the pairs are known.
+The parts are orthogonal under the rows, so their variances add, and a source that does not affect a
+condition adds nothing: a condition on one column has the error of that column and of the sampling,
+however inaccurate the pairs are.
 """
 
 from __future__ import annotations
@@ -46,38 +44,38 @@ from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
 
 ValueOf = Callable[[Mapping[str, Integers]], Floats]
-"""What a row adds to a sum, for rows as codes."""
+"""Contribution of each row to a sum, for rows given as codes."""
 
 TRIPLE_SHARE = 0.5
-"""Error of cells of triples, as a share of that of pairs never measured."""
+"""Relative error of cells of triples, as a share of that of unmeasured pairs."""
 
 BUCKET_SHARE = 1.0
 """Error of cells inside merged buckets, as a share of their counts."""
 
 ROWS_DRAWN = 1.0
-"""Variance of a count, for each row, since rows were drawn from the field."""
+"""Variance of a count per row because synthetic rows are a sample from the model."""
 
 TABLE_DRAWN = 1.0
-"""The same for the table itself, which is not the field: it differs as if it had been drawn."""
+"""The same for the private table, which differs from the model as if drawn from it."""
 
-PAIR = 2  # columns whose dependence is told by itself
+PAIR = 2  # columns of the largest groups whose dependence is estimated separately
 
 MAX_TRIPLES = 24
-"""Triples of columns that are looked at; a condition on 7 columns has more."""
+"""Maximum number of triples of columns per condition; the others are extrapolated."""
 
-_FEW = 20  # values with fewer rows are looked at through rows of other values, too
-_STAND_INS = 5.0  # for how many rows these count
+_FEW = 20  # values with fewer rows borrow rows of other values
+_STAND_INS = 5.0  # number of rows that the borrowed ones count as
 _MAX_STAND_INS = 50_000
-_N_PLACES = 8  # of a bin that are looked at
-_N_UNSEEN = 4  # rows that stand for those of a cell without any
-_MAX_LOOKED_INTO = 100_000  # cells of two columns that are told by single values
-_FEW_COLUMNS = 4  # whose stand-ins are remembered from one question to the next
-_MAX_KEPT = 5000  # rows whose cells are remembered from one question to the next
+_N_PLACES = 8  # positions of a bin that are evaluated
+_N_UNSEEN = 4  # sampled rows that represent those of an empty cell
+_MAX_LOOKED_INTO = 100_000  # cells of two columns that are resolved by single values
+_FEW_COLUMNS = 4  # up to this number of columns, borrowed rows are cached
+_MAX_KEPT = 5000  # up to this number of rows, their cells are cached
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Two sources of error, as variances."""
+    """Variances of two sources of error."""
 
     privacy: float = 0.0
     model: float = 0.0
@@ -86,39 +84,34 @@ class Spread:
         return Spread(self.privacy + other.privacy, self.model + other.model)
 
     def times(self, factor: float) -> Spread:
-        """Give so many times the variances."""
+        """Return the variances multiplied by a factor."""
         return Spread(factor * self.privacy, factor * self.model)
 
 
 @dataclass(frozen=True)
 class Missed:
-    """How far the cells of a table are off that was not measured, told from others that were.
+    """Error of the model in a marginal that was never measured.
 
-    Only the sum of squares is known. It may be spread over cells by their squares, so that all are
-    off by the same share, or by their counts, so that small cells are off by a larger one. In an
-    even table both are the same; otherwise the larger is taken.
+    It is estimated from the tables measured last: the squared distance between each noisy table and
+    the model's prediction, minus the noise, plus a standard error. The model seemed to fit those
+    tables worst, so on average it fits the others no worse.
 
-    Parameters
-    ----------
-    share : float
-        The standard deviation of a cell as a share of its count.
-    per_row : float
-        The variance of a cell for each of its rows.
-    per_cell : float
-        What a table's noise costs it when tables are chosen, for each cell, as a share of all rows:
-        a table of many cells may be missed by so much more and not be chosen. It is taken to be
-        anywhere up to that.
+    This gives a sum of squares over a table, but not its distribution over cells. Two are tried and
+    the larger variance is used: the same relative error in all cells, or a variance proportional to
+    the count, so that small cells have larger relative errors.
     """
 
-    share: float
-    per_row: float
+    share: float  # standard deviation of a cell's error, divided by its count
+    per_row: float  # variance of a cell's error, divided by its count
+    # Selection penalizes each cell for its noise, so a table of many cells may fit worse by that
+    # much and not be selected. As a share of all rows; assumed uniform from 0 to this.
     per_cell: float = 0.0
 
     def rising(self, part: Floats, counts: Floats) -> float:
-        """Give the variance that comes from columns that rise or fall together unseen.
+        """Return the variance from an unmeasured monotone association of two ordered columns.
 
-        Errors of cells then have the same sign wherever both columns are high or both are low, and
-        add up in a sum that tells such cells from others: by its part along the product of ranks.
+        Such errors have the same sign in all cells in which both columns are high or both are low.
+        They add up in a sum in proportion to its component along the product of ranks.
         """
         scores = np.multiply.outer(*(_ranks(counts.sum(axis=1 - axis)) for axis in (0, 1)))
         along = float(np.sum(counts * part * scores)) ** 2
@@ -127,57 +120,47 @@ class Missed:
         return share * float(counts.sum()) * along / squares
 
     def variance(self, part: Floats, counts: Floats) -> float:
-        """Give the variance that this makes in a sum over cells."""
+        """Return the variance of a weighted sum over cells."""
         by_squares = self.share**2 * float(np.sum((counts * part) ** 2))
         return max(by_squares, self.per_row * float(np.sum(counts * part**2)))
 
 
 @dataclass(frozen=True)
 class Added:
-    """What is added up: the rows that add anything, and how much."""
+    """The rows that contribute to a sum, and their contributions."""
 
-    where: Integers
-    weights: Floats
+    where: Integers  # indices of the rows
+    weights: Floats  # what each contributes, times its frequency
 
 
 @dataclass(frozen=True)
 class ColumnNoise:
-    """What the tables say of a single column.
+    """Noise in the one-way tables of a column."""
 
-    Parameters
-    ----------
-    noise : array (buckets, buckets)
-        Covariance of the noise in the counts of buckets.
-    variance : float
-        Of the noise in the count of one value.
-    gaps : array (values,)
-        How much larger the noisy counts of values are than those of the rows.
-    """
-
-    noise: Floats
-    variance: float
-    gaps: Floats
+    noise: Floats  # covariance of the noise in bucket counts
+    variance: float  # of the noise in the count of one value
+    gaps: Floats  # noisy count minus count in the rows, by value
 
 
 class FieldError:
-    """Tell the error of counts over rows.
+    """Error model of sums over the synthetic rows.
 
     Parameters
     ----------
     codes : mapping of str to int array
         The rows, as codes of the schema.
     bins : mapping of str to int array
-        For each code of a column the value that it was counted as.
+        The counted value of each code, by column.
     weight : float
-        What one row counts for.
+        Number of original rows that one synthetic row represents.
     measured : MeasuredTables
-        The noisy tables that the field was fitted to.
+        The noisy tables to which the model was fitted.
     shrinkage : float
-        How strongly the fit was held back, in standard deviations of the noise.
+        Strength of the regularizer, in standard deviations of the noise.
     missed : Missed
-        How far cells of a pair never measured are off.
+        Error in cells of pairs that were never measured.
     times : float array, optional
-        How many rows each of them stands for; one, unless it is said.
+        Frequency of each row; 1 by default.
     ordered : frozenset of str
         The columns whose values have an order.
     """
@@ -212,32 +195,27 @@ class FieldError:
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
-        """Give the error of a sum over the rows.
+        """Return the error of a sum over the rows.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            The columns that decide.
-        added : float array
-            What is added up: 1 for rows that are counted, 0 for others.
-        function : callable
-            Gives the same for other rows, as codes.
+        `columns` determine the sum. `added` is the contribution of each row (1 if counted, else 0),
+        and `function` computes it for other rows.
         """
         n = float(self.times.sum())
         mean = float(added @ self.times) / n if n else 0.0
         least = float(np.max(added**2, initial=0.0)) or 1.0
         squares = float((added - mean) ** 2 @ self.times) + least * (1 - min(1.0, abs(mean)))
-        # Counts by two columns are told above; what more columns decide was drawn from the field.
+        # The errors of one- and two-way marginals are estimated directly; for more columns, allow
+        # for the private table being a sample from the model.
         drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
         return self._of(columns, self._added(added), function) + Spread(
             mean**2 * self.measured.total.std**2,
-            drawn * self.weight * squares,  # one row more than is seen: nothing is sure
+            drawn * self.weight * squares,  # one row more than observed: 0 is never certain
         )
 
     def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
-        """Say what people of bins may add to sums, who may all be where is asked for, or nobody.
+        """Bound the heaping error: all rows of a bin may have the queried value, or none.
 
-        As squares and products: what intervals are to reach.
+        Return squared half-widths and their products, see `bins.heaped`.
         """
         heaps = [self._heaps(function) for function in functions]
         factors = [function.factors for function in functions]
@@ -262,7 +240,7 @@ class FieldError:
         for pair in combinations(sorted(columns), 2):
             spread += self._group(pair, added, function)
         triples = list(combinations(sorted(columns), 3))
-        # Of many triples some stand for all.
+        # If there are many triples, extrapolate from a sample of them.
         some = triples[:: -(-len(triples) // MAX_TRIPLES)] if triples else []
         for group in some:
             spread += self._group(group, added, function).times(len(triples) / len(some))
@@ -271,18 +249,19 @@ class FieldError:
     # --- single columns -------------------------------------------------------------------------
 
     def _column(self, name: str, added: Added, function: ValueOf) -> Spread:
-        """Single columns are known up to noise: between buckets, and between values of one."""
+        """Return the error from one column: noise between buckets and between their values."""
         places = self.measured.buckets[name]
         inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
         known = self._known_column(name)
-        # The fit weighs all tables, so it errs no more than what they say together.
+        # The fit uses all tables, so its error is at most that of their combined estimate.
         between = float((merged - overall) @ known.noise @ (merged - overall))
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * known.variance
-        # Inside buckets rows follow a simple shape: what the counts say against it, up to noise.
+        # Inside buckets, rows were shrunk toward a simple shape: add the contrary evidence of the
+        # counts, minus its noise.
         part = shares - overall
         along = float(part @ known.gaps) ** 2 - known.variance * float(part @ part)
         return Spread(between + within, self._inside_bins(name, function) + max(0.0, along))
@@ -298,29 +277,29 @@ class FieldError:
         return self._columns[name]
 
     def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
-        """Give the sums, and the rows, by the values of a column; none has no rows."""
+        """Return contributions and row counts by value of a column; every count is positive."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
         everyone = np.bincount(values, self.times, size).astype(np.float64)
         inside = np.bincount(values[added.where], added.weights, size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
         if len(rare):
-            # Rows that noise has removed would count too: those of other values stand in for them.
+            # Noise may have removed the rows of a rare value: borrow rows of other values.
             n_adding = float(self.times[added.where].sum())
             inside[rare] += _STAND_INS * self._stand_ins(name, rare, function, n_adding)
             everyone[rare] += _STAND_INS
         return inside, everyone
 
     def _inside_bins(self, name: str, function: ValueOf) -> float:
-        """Variance from public bins that the function cuts through: where in them rows are.
+        """Return the variance from the unknown position of rows in public bins.
 
-        Some places are looked at, not the ends alone: between ends that count alike, codes may
-        count otherwise.
+        Several positions are evaluated, not only the ends: the function may be equal at both ends
+        and differ in between.
         """
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return 0.0
         values = self._values_of(name)
-        wide = np.flatnonzero(np.bincount(bins)[values] > 1)  # others have one place
+        wide = np.flatnonzero(np.bincount(bins)[values] > 1)  # others have one code
         values = values[wide]
         codes = {other: taken[wide] for other, taken in self.codes.items()}
         sums = []
@@ -330,7 +309,7 @@ class FieldError:
         return self.weight**2 * float(np.var(sums, axis=0).sum())
 
     def _codes_at(self, name: str, part: float) -> Integers:
-        """Give a code for each value of a column: the first one behind it, the last, or between."""
+        """Return a code for each value of a column, at a relative position (0 to 1) in its bin."""
         if name not in self._codes_of_values:
             self._codes_of_values[name] = by_bin(self.bins[name])
         order, first = self._codes_of_values[name]
@@ -339,14 +318,17 @@ class FieldError:
         return places if order is None else order[places]
 
     def _stand_ins(self, name: str, values: Integers, function: ValueOf, n_adding: float) -> Floats:
-        """Give what rows would add if they had a certain value.
+        """Estimate the mean contribution to a sum of rows that have each of some rare values.
 
-        On average it is what others add. But those who have the value may be alike: all of them
-        then add the same, and by how much the sum errs goes by the root of the mean square. Where
-        many rows add something, they tell better what such rows look like.
+        Noise may have removed the rows of a rare value. Assign the value to a sample of other rows
+        and average `function` over them: the mean if the value is independent of other columns. But
+        rows that share a rare value may be similar and contribute the same; the error of the sum
+        then follows the root mean square. Return a weighted average of both, in which the root mean
+        square has weight ``20 / (20 + n_adding)``: if many rows contribute, the sample is a good
+        guide.
         """
         n = max(16, min(500, _MAX_STAND_INS // len(values)))
-        codes = self._posed.get(name)  # which values are rare is the same for all questions
+        codes = self._posed.get(name)  # the same values are rare in all questions
         if codes is None:
             first = self._codes_at(name, 0)[values]
             codes = self._rows_with({name: np.repeat(first[:, None], n, axis=1)})
@@ -358,9 +340,9 @@ class FieldError:
         return np.asarray(mean + _FEW / (_FEW + n_adding) * (alike - mean))
 
     def _rows_with(self, posed: Mapping[str, Integers]) -> dict[str, Integers]:
-        """Take some rows again and again, with codes of some columns in the place of their own.
+        """Return sampled rows with the codes of some columns replaced.
 
-        For each case (first axis) the same rows, with the codes given for each (second).
+        The same rows are used for each case (first axis), with its codes (second axis).
         """
         n_cases, n = next(iter(posed.values())).shape
         some = self._some_rows(tuple(self.codes), n)
@@ -368,7 +350,7 @@ class FieldError:
         return rows | {name: codes.ravel() for name, codes in posed.items()}
 
     def _some_rows(self, columns: Sequence[str], n: int) -> dict[str, Integers]:
-        """Take some of the rows; where there are none, some combinations of codes."""
+        """Return a systematic sample of the rows; if there are none, combinations of codes."""
         n_rows = float(self.times.sum())
         if n_rows:
             ends = np.cumsum(self.times)
@@ -382,7 +364,7 @@ class FieldError:
     # --- groups of columns ------------------------------------------------------------------------
 
     def _group(self, group: tuple[str, ...], added: Added, function: ValueOf) -> Spread:
-        """Tell the error of a group by its table, or by how far others were off."""
+        """Return the error from a group of columns, by its table or else by `missed`."""
         shares, model = self._means(group, added)
         counts = model
         if len(group) == PAIR:
@@ -396,7 +378,7 @@ class FieldError:
                 missed = max(missed, self.missed.rising(part, counts))
             spread = Spread(0.0, scale * missed)
         else:
-            # What a coarse table says, and what differs inside its cells, which none has measured.
+            # The error of the coarse table, and the unmeasured differences inside its cells.
             weights = _summed(counts, known.cells)
             mean = _summed(part * counts, known.cells) / np.maximum(weights, 1e-12)
             spread = self._fitted(mean, _summed(model, known.cells), known.counts, known.std)
@@ -409,10 +391,13 @@ class FieldError:
     def _with_unseen(
         self, group: tuple[str, ...], shares: Floats, model: Floats, function: ValueOf
     ) -> tuple[Floats, Floats]:
-        """Put rows into cells that have none: as many as independent columns would have there.
+        """Fill cells without synthetic rows with the counts expected under independence.
 
-        That no row was drawn does not say that nobody is there; but cells err by what they count,
-        and what is not there would not err. A bucket without rows has as many as noise may hide.
+        Synthetic rows are a sample: a cell without them may have rows in the private table. The
+        error of a cell scales with its count, so an empty cell would have no error at all. A bucket
+        without any rows gets an equal part of the noise standard deviation of all such buckets.
+        Return the means of `function` by cell (in filled cells, over sampled rows moved there) and
+        the counts.
         """
         places = np.nonzero(model == 0)
         total = float(model.sum())
@@ -432,13 +417,13 @@ class FieldError:
     def _of_unseen(
         self, group: tuple[str, ...], places: tuple[Integers, ...], function: ValueOf
     ) -> Floats:
-        """Give what rows would add on average in cells, for rows with other values elsewhere."""
+        """Return the mean contribution of sampled rows moved to each of some cells."""
         pairs = zip(group, places, strict=True)
         codes = self._rows_with({name: self._some_codes(name)[buckets] for name, buckets in pairs})
         return np.asarray(function(codes).reshape(-1, _N_UNSEEN).mean(axis=1))
 
     def _some_codes(self, name: str) -> Integers:
-        """Give some codes of each bucket of a column, from its first to its last value."""
+        """Return some codes of each bucket of a column, from its first to its last value."""
         if name not in self._codes_of_buckets:
             places = self.measured.buckets[name]
             order = np.argsort(places, kind="stable")
@@ -449,25 +434,36 @@ class FieldError:
         return self._codes_of_buckets[name]
 
     def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
-        """Error of a table that the field was fitted to."""
+        """Return the error of a weighted sum over a table that the model was fitted to.
+
+        The fit is penalized. If a noisy count changes by 1, the fitted count m changes by
+        ``let_through = m / (m + shrinkage * std)``; this share of the noise is the privacy
+        variance. The fit also biases counts toward the model without this table. The squared
+        residuals, minus what noise contributes to them, estimate the sum of squared biases; its
+        standard error is added.
+
+        How this sum is distributed over cells is unknown. The model variance is the largest of
+        three assumptions: proportional to the noise that each cell passes on (at most 25 times it),
+        equal in all cells, or as large as the residual along `part`, minus its noise.
+        """
         let_through = model / (model + self.shrinkage * std)
         noise = (std * let_through) ** 2
         held_back = np.sum((noisy - model) ** 2 - (std * (1 - let_through)) ** 2)
-        # What is held back is told only up to noise; it is not taken as less than its error.
+        # The bias is estimated with noise: use at least the standard error of the estimate.
         unsure = std**2 * (2 * float(np.sum((1 - let_through) ** 4))) ** 0.5
         held_back = max(0.0, float(held_back)) + unsure
         scale = held_back / max(float(noise.sum()), 1e-12)
         variance = float(np.sum(noise * part**2))
-        # By the noise that each cell lets through, or evenly: an empty one lets none through.
+        # Equal in all cells as well: an empty cell passes on no noise.
         held = max(min(scale, 25.0) * variance, held_back * float(np.mean(part**2)))
-        # Cells may be held back in one direction; along the function that is seen, up to noise.
+        # All biases may have the sign of `part`; the residual along it shows this, up to noise.
         along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
         return Spread(variance, max(held, along))
 
     def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
-        """Variance from dependence between single values of merged buckets.
+        """Return the variance from dependence between single values of merged buckets.
 
-        `coarse` is the part of the condition that belongs to the pair, told by buckets.
+        `coarse` is the interaction of the pair, by bucket.
         """
         fine = self._looked_into(group)
         first, second = (
@@ -484,7 +480,7 @@ class FieldError:
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
 
     def _looked_into(self, group: tuple[str, ...]) -> frozenset[str]:
-        """Say which columns are told by values; of two with many, the one with more."""
+        """Return the columns to resolve by value: both, or the larger if cells are many."""
         sizes = {name: len(self.measured.buckets[name]) for name in group}
         if np.prod(list(sizes.values())) <= _MAX_LOOKED_INTO:
             return frozenset(group)
@@ -495,13 +491,12 @@ class FieldError:
     def _means(
         self, group: tuple[str, ...], added: Added, fine: frozenset[str] = frozenset()
     ) -> tuple[Floats, Floats]:
-        """Give the mean of what is added up in each cell, and the cells' counts.
+        """Return the mean contribution and the count of each cell.
 
-        Cells are of buckets, or of single values for the columns that are `fine`.
+        Cells combine buckets, or single values of the columns in `fine`.
         """
         sizes, cells, everyone = self._cells(group, fine)
         inside = np.bincount(cells[added.where], added.weights, len(everyone)).astype(np.float64)
-        # An empty cell is given the overall mean.
         overall = float(inside.sum()) / max(float(everyone.sum()), 1.0)
         means = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
         return means.reshape(sizes), (self.weight * everyone).reshape(sizes)
@@ -509,7 +504,7 @@ class FieldError:
     def _cells(
         self, group: tuple[str, ...], fine: frozenset[str]
     ) -> tuple[list[int], Integers, Floats]:
-        """Give the shape of a table, the cell of each row, and the number of rows of each cell."""
+        """Return the shape of a table, the cell of each row, and the frequency of each cell."""
         sizes = [
             len(self.measured.buckets[name]) if name in fine else self.measured.n_buckets[name]
             for name in group
@@ -539,7 +534,7 @@ class FieldError:
 
 
 def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
-    """Add buckets up to cells, axis by axis.
+    """Sum buckets to cells, axis by axis.
 
     Examples
     --------
@@ -552,18 +547,18 @@ def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
 
 
 def _ranks(counts: Floats) -> Floats:
-    """Give the mean rank of each value, from -1 to 1."""
+    """Return the mean rank of each value, scaled to -1 to 1."""
     ends = np.cumsum(counts)
     return np.asarray((2 * ends - counts) / max(float(ends[-1]), 1e-12) - 1)
 
 
 def _is_merged(places: Integers) -> NDArray[np.bool_]:
-    """Say which values share their bucket with others."""
+    """Return which values share their bucket with others."""
     return np.bincount(places)[places] > 1
 
 
 def _interaction(shares: Floats, counts: Floats) -> Floats:
-    """Take off what fewer axes explain: the part of a function that belongs to all of them.
+    """Return the highest-order interaction of a function on cells, weighted by counts.
 
     Examples
     --------

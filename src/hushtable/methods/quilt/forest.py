@@ -1,4 +1,4 @@
-"""The second stage of quilt: pairs of columns that join what none has joined yet."""
+"""The second stage of quilt: a spanning forest of column pairs."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def forest(
     target: int | None,
     preferred: int | None,
 ) -> None:
-    """Choose pairs that join columns not joined yet, measure them, fit."""
+    """Select pairs that connect columns, measure them, and fit."""
     std = edge_std(meter, stages)
     pairs = _first_pairs(quilt, groups, std, preferred)
     edges = _choose_edges(meter, pairs, stages, target)
     if not edges:
         return
-    # With no round to come, the forest takes the rest.
+    # Without rounds, the forest takes the remaining budget.
     share = stages.edge(len(edges)) * len(edges) if stages.n_rounds else 1.0
     measured = measure(meter, quilt, "tables of the forest", edges, share)
     if quilt.belief is not None:
-        # What was missed then was missed by the prior: errors of others are told from it.
+        # These errors are those of the prior: record them to estimate errors in unmeasured pairs.
         quilt.rounds.append(
             Round(
                 choice_epsilon=meter.purse.choice_epsilon(as_share(stages.choice)),
@@ -49,14 +49,14 @@ def forest(
 
 
 def edge_std(meter: Meter, stages: Schedule) -> float:
-    """Give the noise of a table of the forest, if all its edges are measured."""
+    """Return the noise of a table of the forest if all its edges are measured."""
     return meter.purse.count_noise(as_share(stages.forest / stages.n_edges)).std
 
 
 def _first_pairs(
     quilt: Patchwork, groups: Sequence[Group], std: float, preferred: int | None
 ) -> list[Offer]:
-    """Offer each pair by what a prior says, or by independent columns where there is none."""
+    """Return each pair as a candidate, predicted by the prior or else by independence."""
     model = quilt.field
     pairs = [group for group in groups if len(group) == 2]
     if quilt.belief is not None:
@@ -70,9 +70,9 @@ def _first_pairs(
 def _choose_edges(
     meter: Meter, pairs: Sequence[Offer], stages: Schedule, target: int | None
 ) -> list[Offer]:
-    """Choose pairs until all columns are joined, there are enough, or stopping is chosen.
+    """Select pairs until all columns are connected, there are enough, or stopping is selected.
 
-    The first one is a pair with the target, so that even a small budget ties it to something.
+    The first pair includes the target, so that even a small budget connects it.
     """
     tree_of = {column: column for pair in pairs for column in pair.patch.group}
     edges: list[Offer] = []

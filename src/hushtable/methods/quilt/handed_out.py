@@ -1,51 +1,54 @@
-"""What a quilt hands out: its tables, and what its estimator needs to read them.
+"""Output of a quilt run: the published tables, and the settings that the estimator reads.
 
 The release
 -----------
 Five tables:
 
 - ``data``: synthetic rows, in the columns and values of the schema.
-- ``measured``: every noisy table that was paid for, cell by cell: ``table`` (its place in the
-  list ``tables`` of the settings), ``cell`` (its number in C order), ``count`` (the noisy count:
-  unbiased, negative ones included).
-- ``buckets``: ``column`` (its place in the schema), ``value`` (a counted value of it, the last one
-  is missing where that is a category), ``bucket``, and ``share``, the estimated share of rows.
-- ``factors``: the log-factors of the fitted field, ``table`` (the first ones are the columns in
-  order, then the groups of columns of the level ``buckets`` at each resolution, each once, in the
-  order in which they first stand in ``tables``), ``cell``, ``factor``. The density of a row of
+- ``measured``: every noisy table that was measured, one row per cell: ``table`` (its index in the
+  list ``tables`` of the settings), ``cell`` (the cell's index in C order), ``count`` (the noisy
+  count: unbiased, may be negative).
+- ``buckets``: ``column`` (its index in the schema), ``value`` (index of a counted value; the last
+  one is missing if that is a category), ``bucket``, and ``share``, the estimated share of rows.
+- ``factors``: the log-factors of the fitted model: ``table``, ``cell``, ``factor``. The first
+  tables are the columns in order. Then come the groups of columns of level ``buckets``, once for
+  each resolution, in the order of their first occurrence in ``tables``. The density of a row of
   buckets is proportional to the product of the buckets' shares times the exponential of the sum of
-  the factors, which between the centers of coarse cells run along lines. See
+  the factors. Between the centers of coarse cells, factors are interpolated linearly. See
   `hushtable.methods.quilt.field.Field`.
-- ``candidates``: what could be chosen in the last round: ``columns`` (their places), ``levels``
-  (their resolutions, 0 is all buckets), ``penalty`` and ``weight`` (see `Candidate`).
+- ``candidates``: the candidates of the last round: ``columns`` (their indices), ``levels`` (their
+  resolutions; 0 means all buckets), ``penalty`` and ``weight`` (see `Candidate`).
 
 The settings of the estimator:
 
-- ``total``, ``total_std``: the number of rows the release stands for, and its error (0: public).
-- ``noise``: ``laplace`` or ``gaussian``, discrete, or ``rounded-gaussian``; ``reach``: rows of one
-  unit.
+- ``total``, ``total_std``: the number of rows that the release represents, and its standard error
+  (0: public).
+- ``noise``: ``laplace`` or ``gaussian`` (both discrete), or ``rounded-gaussian``; ``reach``: rows
+  per unit.
 - ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
-  lowest values of the intervals that a wide number was cut into, or null), the number of counted
-  values and of buckets.
+  lowest values of the intervals that a wide numeric column was binned into, or null), the number of
+  counted values and of buckets.
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
-  axis; null where each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
-  noise) and ``std``. All tables of one column come first, in the order of the schema, then the
-  coarser ones by which wide numbers were cut. In a series, what earlier waves measured follows:
-  estimates of what these tables would be now, ``carried`` in place of a ``parameter``, and
-  ``std`` with the noise and how far counts may have moved.
+  axis; null if each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
+  noise) and ``std``. One-way tables come first, in the order of the schema, then the coarser ones
+  that determined the bins of wide numeric columns. In a series, earlier measurements follow:
+  estimates of what these tables would be now, with ``carried`` instead of ``parameter``, and a
+  ``std`` that includes the noise and the drift of the counts.
 - ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
-  chosen ones ``chosen`` (places of columns), ``levels``, ``penalties``, ``weights``, ``distances``
-  (sum of absolute differences between the noisy table and what the model had expected before),
-  ``missed_squares`` (sum of squared differences) and ``expected_squares`` (of what was expected).
+  selected ones ``chosen`` (indices of columns), ``levels``, ``penalties``, ``weights``,
+  ``distances`` (sum of absolute differences between the noisy table and the model's prediction
+  before it), ``missed_squares`` (sum of squared differences) and ``expected_squares`` (sum of
+  squares of the prediction).
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
-  field in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
-- ``prior``, if there was one: ``columns`` that it had, ``doubt`` (the variance of a cell around
-  what it says, per row; null if it says nothing), and ``believed``: the pairs that were fitted
-  beside the noisy tables, in the order in which their factors follow those of the latter; none if
-  it was dropped. What it is stands in the parameters. The forest is then the first of ``rounds``.
+  model in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
+- ``prior``, if there was one: its ``columns``, ``doubt`` (variance of a cell's true count around
+  the prior's count, per row of that count; null if no column is usable), and ``believed``: the
+  pairs whose prior marginals were fitted together with the noisy tables, in the order in which
+  their factors follow those of the noisy tables; empty if the prior was dropped. The parameters
+  identify the prior. The spanning forest is then the first of ``rounds``.
 - ``spent``: shares of the budget by step, as fractions that sum to at most one.
-- ``notes``: for people.
+- ``notes``: sentences for readers of the statement.
 """
 
 from __future__ import annotations
@@ -62,17 +65,17 @@ from hushtable.methods.quilt.meter import PaidTable, Purse
 from hushtable.methods.quilt.patchwork import Patchwork
 
 AxisCells = Sequence[NDArray[np.int64] | None]
-"""For each axis of a table the cell of each value; None where each has its own."""
+"""For each axis of a table the cell of each value; None if each has its own."""
 
 MISFIT = 1.0
-"""A table whose fit is off by more than so many standard deviations of noise is reported."""
+"""Fit error of a table (root mean square, in noise standard deviations) that is reported."""
 
 SEEN = 0.001
-"""And by more than this share of all rows: where noise is a few rows, nobody sees as many."""
+"""They are reported only if that error also exceeds this share of all rows."""
 
 
 def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
-    """Write what the rows were drawn from."""
+    """Return the published tables that determine the rows."""
     columns = quilt.columns
     buckets: dict[str, list[NDArray[Any]]] = {
         "bucket": [column.buckets.astype(np.int32) for column in columns],
@@ -88,7 +91,7 @@ def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
 
 
 def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]) -> pa.Table:
-    """Write lists below each other: whose it is, the place in it, and what is there."""
+    """Return a long table of several lists: index of the list, position in it, and the entries."""
     sizes = [len(one) for one in next(iter(columns.values()))]
     return pa.table(
         {
@@ -100,7 +103,7 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
 
 
 def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
-    """Give the counts of all tables in the order of the settings; those of choices come last."""
+    """Return the counts of all tables in the order of the settings; adaptive measurements last."""
     paid = [table.counts for table in quilt.tables]
     if quilt.carried is None:
         return list(paid)
@@ -128,7 +131,7 @@ _NOISE = {"pure": "laplace", "concentrated": "gaussian", "gaussian": "rounded-ga
 
 
 def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
-    """Say all that the estimator needs beside the tables."""
+    """Return everything that the estimator needs besides the tables."""
     counted = [column.counted.values for column in quilt.columns]
     names = [v.name for v in counted]
     model, sizes = quilt.field, quilt.field.sizes
@@ -178,17 +181,16 @@ def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
 
 
 def warnings_of(quilt: Patchwork, rows: str = "data") -> list[str]:
-    """Tell of a fit that went wrong, and so did the second one: of post-processing alone."""
+    """Return a warning if the fit failed twice; it concerns post-processing only."""
     names = [column.counted.values.name for column in quilt.columns]
     lost = quilt.field.lost_columns()
     if not lost:
         return []
     amiss = ", ".join(f"{names[column]} ({share:.1%})" for column, share in lost.items())
     return [
-        f"The fit went wrong, and so did a second one from the start. In `{rows}`, so many of all "
-        f"rows have other values than the noisy counts of the column say: {amiss}. Do not rely on "
-        "these rows, nor on answers that are the model's. The noisy tables, and answers that lie "
-        "in them, are not affected."
+        f"The model could not be fitted, even after a restart. In `{rows}`, the counts of these "
+        f"columns differ from their noisy counts (share of rows): {amiss}. Do not use these rows "
+        "or model estimates. The noisy tables and answers computed from them are not affected."
     ]
 
 
@@ -219,29 +221,30 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
         for table in (piece.table for piece in quilt.pieces)
     ]
     notes = [
-        "`data` holds synthetic rows, no row is a person's. `measured` holds the noisy tables they "
-        "were made from: unbiased, negative counts included, with the noise that the settings say."
+        "`data` contains synthetic rows; no row describes a real person. `measured` contains the "
+        "noisy tables behind them. Their counts are unbiased and may be negative; "
+        "`statement.json` states the noise of each."
     ]
     if any(quilt.beliefs):
         notes.append(
-            "The rows also follow the prior that the parameters name, as far as the noisy tables "
+            "The rows also follow the prior named in the parameters, as far as the noisy tables "
             "agree with it."
             if quilt.belief is not None
-            else "The prior that the parameters name says little about how columns hang together "
-            "here, by the noisy tables: of pairs nothing was taken from it."
+            else "The noisy tables show that the prior named in the parameters explains little of "
+            "the dependence between columns, so it was not used for pairs of columns."
         )
     if groups:
-        notes.append(f"Measured beside single columns: {', '.join(dict.fromkeys(groups))}.")
+        notes.append(f"Measured besides one-way tables: {', '.join(dict.fromkeys(groups))}.")
     merged = [c.counted.values.name for c in quilt.columns if c.n_buckets < c.counted.values.size]
     if merged:
         notes.append(
             f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"
-            ". Rows have single values again, spread by the noisy counts of the column alone."
+            ". Values in the rows are drawn from the merged ones by the column's noisy counts."
         )
     if n_rows and quilt.total > 1.01 * n_rows:
-        notes.append(f"Each row of `data` stands for {quilt.total / n_rows:.3g} rows of the table.")
+        notes.append(f"Each row of `data` represents {quilt.total / n_rows:.3g} original rows.")
     shares = ", ".join(f"{step} {float(share):.3f}" for step, share in purse.spent().items())
-    notes.append(f"Shares of the budget that were spent: {shares}.")
+    notes.append(f"Shares of the budget spent: {shares}.")
     bad = [
         " x ".join(names[column] for column in table.group)
         for table, off in zip(quilt.field.tables, misfit, strict=True)
@@ -249,7 +252,7 @@ def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str
     ]
     if bad:
         notes.append(
-            f"The fit did not reach its optimum for {', '.join(bad)}: the rows follow these tables "
-            "less closely than they could. The noisy tables themselves are not affected."
+            f"The fit did not converge for {', '.join(bad)}: the rows follow these tables less "
+            "closely than they could. The noisy tables themselves are not affected."
         )
     return notes

@@ -1,17 +1,18 @@
-"""Inside buckets: noisy counts of single values, drawn towards a simple shape.
+"""Values inside buckets: noisy counts of single values, shrunk toward a simple shape.
 
-What it does. A bucket holds values whose noisy counts are too small to be told apart, and rows are
-spread over them. Spread by the noisy counts alone, they would follow noise: in the tail of a column
-rows would lie far outside of where anybody is. `drawn_together` draws the counts of a bucket
-towards a simple shape with the same sum:
+A bucket contains values whose noisy counts are too small to distinguish, and its rows must be
+distributed over them. Distributed by the noisy counts alone, they would follow noise: in the tail
+of a column, rows would be far from all private rows. `drawn_together` shrinks the counts of a
+bucket toward a simple shape with the same sum:
 
-- a list without order: all the same;
-- inside of an ordered column: a density that rises or falls as that of the buckets beside it does;
-- in its outermost buckets: one that begins with the density of the bucket beside it and falls
-  outwards at one rate, if the bucket holds fewer than it would if it did not fall.
+- in an unordered column: uniform;
+- inside an ordered column: a density with the slope between the neighboring buckets;
+- in its outermost buckets: a density that starts at that of the neighboring bucket and falls
+  exponentially outward, if the bucket has fewer rows than that density would give; else uniform.
 
-How far: by what the counts say against the shape beyond noise (James and Stein's rule for the
-squared distance, less one standard deviation of it). Values that stand out stay where they are.
+The amount of shrinkage follows from the evidence against the shape beyond noise (the James-Stein
+rule for the squared distance, minus one standard deviation of it). Values that stand out keep their
+counts.
 
 All of it is post-processing of noisy counts.
 """
@@ -30,20 +31,10 @@ _N_BISECTIONS = 60
 def drawn_together(
     counts: Floats, std: float, buckets: Integers, widths: Floats, *, is_ordered: bool
 ) -> Floats:
-    """Draw the counts inside each bucket towards its shape; sums of buckets stay.
+    """Shrink the counts inside each bucket toward its shape; sums of buckets do not change.
 
-    Parameters
-    ----------
-    counts : array
-        The noisy count of each value.
-    std : float
-        The noise of each.
-    buckets : int array
-        The bucket of each value; those of an ordered column rise.
-    widths : array
-        Codes behind each value.
-    is_ordered : bool
-        Whether neighbors are alike.
+    `std` is the noise of each count and `widths` the number of codes of each value. `buckets` of an
+    ordered column must be increasing.
     """
     found = counts.copy()
     sums = np.maximum(np.bincount(buckets, counts), 0.0)
@@ -66,7 +57,7 @@ def _shrunk(counts: Floats, shape: Floats, std: float) -> Floats:
 
 
 def _shape(bucket: int, sums: Floats, spans: Floats, widths: Floats) -> Floats:
-    """Give the shares of the values of a bucket of an ordered column, by its neighbors."""
+    """Return the shares of the values of a bucket of an ordered column, from its neighbors."""
     density = sums / spans
     place = np.cumsum(widths) - widths / 2
     if 0 < bucket < len(sums) - 1:
@@ -85,7 +76,7 @@ def _shape(bucket: int, sums: Floats, spans: Floats, widths: Floats) -> Floats:
 
 
 def _rate(mass: float, density: float, span: float) -> float:
-    """Find the rate at which a density falls so that it holds a mass over a span.
+    """Return the rate at which a density must fall to have a given mass over a span.
 
     Examples
     --------

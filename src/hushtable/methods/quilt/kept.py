@@ -1,10 +1,11 @@
-"""How much of the dependence between columns the rows of a quilt kept.
+"""Share of the dependence between columns that remains in the rows of a quilt.
 
 The noisy tables are unbiased, the rows are not: the fit shrinks noise, and dependence with it. Both
-are published, so what was lost can be told without the private table, pair by pair. Let D be how
-far a table is from independent columns. The part of the noisy table's D that is found in the rows
-is the inner product of the two over the square of the former, once the noise is taken off both: all
-of its variance from the square, and what the fit let through of it from the product.
+are published, so the loss can be estimated for each pair without the private table. Let D be the
+deviation of a table from independence. The share of the noisy table's D that the rows have is the
+inner product of the two deviations divided by the square of the noisy one, both corrected for
+noise: the noise variance is subtracted from the square, and the part of it that the fit passed on
+from the product.
 """
 
 from __future__ import annotations
@@ -17,24 +18,16 @@ from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
 
 SURE = 3.0
-"""A pair is left out unless its dependence stands out from noise by so many deviations."""
+"""Minimum dependence of a pair, in standard deviations of its noise; others are left out."""
 
 
 def kept(
     tables: TableSums, values: Mapping[str, Integers], *, weight: float, shrinkage: float
 ) -> dict[tuple[str, str], float]:
-    """Give the share of dependence that rows kept, for pairs that were measured and have any.
+    """Return the share of dependence that remains in the rows, for measured, dependent pairs.
 
-    Parameters
-    ----------
-    tables : TableSums
-        The noisy tables.
-    values : mapping of str to int array
-        The counted value of each row, by column.
-    weight : float
-        What a row counts for.
-    shrinkage : float
-        How strongly the fit was held back, in standard deviations of the noise.
+    `values` are the counted values of the rows, `weight` the number of original rows that each
+    represents, and `shrinkage` the strength of the regularizer in standard deviations of the noise.
     """
     found: dict[tuple[str, str], float] = {}
     for margin in tables.margins():

@@ -1,15 +1,15 @@
-"""Count from overlapping noisy tables of the same rows: the best linear unbiased answer.
+"""Counts from overlapping noisy tables of the same rows, by generalized least squares.
 
-Every table counts all rows by some of the columns, each at a resolution of its own, and carries
-independent noise of known size in each cell. A question about columns S is answered by the tables
-that tell them apart finely enough, but the other tables help: each is added up to the columns it
-shares with S (its total, if there are none), which loses nothing that bears on S, and all that is
-known is weighed by generalized least squares.
+Every table counts all rows by some of the columns, each at its own resolution, and has independent
+noise of known variance in each cell. A question about columns S is answered by the tables that
+distinguish their values finely enough, but the other tables help: each is summed to the columns
+that it shares with S (to its total, if there are none), which loses no information about S.
+Generalized least squares combines all of them into the best linear unbiased estimate.
 
-Resolutions of a column are nested, so what is unknown can be cut down before anything is solved:
-buckets that the question does not tell apart, and that the coarsest table which decides it does not
-tell apart either, are one class. A finer table is added up to classes, a coarser one knows sums of
-classes. A table that fits classes in neither way is added up over that column.
+Resolutions of a column are nested, so the unknowns can be reduced before solving: buckets that
+neither the question nor the coarsest table that determines it distinguishes form one class. A finer
+table is summed to classes, and a coarser one gives sums of classes. A table that is neither is
+summed over that column.
 """
 
 from __future__ import annotations
@@ -25,35 +25,25 @@ from hushtable.estimate.quantiles import nearly_normal
 from hushtable.methods.quilt.domains import Floats, Integers
 
 MAX_UNKNOWNS = (
-    1500  # classes that are solved for together: beyond, only tables of all of S are used
+    1500  # classes solved for jointly; if there are more, only tables with all of S are used
 )
-_EXACT_STD = 1e-3  # what stands for no noise at all: far below one row
+_EXACT_STD = 1e-3  # represents the absence of noise: far below one row
 
 Wanted = NDArray[np.bool_] | Floats
-"""What is asked for: the cells that count, or what each of them weighs."""
+"""Cells to count (boolean), or the weight of each cell."""
 
 
 @dataclass(frozen=True)
 class MeasuredTable:
-    """One noisy table.
+    """A noisy table.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        What it counts by.
-    counts : float array
-        Noisy counts, one axis for each column.
-    std : float
-        Standard deviation of the noise in each cell.
-    cells : tuple of int arrays
-        For each column where along its axis a row is counted: the cell of each bucket of merged
-        values, or of each value where the table is of a single column. Where none are given, every
-        bucket (or value) has a cell of its own.
+    `cells` gives, for each column, the cell along its axis of each bucket, or of each value in a
+    one-way table. By default, every bucket (or value) has its own cell.
     """
 
     columns: tuple[str, ...]
-    counts: Floats
-    std: float
+    counts: Floats  # noisy, one axis per column
+    std: float  # noise standard deviation of each cell
     cells: tuple[Integers, ...] = ()
 
     def __post_init__(self) -> None:
@@ -63,28 +53,18 @@ class MeasuredTable:
 
     @property
     def merged(self) -> bool:
-        """Whether cells are made of buckets of merged values."""
+        """True if cells combine buckets of merged values."""
         return len(self.columns) > 1
 
 
 @dataclass(frozen=True)
 class KnownSums:
-    """What tables say about classes of cells: independent noisy sums.
+    """Independent noisy sums of classes of cells."""
 
-    Parameters
-    ----------
-    place : int array
-        The sum that each class goes into.
-    sums, variances : float array
-        The noisy sums and the variances of their noise.
-    fourth : float array
-        Fourth cumulant of the noise.
-    """
-
-    place: Integers
+    place: Integers  # index of the sum that contains each class
     sums: Floats
-    variances: Floats
-    fourth: Floats
+    variances: Floats  # of the noise
+    fourth: Floats  # fourth cumulant of the noise
 
 
 @dataclass(frozen=True)
@@ -94,24 +74,24 @@ class LinearAnswer:
     value: float
     std: float
     reach: float
-    """Half of the 95 % interval."""
+    """Half-width of the 95% interval."""
     with_total: float = 0.0
-    """Covariance of its noise with that of the number of rows, as all tables tell it."""
+    """Covariance of its noise with that of the number of rows estimated from all tables."""
 
 
 class MeasuredTables:
-    """Answer counts from all tables together.
+    """Counts from all noisy tables of a release.
 
     Parameters
     ----------
     tables : sequence of MeasuredTable
-        The tables; each column has one of its own that tells all its values apart.
+        The tables; each column has a one-way table by value.
     buckets : mapping of str to int array
         The bucket of each value of each column.
     kurtosis : float
         Excess kurtosis of the noise: 0 for Gaussian, 3 for Laplace.
     n_rows : int, optional
-        The number of rows, where it is public.
+        The number of rows, if it is public.
     """
 
     def __init__(
@@ -131,11 +111,11 @@ class MeasuredTables:
         self._groups: dict[tuple[str, ...], MeasuredTable | None] = {}
 
     def has(self, columns: frozenset[str]) -> bool:
-        """Say whether some table tells all these columns apart, at some resolution."""
+        """Return whether some table has all these columns, at any resolution."""
         return any(columns <= set(table.columns) for table in self.tables)
 
     def axis(self, table: MeasuredTable, name: str) -> Integers:
-        """Give the cell of each value of a column, along its axis of a table."""
+        """Return the cell of each value of a column, along its axis of a table."""
         cells = table.cells[table.columns.index(name)]
         return cells[self.buckets[name]] if table.merged else cells
 
@@ -151,10 +131,10 @@ class MeasuredTables:
     # --- counts -------------------------------------------------------------------------------
 
     def of_column(self, column: str, wanted: Wanted) -> LinearAnswer:
-        """Count the rows with certain values of one column, or weigh them."""
+        """Return the count, or weighted sum, of values of one column."""
         own = [table for table in self.tables if table.columns == (column,)]
         seen = [self.buckets[column], wanted, *(table.cells[0] for table in own if _merges(table))]
-        # Values that are asked for alike, and that every coarse table takes for alike, are one.
+        # Values with equal weight that no coarse table distinguishes form one class.
         _, first, classes = np.unique(
             np.stack([np.asarray(part, np.float64) for part in seen]),
             axis=1,
@@ -165,19 +145,10 @@ class MeasuredTables:
         return self._answer(weights, self._known({column: classes.ravel()}))
 
     def of_cells(self, columns: tuple[str, ...], wanted: Wanted) -> LinearAnswer | None:
-        """Count the rows in certain cells of merged values, or weigh them.
+        """Return the count, or weighted sum, of cells of buckets of two or more columns.
 
-        Parameters
-        ----------
-        columns : tuple of str
-            Two or more.
-        wanted : bool or float array
-            One axis for each column, over its buckets.
-
-        Returns
-        -------
-        LinearAnswer or None
-            None where no table tells enough of these columns apart.
+        `wanted` has one axis per column, over its buckets. Return None if no table distinguishes
+        these cells.
         """
         tables = [table for table in self.tables if set(columns) <= set(table.columns)]
         weights = np.asarray(wanted, np.float64)
@@ -193,10 +164,10 @@ class MeasuredTables:
             return None
         return self._answer(weights.ravel(), self._known(classes))
 
-    # --- what is known of single tables -------------------------------------------------------
+    # --- tables of given columns --------------------------------------------------------------
 
     def noise(self, column: str) -> Floats:
-        """Give the covariance of the noise in the counts of a column's buckets, from all tables."""
+        """Return the covariance of the noise in a column's bucket counts, from all tables."""
         if column not in self._noise:
             classes = {column: self.buckets[column]}
             n = self.n_buckets[column]
@@ -213,11 +184,11 @@ class MeasuredTables:
         return self._noise[column]
 
     def value_variance(self, column: str) -> float:
-        """Give the variance of the noise in the count of one value of a column."""
+        """Return the variance of the noise in the count of one value of a column."""
         return float(1 / np.sum([1 / table.std**2 for table in self._by_value(column)]))
 
     def value_counts(self, column: str) -> Floats:
-        """Give the noisy count of each value of a column."""
+        """Return the noisy count of each value of a column."""
         counts = [table.counts / table.std**2 for table in self._by_value(column)]
         return np.asarray(np.sum(counts, axis=0) * self.value_variance(column))
 
@@ -225,7 +196,7 @@ class MeasuredTables:
         return [t for t in self.tables if t.columns == (column,) and not _merges(t)]
 
     def of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
-        """Give the noisy table of columns at the finest resolution that was measured."""
+        """Return the noisy table of columns at the finest resolution that was measured."""
         if columns not in self._groups:
             self._groups[columns] = self._of_group(columns)
         return self._groups[columns]
@@ -250,7 +221,7 @@ class MeasuredTables:
         return MeasuredTable(columns, known.sums.reshape(shape), std, cells)
 
     def distance_from_independence(self, table: MeasuredTable) -> tuple[float, float]:
-        """Give the squared distance of a table from independent columns, and their squares."""
+        """Return a table's squared distance from independence, and the squares of the latter."""
         total = max(1.0, self.total.value)
         expected = np.full((), total)
         for name in table.columns:
@@ -263,13 +234,13 @@ class MeasuredTables:
     # --- sums of classes ------------------------------------------------------------------------
 
     def _tells_apart(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
-        """Say whether every cell of a table lies in one class of each column."""
+        """Return whether every cell of a table is contained in one class of each column."""
         return set(classes) <= set(table.columns) and all(
             _refines(self.axis(table, name), of_value) for name, of_value in classes.items()
         )
 
     def _known(self, classes: Mapping[str, Integers]) -> list[KnownSums]:
-        """Gather what all tables say about classes, one entry for each way to add them up."""
+        """Return the noisy sums of classes from all tables, one entry per way to sum them."""
         n = int(np.prod([of_value.max() + 1 for of_value in classes.values()]))
         groups: dict[bytes, list[MeasuredTable]] = {}
         for table in self.tables:
@@ -285,16 +256,16 @@ class MeasuredTables:
     def _added_up(
         self, table: MeasuredTable, classes: Mapping[str, Integers]
     ) -> tuple[Integers, Floats, Floats]:
-        """Add a table up as far as the classes have it.
+        """Sum a table to the coarsest common partition with the classes.
 
         Returns
         -------
         int array
-            The sum that each class, in C order, goes into.
+            The index of the sum that contains each class, in C order.
         float array
             The sums.
         float array
-            How many cells went into each.
+            Number of cells in each sum.
         """
         shared = [name for name in classes if name in table.columns]
         rest = [name for name in table.columns if name not in classes]
@@ -317,7 +288,7 @@ class MeasuredTables:
     def _combined(
         self, tables: Sequence[MeasuredTable], classes: Mapping[str, Integers]
     ) -> KnownSums:
-        """Average sums of the same classes by the inverse of their variances."""
+        """Average equal sums by precision."""
         parts = [(*self._added_up(table, classes), table.std) for table in tables]
         precision = np.sum([1 / (width * std**2) for _, _, width, std in parts], axis=0)
         sums = np.sum([y / (width * std**2) for _, y, width, std in parts], axis=0) / precision
@@ -328,7 +299,7 @@ class MeasuredTables:
         return KnownSums(parts[0][0], sums, 1 / precision, self.kurtosis * fourth)
 
     def _answer(self, wanted: Floats, known: Sequence[KnownSums]) -> LinearAnswer:
-        """Weigh everything known about classes for the weighted sum of them."""
+        """Return the generalized least squares estimate of a weighted sum of classes."""
         if not wanted.any():
             return LinearAnswer(0.0, 0.0, 0.0)
         n = len(wanted)
@@ -354,22 +325,25 @@ class MeasuredTables:
 
 
 def _merges(table: MeasuredTable) -> bool:
-    """Say whether the table of one column is coarser than its values."""
+    """Return whether a one-way table is coarser than the column's values."""
     return len(table.counts) < len(table.cells[0])
 
 
 def _first_of(places: Integers) -> Integers:
-    """Give the first position of each place."""
+    """Return the first position of each place."""
     return np.unique(places, return_index=True)[1]
 
 
 def _refines(fine: Integers, coarse: Integers) -> bool:
-    """Say whether all of one place of `fine` have the same place of `coarse`."""
+    """Return whether positions with equal `fine` have equal `coarse`."""
     return bool((coarse[_first_of(fine)][fine] == coarse).all())
 
 
 def _joined(cells: Integers, classes: Integers) -> tuple[Integers, Integers]:
-    """Say into which sums cells and classes go, so that both are told apart where they can be.
+    """Return the index of the sum that each cell, and each class, belongs to.
+
+    The finer of two nested partitions is summed to the coarser. If they are not nested, everything
+    is one sum.
 
     Examples
     --------
@@ -389,7 +363,7 @@ def _joined(cells: Integers, classes: Integers) -> tuple[Integers, Integers]:
 
 
 def _coarsest(weights: Floats, axis: int, offered: Sequence[Integers]) -> Integers | None:
-    """Find the coarsest resolution of an axis that tells apart what is weighed differently."""
+    """Return the coarsest resolution of an axis in which cells have one weight; None if none."""
     for places in sorted(offered, key=lambda cells: int(cells.max())):
         if (weights.take(_first_of(places)[places], axis) == weights).all():
             return places

@@ -1,4 +1,4 @@
-"""What quilt spends, and the one place that opens its counts; proofs are in ``quilt.md``."""
+"""Budget of a quilt run, and the only code that opens its counts; proofs are in ``quilt.md``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from hushtable.recoding import Recoding
 _GRID = 2**32  # shares are multiples of 1 / _GRID
 
 Accounting = Literal["pure", "concentrated", "gaussian"]
-"""What is added up: epsilon, the rho of zero-concentrated, or mu**2/2 of Gaussian privacy."""
+"""Quantity that composes: epsilon, rho of zCDP, or mu**2/2 of Gaussian differential privacy."""
 
 
 def budget_of(epsilon: Fraction, delta: Fraction, accounting: Accounting) -> Fraction:
-    """Give what may be spent in all so that epsilon and delta hold, as it is added up.
+    """Return the largest budget that implies (epsilon, delta), in the units of `accounting`.
 
     Examples
     --------
@@ -47,39 +47,34 @@ def budget_of(epsilon: Fraction, delta: Fraction, accounting: Accounting) -> Fra
 
 
 def as_share(value: float) -> Fraction:
-    """Turn a share that floats computed into a fraction that does not exceed it."""
+    """Round a float down to a fraction with denominator 2**32."""
     return Fraction(math.floor(value * _GRID), _GRID)
 
 
 @dataclass(frozen=True)
 class TableMechanism:
-    """Noise for the cells of one table.
+    """Noise of the cells of one table.
 
-    Parameters
-    ----------
-    accounting : {"pure", "concentrated", "gaussian"}
-        What its price is counted in. It is discrete Laplace noise, discrete Gaussian noise, or
-        Gaussian noise that is rounded.
-    parameter : Fraction
-        The variance of the Gaussian, or the scale of the Laplace distribution.
+    Laplace noise is discrete ("pure"), Gaussian noise discrete ("concentrated") or rounded
+    ("gaussian").
     """
 
     accounting: Accounting
-    parameter: Fraction
+    parameter: Fraction  # variance of the Gaussian, or scale of the Laplace distribution
 
     @property
     def pure(self) -> bool:
-        """Whether it is Laplace noise."""
+        """True if it is Laplace noise."""
         return self.accounting == "pure"
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count, as good as exact for variances of one and more."""
+        """Standard deviation of one count, practically exact for variances of at least 1."""
         return self.law.std
 
     @property
     def law(self) -> Laplace | Gaussian | RoundedGaussian:
-        """The noise itself."""
+        """The noise distribution."""
         if self.accounting == "concentrated":
             return Gaussian(self.parameter)
         return Laplace(self.parameter) if self.pure else RoundedGaussian(self.parameter)
@@ -87,69 +82,60 @@ class TableMechanism:
 
 @dataclass
 class Purse:
-    """Hold the budget of one run and pay shares that never exceed it: a filter in fractions.
+    """Privacy filter of one run: it pays shares of the budget, in fractions, and never exceeds it.
 
-    A share s of the whole buys counts of s * total, or a choice.
-
-    Parameters
-    ----------
-    total : Fraction
-        What may be spent, see `budget_of`.
-    accounting : {"pure", "concentrated", "gaussian"}
-        What that is: epsilon, rho, or mu**2/2.
-    reach : int
-        Rows of one unit: every sensitivity is a multiple of it.
+    A share s of the budget pays for noisy counts of cost s * total, or for a selection.
 
     Examples
     --------
-    >>> purse = Purse(total=Fraction(1, 50), accounting="concentrated", reach=1)
-    >>> purse.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
+    >>> budget = Purse(total=Fraction(1, 50), accounting="concentrated", reach=1)
+    >>> budget.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
     Fraction(100, 1)
-    >>> purse.pay("one", Fraction(3, 4))
-    >>> purse.pay("two", Fraction(3, 4))
+    >>> budget.pay("one", Fraction(3, 4))
+    >>> budget.pay("two", Fraction(3, 4))
     Traceback (most recent call last):
     ...
-    hushtable.errors.Refused: two asks for 3/4 of the budget, and 1/4 is left.
+    hushtable.errors.Refused: two needs 3/4 of the budget, but only 1/4 is left.
     """
 
-    total: Fraction
+    total: Fraction  # see `budget_of`
     accounting: Accounting
-    reach: int
+    reach: int  # rows per unit: every sensitivity is a multiple of it
     payments: dict[str, Fraction] = field(default_factory=dict)  # by step
 
     @property
     def pure(self) -> bool:
-        """Whether epsilon itself is added up."""
+        """True if epsilon itself composes."""
         return self.accounting == "pure"
 
     @property
     def left(self) -> Fraction:
-        """What is not spent yet."""
+        """Share of the budget that is not spent."""
         return 1 - sum(self.payments.values(), Fraction(0))
 
     def pay(self, step: str, share: Fraction) -> None:
-        """Record spending, or refuse it."""
+        """Record a payment; raise `Refused` if it exceeds what is left."""
         if share <= 0 or share > self.left:
-            raise Refused(f"{step} asks for {share} of the budget, and {self.left} is left.")
+            raise Refused(f"{step} needs {share} of the budget, but only {self.left} is left.")
         self.payments[step] = self.payments.get(step, Fraction(0)) + share
 
     def spent(self) -> dict[str, Fraction]:
-        """Give the payments by step."""
+        """Return the payments by step."""
         return dict(self.payments)
 
     def count_noise(self, share: Fraction) -> TableMechanism:
-        """Give the noise that a share buys for a table, rounded up to a simple number."""
+        """Return the noise of a table paid with a share, rounded up to a simple fraction."""
         spend = share * self.total
         exact = self.reach / spend if self.pure else self.reach**2 / (2 * spend)
-        # Simple fractions are drawn from quickly, and rounding up only adds privacy.
+        # Sampling is faster for simple fractions, and rounding up only adds privacy.
         grid = 1 if exact > 1000 else 64
         return TableMechanism(self.accounting, Fraction(math.ceil(exact * grid), grid))
 
     def choice_epsilon(self, share: Fraction) -> Fraction:
-        """Give the epsilon of one exponential mechanism that a share buys, rounded down.
+        """Return the epsilon of one exponential mechanism paid with a share, rounded down.
 
-        In pure mode that is the share itself. Otherwise e with e**2 / 8 at most the share's rho,
-        or with pi/16 e**2 at most its mu**2 / 2.
+        In pure mode, it is the share times the budget. Otherwise it is the largest e with e**2 / 8
+        at most the share's rho, or with pi/16 e**2 at most its mu**2 / 2.
         """
         spend = share * self.total
         if self.pure:
@@ -160,7 +146,7 @@ class Purse:
 
 @dataclass(frozen=True)
 class PaidTable:
-    """A noisy table, paid for: public."""
+    """A noisy table that was paid for; public."""
 
     group: Group
     counts: Integers
@@ -168,19 +154,19 @@ class PaidTable:
 
 
 class Meter:
-    """Hold sealed counts, and let out only noisy tables and private choices, each paid first.
+    """Sealed counts that are opened only as noisy tables and private selections, each paid first.
 
-    The shares of the purse say how much noise there is; what it costs is booked in the account of
-    the run by the noise layer, from the noise and from how far one unit moves the counts.
+    The shares paid from the budget determine the noise. The noise layer records the actual cost in
+    the account of the run, from the noise and from the sensitivity of the counts.
 
     Parameters
     ----------
     source : SealedTable
-        Where counts come from, sealed.
+        The sealed private table.
     noise : Noise
-        What protects and opens them.
+        Noise source, which opens sealed counts.
     purse : Purse
-        What may be spent.
+        Budget of the run.
     """
 
     def __init__(self, source: SealedTable, noise: Noise, purse: Purse) -> None:
@@ -190,7 +176,7 @@ class Meter:
         self._sealed: dict[Group, Sealed] = {}
 
     def read(self, groups: Sequence[Group], recode: Mapping[str, Recoding]) -> None:
-        """Have groups of columns counted."""
+        """Count groups of columns; the counts stay sealed."""
         if not groups:
             return
         named = [[self._names[column] for column in group] for group in groups]
@@ -198,14 +184,14 @@ class Meter:
         self._sealed.update(zip(groups, (table.ravel() for table in tables), strict=True))
 
     def row_count(self, share: Fraction) -> PaidTable:
-        """Give a noisy number of rows."""
+        """Measure the number of rows."""
         rows = next(iter(self._sealed.values())).sum().reshape(1)
         return self._paid("number of rows", (), rows, share)
 
     def measure(
         self, step: str, group: Group, share: Fraction, cells: Integers | None = None
     ) -> PaidTable:
-        """Give a noisy table, at a public resolution; one row changes one of its cells by one."""
+        """Measure a noisy table at a public resolution; one row changes one of its cells by 1."""
         return self._paid(step, group, self._counts(group, cells), share)
 
     def _paid(self, step: str, group: Group, counts: Sealed, share: Fraction) -> PaidTable:
@@ -214,7 +200,7 @@ class Meter:
         return PaidTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
     def _counts(self, group: Group, cells: Integers | None) -> Sealed:
-        """Add counts up to cells: a row that was in one place still is."""
+        """Return sealed counts, merged to cells; a row still counts in exactly one cell."""
         sealed = self._sealed[group]
         return sealed if cells is None else sealed.merged(cells, int(cells.max()) + 1)
 
@@ -227,11 +213,11 @@ class Meter:
         share: Fraction,
         may_stop: bool = False,
     ) -> list[int]:
-        """Choose k candidates of high score, one after the other, each for `share`.
+        """Select k candidates with high scores, one after the other, each for `share`.
 
         The score of a candidate is weight * (sum over cells of abs(exact - expected) - penalty).
-        With `may_stop`, an empty answer is possible: the choice to stop, of score 0. A candidate
-        that was chosen leaves with all others of the same columns.
+        With `may_stop`, the result may be empty: stopping is an option with score 0. When a
+        candidate is selected, all candidates with the same columns are removed.
         """
         self.purse.pay(step, k * share)
         scores = distance_scores(
@@ -241,8 +227,9 @@ class Meter:
             penalties=[candidate.penalty for candidate in candidates],
             beside=[0] if may_stop else [],
         )
-        # Permute-and-flip errs less for the same epsilon, but its range is wider than what the
-        # other ways of accounting take.
+        # Permute-and-flip has smaller error for the same epsilon, but the other accountings bound
+        # the range of the exponential mechanism's privacy loss, and that of permute-and-flip is
+        # wider.
         choice = TopChoices(
             self.purse.choice_epsilon(share), k,
             "permute-and-flip" if self.purse.pure else "exponential",
@@ -254,27 +241,13 @@ class Meter:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A table that may be measured next; all of it follows from what is public by then.
-
-    Parameters
-    ----------
-    group : tuple of int
-        Its columns.
-    expected : array of int
-        The model's counts, rounded to whole numbers.
-    penalty : int
-        What measuring it would bring in noise.
-    weight : int
-        How much its error matters.
-    cells : array of int, optional
-        The cell of each combination of values, where the table is coarser than what was counted.
-    """
+    """A table that may be measured next; all fields are functions of public values."""
 
     group: Group
-    expected: Integers
-    penalty: int
-    weight: int
-    cells: Integers | None = None
+    expected: Integers  # the model's counts, rounded
+    penalty: int  # noise of its measurement, in the units of the score
+    weight: int  # importance of its error
+    cells: Integers | None = None  # cell of each combination of values, if the table is coarser
 
     def __post_init__(self) -> None:
         if self.expected.dtype != np.int64:
@@ -282,5 +255,5 @@ class Candidate:
 
 
 def sensitivity(candidates: Sequence[Candidate], reach: int) -> int:
-    """Bound how much one unit changes any score: its rows times the largest weight."""
+    """Return a bound on the change of any score by one unit: its rows times the largest weight."""
     return reach * max(candidate.weight for candidate in candidates)

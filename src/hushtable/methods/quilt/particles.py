@@ -1,4 +1,4 @@
-"""Weighted rows: what they count, and how some of them are taken."""
+"""Weighted rows: their marginals, and samples from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hushtable.kernels.field import Floats, Integers, Particles
 from hushtable.methods.quilt.coins import Coins
 
 Group = tuple[int, ...]
-"""Columns by their places, rising."""
+"""Indices of columns, increasing."""
 
 _TRIES_PER_ROW = 8
 _MAX_TRIES = 2_000_000
@@ -22,18 +22,10 @@ _MAX_TRIES = 2_000_000
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows that were drawn, each as the place of a particle: many may be the same one.
+    """Sampled rows, as indices of particles, which may repeat."""
 
-    Parameters
-    ----------
-    particles : array (particle, column) of int16
-        What they were drawn from.
-    places : array of int
-        Which of them each row is.
-    """
-
-    particles: Particles
-    places: Integers
+    particles: Particles  # shape (particle, column)
+    places: Integers  # index of each row's particle
 
     @property
     def rows(self) -> Particles:
@@ -41,12 +33,12 @@ class Drawn:
         return self.particles[self.places]
 
     def column(self, column: int) -> NDArray[np.int16]:
-        """Give the codes of one column."""
+        """Return the codes of one column."""
         return np.ascontiguousarray(self.particles[:, column])[self.places]
 
 
 def strides_of(shape: Sequence[int]) -> Integers:
-    """Say how far apart neighbors along each axis are, in cells.
+    """Return the distance between neighbors along each axis, in cells.
 
     Examples
     --------
@@ -57,7 +49,7 @@ def strides_of(shape: Sequence[int]) -> Integers:
 
 
 def cells_of(rows: Particles, group: Group, maps: Sequence[Integers]) -> NDArray[np.uint16]:
-    """Give the cell of each row in a table: columns, and the cell of each of their codes."""
+    """Return the cell of each row in a table; `maps` gives the cell of each code, by column."""
     out = np.empty(len(rows), np.uint16)
     strides = strides_of([int(places.max()) + 1 for places in maps])
     starts = np.cumsum([0, *map(len, maps)])
@@ -69,7 +61,7 @@ def cells_of(rows: Particles, group: Group, maps: Sequence[Integers]) -> NDArray
 def tables_of(
     rows: Particles, weights: Floats, sizes: Group, groups: Sequence[Group]
 ) -> list[Floats]:
-    """Sum weights of rows over groups of columns, one array for each."""
+    """Sum the weights of rows over groups of columns, one array per group."""
     shapes = [tuple(sizes[column] for column in group) for group in groups]
     offsets = np.cumsum([0, *(math.prod(shape) for shape in shapes)])
     flat = np.zeros(int(offsets[-1]))
@@ -83,7 +75,7 @@ def tables_of(
 
 
 def by_weight(rows: Particles, weights: Floats, n: int, coins: Coins) -> Integers:
-    """Draw n places of rows by weight, evenly spaced along the sorted rows."""
+    """Return a systematic sample of n row indices by weight, along the sorted rows."""
     order = np.lexsort(tuple(np.ascontiguousarray(column) for column in rows.T[::-1]))
     return order[coins.places(weights[order], n)]
 
@@ -96,7 +88,7 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     pairs: Sequence[Group],
     coins: Coins,
 ) -> None:
-    """Replace chosen places of rows until their pair counts are close to those of all rows."""
+    """Replace sampled row indices until their pair counts are close to those of all rows."""
     n = len(chosen)
     wanted = np.concatenate([table.ravel() for table in tables_of(rows, weights, sizes, pairs)])
     found = tables_of(rows[chosen], np.ones(n), sizes, pairs)

@@ -1,4 +1,4 @@
-"""What a quilt is sewn into: noisy tables, buckets, the field that is fitted to them."""
+"""State of the fit: noisy tables, buckets, the model, and the record of selections."""
 
 from __future__ import annotations
 
@@ -22,35 +22,21 @@ from hushtable.methods.quilt.prior import Belief, PairBelief
 from hushtable.methods.quilt.resolutions import Ladder, Patch
 from hushtable.recoding import Recoding
 
-_N_SETTLING = 3  # times that particles are moved to where new tables are
+_N_SETTLING = 3  # refreshes of the particles after new tables
 
 
 @dataclass(frozen=True)
 class Round:
-    """What is public about one round of choices, for bounds on what was not chosen.
+    """Public record of one selection round; it bounds errors of unselected tables."""
 
-    Parameters
-    ----------
-    choice_epsilon : Fraction
-        Epsilon of one choice.
-    sensitivity : int
-        Of the scores.
-    offers : list of Offer
-        What could be chosen.
-    chosen : list of int
-        Which of them were.
-    measured : list of PaidTable
-        Their noisy tables.
-    """
-
-    choice_epsilon: Fraction
-    sensitivity: int
-    offers: list[Offer]
-    chosen: list[int]
-    measured: list[PaidTable]
+    choice_epsilon: Fraction  # epsilon of one selection
+    sensitivity: int  # of the scores
+    offers: list[Offer]  # the candidates
+    chosen: list[int]  # indices of the selected ones
+    measured: list[PaidTable]  # their noisy tables
 
     def plain(self) -> dict[str, Any]:
-        """Give it as plain data."""
+        """Return the record as plain data."""
         offers = [self.offers[place] for place in self.chosen]
         missed = [m.counts - o.expected for m, o in zip(self.measured, offers, strict=True)]
         return {
@@ -69,7 +55,7 @@ class Round:
 
 @dataclass(frozen=True)
 class Piece:
-    """A patch that was measured."""
+    """A marginal query that was measured."""
 
     patch: Patch
     table: PaidTable
@@ -77,7 +63,7 @@ class Piece:
 
 @dataclass
 class Patchwork:
-    """What is sewn together: tables, buckets, the field and the story of the choices."""
+    """State of the fit: noisy tables, buckets, the model and the selection rounds."""
 
     total: float
     total_std: float
@@ -85,14 +71,14 @@ class Patchwork:
     field: Field
     pieces: list[Piece] = default(default_factory=list)
     rounds: list[Round] = default(default_factory=list)
-    belief: PairBelief | None = None  # what a prior says about pairs, while it is believed
-    beliefs: list[Belief | None] = default(default_factory=list)  # and about columns
-    doubt: float = math.inf  # the last that was learned about it
-    carried: Carried | None = None  # what earlier waves measured
+    belief: PairBelief | None = None  # pair marginals of a prior, unless it was dropped
+    beliefs: list[Belief | None] = default(default_factory=list)  # its one-way marginals
+    doubt: float = math.inf  # latest estimate of its prior variance per row
+    carried: Carried | None = None  # measurements of earlier waves
 
     @property
     def tables(self) -> list[PaidTable]:
-        """All noisy tables that were paid for, those of one column first."""
+        """All noisy tables that were paid for, one-way tables first."""
         single = [column.counted.table for column in self.columns]
         cuts = [table for column in self.columns for table, _ in column.counted.cuts]
         return [*single, *cuts, *(piece.table for piece in self.pieces)]
@@ -103,7 +89,7 @@ class Patchwork:
         return [column.ladder for column in self.columns]
 
     def merging(self) -> dict[str, Recoding]:
-        """Give the recodings from codes of the schema to buckets, where they differ."""
+        """Return the recodings from codes of the schema to buckets, where they differ."""
         found = {}
         for column in self.columns:
             values = column.counted.values
@@ -122,7 +108,7 @@ def measure(
     *,
     power: float = 0.5,
 ) -> list[PaidTable]:
-    """Measure tables for a share of the budget, or what is left of it, and add them."""
+    """Measure tables for a share of the budget, or what is left, and add them to the model."""
     share = min(share, float(meter.purse.left))
     parts = divided(share, [offer.patch.n_cells for offer in offers], power)
     measured = [
@@ -140,20 +126,23 @@ def measure(
 
 
 def strength(counts: Floats, expected: Floats, std: float) -> float:
-    """Hold a table back less where it says more than noise would; few cells say little."""
+    """Return the relative strength of a table's regularizer: less if it shows more than noise.
+
+    Tables with few cells stay close to 1.
+    """
     few = len(counts) / (len(counts) + 20)
     return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
 
 
 def divided(share: float, sizes: Sequence[float], power: float = 0.5) -> list[Fraction]:
-    """Divide a share over tables in proportion to the roots, or a power, of their sizes."""
+    """Divide a share over tables in proportion to a power of their sizes."""
     roots = np.asarray(sizes, np.float64) ** power
-    # A little less than all: sums of floats must not exceed what is left.
+    # Slightly less than the share: rounding in sums must not exceed what is left.
     return [as_share(part) for part in share * (1 - 1e-9) * roots / roots.sum()]
 
 
 def settle(model: Field) -> None:
-    """Move the particles to where new tables are."""
+    """Adapt the particles to new tables, and fit."""
     for _ in range(_N_SETTLING):
         model.sweep()
         model.refresh()

@@ -1,20 +1,19 @@
-"""What was public before: how far it is believed, learned from noisy tables alone.
+"""Prior information from public rows, weighted by how well noisy tables confirm it.
 
-What it does. A prior is a table of public rows: an earlier release, or a public table. It says what
-every column and every pair of columns look like. Here that becomes something to fit beside the
-noisy tables, with a doubt of its own: the variance of a cell's true count around what the prior
-says is taken to be ``c`` times what it says, and ``c`` is learned.
+A prior is a table of public rows: an earlier release, or a public table. It gives a marginal for
+every column and pair of columns, which is fitted together with the noisy tables. The variance of a
+cell's true count around the prior's count is assumed to be ``c`` times that count; this prior
+variance ``c`` is estimated.
 
-- *Columns.* Each column is measured, so c is the one that makes gaps between noisy counts and the
-  prior's as large as they are (maximum likelihood, plus its standard error). Columns share one,
-  but those that are further off than the middle one have their own, and a value that the noisy
-  count contradicts is not believed at all. Noisy and prior counts are then averaged by precision.
-- *Pairs.* The prior's rows are weighed so that each column is as it is now; columns with a doubt of
-  their own that is too large stay out. What is left to believe
-  is how columns hang together. Tables of pairs are learned from in the same way once some of them
-  were measured: those with what the prior gets wrong are chosen first, so the doubt is rather too
-  large than too small. A prior that explains hardly more of them than independent columns do is
-  dropped.
+- *Columns.* Each column is measured, so c is estimated from the differences between noisy and prior
+  counts (maximum likelihood, plus its standard error). Columns share one c, but those that deviate
+  more than the median column have their own, and a value that the noisy count contradicts gets
+  little weight. Noisy and prior counts are then averaged by precision.
+- *Pairs.* The prior's rows are weighted so that each one-way marginal is the current one; columns
+  whose own prior variance is too large are left out. What remains is the dependence between
+  columns. Once some pairs were measured, c is estimated from them in the same way. Pairs in which
+  the prior is wrong are selected first, so c tends to be too large rather than too small. A prior
+  that explains hardly more of them than independence is dropped.
 
 All of it is post-processing of noisy tables and public rows.
 """
@@ -35,26 +34,28 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Patch
 
 CONTRADICTED = 3.0
-"""A value whose noisy count is so many standard deviations from the prior's is not believed."""
+"""Difference of counts, in standard deviations, beyond which a value's prior gets little weight."""
 
 APART = 4.0
-"""A column has a doubt of its own if its gaps exceed what the middle one's doubt would make.
+"""A column has its own prior variance if its differences exceed those that the median one allows.
 
-By so many standard deviations of their sum of squares."""
+In standard deviations of their sum of squares.
+"""
 
 MAX_PAIRS = 200
-"""Pairs that are believed, at most: those that hang together most."""
+"""Maximum number of prior pairs that are fitted: those with the strongest dependence."""
 
 USELESS = 0.8
 """A prior that misses this share of the squared dependence in measured pairs is dropped."""
 
 FIRMEST = 20.0
-"""A cell is held back at least as if its noise were the weight of so many particles.
+"""Minimum standard deviation of a prior's cell, in weights of a particle.
 
-With less, a hundred tables of thousands of small cells are more than particles can follow."""
+With less, particles cannot follow a hundred tables of thousands of small cells.
+"""
 
 FIRM_PART = 0.01
-"""A column that a firm prior tells is paid for as one of so many times its values."""
+"""A column with a firm prior gets budget as if it had this share of its values."""
 
 _N_RAKINGS = 8
 _N_BISECTIONS = 50
@@ -62,31 +63,23 @@ _N_BISECTIONS = 50
 
 @dataclass(frozen=True, eq=False)
 class PriorRows:
-    """Public rows, as codes of the schema.
+    """Public rows, as codes of the schema."""
 
-    Parameters
-    ----------
-    codes : mapping of str to int array
-        For the columns that it has, the code of each row; `Prior.UNKNOWN` where it has none.
-    firm : bool
-        Whether it was made to tell these columns, so that little is spent on them.
-    """
-
-    codes: Mapping[str, Integers]
-    firm: bool = False
+    codes: Mapping[str, Integers]  # by column; `Prior.UNKNOWN` for unknown values
+    firm: bool = False  # whether it was made to determine these columns, which then get little
 
     def wanted_size(self, values: Values) -> float:
-        """Say for how many values a column is to be paid, of those that are counted."""
+        """Return the number of values for which a column gets budget."""
         told = self.firm and values.name in self.codes
         return planned_size(values) * (FIRM_PART if told else 1.0)
 
     @property
     def n_rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
         return len(next(iter(self.codes.values())))
 
     def values(self, values: Values) -> Integers | None:
-        """Give the counted value of each row, if it has the column."""
+        """Return the counted value of each row, or None without the column."""
         if values.name not in self.codes:
             return None
         codes = self.codes[values.name]
@@ -97,31 +90,21 @@ class PriorRows:
 
 @dataclass(frozen=True)
 class Belief:
-    """What a prior says of counts, and how far it may be off.
+    """Prior counts with their variances."""
 
-    Parameters
-    ----------
-    counts : array
-        The counts that it expects.
-    variances : array
-        The variance of the true counts around them.
-    c : float
-        The doubt that they come from.
-    """
-
-    counts: Floats
-    variances: Floats
-    c: float = 0.0
+    counts: Floats  # the prior's counts
+    variances: Floats  # of the true counts around them
+    c: float = 0.0  # prior variance per row that determines them
 
     def averaged(self, noisy: Floats, std: float) -> tuple[Floats, Floats]:
-        """Average with noisy counts by precision; gives counts and their variances."""
+        """Average with noisy counts by precision; return counts and their variances."""
         mine, other = 1 / self.variances, std**-2.0
         both = mine + other
         return (mine * self.counts + other * noisy) / both, 1 / both
 
 
 def doubt(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
-    """Give the c for which gaps are like noise of variance noise + c units, and its error.
+    """Estimate c such that the differences have variance noise + c * units; return its error, too.
 
     Examples
     --------
@@ -152,9 +135,9 @@ def column_beliefs(
     stds: Sequence[float],
     total: float,
 ) -> tuple[list[Belief | None], float]:
-    """Say how far a prior is believed about each column, and the doubt of all of them together.
+    """Return the prior counts and variances of each column, and their shared prior variance.
 
-    A column that it says nothing about has None.
+    A column that the prior does not have is None.
 
     Parameters
     ----------
@@ -194,14 +177,14 @@ def column_beliefs(
 
 
 class _Seen(NamedTuple):
-    """Gaps between noisy counts and a prior's, variances of the noise, and what c multiplies."""
+    """Differences between noisy and prior counts, noise variances, and the factors of c."""
 
     gaps: Floats
     noise: Floats
     units: Floats
 
     def fit(self, c: float) -> bool:
-        """Say whether the gaps may come from a doubt of c."""
+        """Return whether the differences are consistent with a prior variance of c."""
         n = len(self.gaps)
         squares = float(np.sum(self.gaps**2 / (self.noise + c * self.units)))
         return squares <= n + APART * math.sqrt(2 * n)
@@ -222,28 +205,28 @@ def _expected(values: Integers | None, size: int, total: float) -> Floats | None
 
 
 class PairBelief:
-    """What a prior says about how columns hang together.
+    """Pair marginals of a prior.
 
     Parameters
     ----------
     buckets : sequence of int array or None
-        For each column the bucket of each row of the prior, `Prior.UNKNOWN` included; None where
-        the prior does not have it.
+        For each column the bucket of each row of the prior, or `Prior.UNKNOWN`; None if the prior
+        does not have the column.
     masses : sequence of arrays
         The estimated share of each bucket of each column.
     total : float
         The number of rows.
     c : float
-        The doubt to begin with.
+        Initial prior variance per row.
     groups : sequence of tuples
-        The pairs that may be believed.
+        The pairs that may be fitted.
 
     Attributes
     ----------
     tables : dict of tuple to array
-        What it says about each pair, flat.
+        Prior counts of each pair, flat.
     is_useless : bool
-        Whether measured pairs say that it should be dropped.
+        Whether measured pairs show that the prior should be dropped.
     """
 
     def __init__(
@@ -258,7 +241,8 @@ class PairBelief:
         n_rows = len(next(iter(known.values())))
         weights = _raked(known, masses, n_rows)
         self.total, self.c = total, c
-        # Rows of uneven weight say as much as fewer rows of one weight would.
+        # The effective number of rows (Kish) determines how many original rows one of them
+        # represents.
         self.unit = total * float(np.einsum("i,i->", weights, weights)) / float(weights.sum()) ** 2
         self.alone = [total * mass for mass in masses]
         self.is_useless = False
@@ -290,17 +274,17 @@ class PairBelief:
         return (np.outer(self.alone[i], self.alone[j]) / self.total).ravel()
 
     def stds(self, group: Group, std: float, particle: float) -> Floats:
-        """Say how strongly a pair is held back, in the terms of tables with this noise.
+        """Return the standard deviations of a pair, on the scale of tables with noise `std`.
 
-        A noisy table of standard deviation s is fitted as if true cells had a variance of s per row
-        around the model; one of another variance v is then like one of v / s. `particle` is the
-        weight of one.
+        The regularizer treats a noisy table of standard deviation s as if true cells had a variance
+        of s per row around the model; a variance v then corresponds to v / s. `particle` is the
+        weight of one particle.
         """
         like = self.c * (self.tables[group] + self.unit) / std
         return np.maximum(like, FIRMEST * particle)
 
     def learn(self, measured: Sequence[tuple[Patch, Floats, float]]) -> None:
-        """Learn from tables of pairs that were measured: patch, noisy counts, noise."""
+        """Re-estimate the prior variance from measured pairs (query, noisy counts, noise)."""
         told = [part for part in measured if part[0].group in self.tables]
         if not told:
             return
@@ -312,7 +296,8 @@ class PairBelief:
             widths = patch.added_up(np.ones(self.tables[patch.group].size))
             noise = np.full(len(counts), std**2)
             seen.append(_Seen(counts - expected, noise, expected + self.unit * widths))
-            # In units of the noise, so that each cell has the same say; its own share is taken off.
+            # In units of the noise, so that cells have equal weight; the noise itself is
+            # subtracted.
             missed += float(np.sum((counts - expected) ** 2 / std**2 - 1))
             dependent += float(np.sum((counts - independent) ** 2 / std**2 - 1))
         both = _joined(seen)
@@ -322,7 +307,7 @@ class PairBelief:
 
 
 def _raked(known: Mapping[int, Integers], masses: Sequence[Floats], n_rows: int) -> Floats:
-    """Weigh rows so that every column has the shares that it has now (Deming and Stephan 1940)."""
+    """Weight rows so that every column has its current shares (Deming and Stephan 1940)."""
     weights = np.full(n_rows, 1.0 / n_rows)
     for _ in range(_N_RAKINGS):
         for place, codes in known.items():

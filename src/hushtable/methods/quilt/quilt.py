@@ -1,8 +1,7 @@
-"""quilt: rows from overlapping noisy tables that were chosen privately and sewn together.
+"""The quilt method: synthetic rows from overlapping noisy marginals that were selected privately.
 
-The promise, the algorithm and the proofs are in ``quilt.md`` beside this file.
-
-What a release holds is said in ``handed_out.py``.
+The promise, the algorithm and the proofs are in ``quilt.md`` beside this file. ``handed_out.py``
+describes the contents of a release.
 """
 
 from __future__ import annotations
@@ -49,23 +48,22 @@ from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 
 TYPICAL_ROWS = 30_000
-"""What a forecast takes for the number of rows where it is not told."""
+"""Number of rows that a forecast assumes if none is given."""
 
 LEAST_PARTICLES = 1000
 
 _MANY_ROWS = 10**12
 
 _ONE_COLUMN = (
-    "The question is about one column, a typical one or the one where that is worst, and takes the "
-    "same share of its values (of whole bins, where it is counted in bins) as of the rows; their "
-    "number decides how the budget is divided. A question about several columns is also off by "
-    "what the model gets wrong, which depends on the private rows; a rehearsal (--rehearse) "
-    "gives an idea of that."
+    "The condition is on one column (a typical one, or the worst) and selects the same share of "
+    "its values as of the rows (whole bins, if the column is binned). The number of rows "
+    "determines how the budget is divided. Conditions on several columns also have model error, "
+    "which depends on the private rows; a dry run (--rehearse) estimates it."
 )
 
 
 def delta_or_zero(name: str, given: Any) -> Fraction:
-    """Read a delta that may be 0, the pure promise."""
+    """Parse a delta that may be 0 (pure differential privacy)."""
     value = as_rational(given, name=name)
     if not 0 <= value < 1:
         raise ParameterError(f"{name} is {given}; it must be at least 0 and below 1.")
@@ -75,7 +73,7 @@ def delta_or_zero(name: str, given: Any) -> Fraction:
 def added_or_removed(
     epsilon: Fraction, delta: Fraction, unit: Unit, accounting: Accounting
 ) -> PureDP | ApproxDP:
-    """Promise what a run that spends `budget_of` this keeps for one unit more or less."""
+    """Return the guarantee of a run that spends `budget_of` this, for one unit added or removed."""
     if accounting == "pure":
         return PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove")
     by = (
@@ -87,47 +85,47 @@ def added_or_removed(
 
 
 def _reason(name: str, given: Any) -> str:
-    """Read a sentence."""
+    """Parse a nonempty justification."""
     if not isinstance(given, str) or not given.strip():
-        raise ParameterError(f"{name} is {given!r}; say in words why the prior is public.")
+        raise ParameterError(f"{name} is {given!r}; state in words why the prior is public.")
     return given.strip()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quilt(Method):
-    """Publish synthetic rows and the noisy tables they were made from.
+    """Synthetic rows from noisy marginals, published with the marginals.
 
-    Tables of one column are measured first, then pairs of columns (with a target also pairs with
-    it) that the model so far gets most wrong, chosen privately. A log-linear model is fitted to
-    all of them, and rows are drawn from it.
+    One-way tables are measured first. Then pairs of columns (with a target, also triples with it)
+    are selected privately, those that the current model fits worst, and measured. A log-linear
+    model is fitted to all noisy tables, and rows are drawn from it.
 
     Parameters
     ----------
     epsilon : number or str
         Bound on the privacy loss of the whole release, such as 1 or ln(5).
     delta : number or str
-        Chance of exceeding epsilon, such as 1e-9; with 0 the promise is pure. The noise is then
-        Laplace's.
+        Probability of exceeding epsilon, such as 1e-9. With 0, the guarantee is pure differential
+        privacy and the noise is Laplace.
     target : str, optional
-        Column to be predicted, if there is one. One pair with it is always measured, and where the
-        budget allows, tables with it count more and may have two other columns. Other tables get
-        less, so the role target in the schema alone does not do this.
+        Column to predict, if any. One pair with it is always measured. If the budget allows, tables
+        with it get more weight and may have two other columns; other tables then get less. The role
+        target in the schema alone does not do this.
     particles : int
-        Rows that hold the model while it is fitted: more are more precise and take longer.
+        Weighted rows that represent the model during the fit. More are more precise and slower.
     max_published : int
-        Publish at most so many synthetic rows.
+        Maximum number of synthetic rows.
     prior : path, Release or Prior, optional
-        What is public already: an earlier release, or a public table, of some of the columns. The
-        model starts from it, as far as noisy tables agree with it. The promise is the same; it
-        must not be made of private rows but through a promise of its own.
+        Public data with some of the columns: an earlier release, or a public table. The model
+        starts from it, as far as the noisy tables agree with it. The promise does not change, but
+        it does not cover the prior: do not use private rows that have no guarantee of their own.
     prior_public : str, optional
         Reason why the prior is public, recorded in ledger and statement. Required for a prior that
         is not a release with differential privacy, and for one that the ledger did not pay for.
     accounting : {"gaussian", "concentrated"}
-        How what is spent is added up where there is a delta. With ``gaussian`` tables have 5 to 8 %
-        less noise at the same epsilon and delta. A ledger adds up what releases cost in rho, and
-        that is then 9 to 18 % more than with ``concentrated``, which is better where one cap is to
-        hold many releases.
+        How costs compose if delta is above 0. With ``gaussian``, tables have 5% to 8% less noise at
+        the same epsilon and delta. A ledger composes releases in rho, and this rho is 9% to 18%
+        larger than with ``concentrated``. Prefer ``concentrated`` if one cap must cover many
+        releases.
 
     Examples
     --------
@@ -142,9 +140,7 @@ class Quilt(Method):
 
     name: ClassVar[str] = "quilt"
     paper: ClassVar[str] = "hushtable's own, after McKenna and others' AIM and MST."
-    summary: ClassVar[str] = (
-        "Synthetic rows from noisy tables of columns that were chosen privately."
-    )
+    summary: ClassVar[str] = "Synthetic rows from noisy marginals that were selected privately."
     estimator_kind: ClassVar[str] = "quilt"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
@@ -158,42 +154,42 @@ class Quilt(Method):
 
     @property
     def added_up(self) -> Accounting:
-        """What is added up: epsilon itself where there is no delta."""
+        """Quantity that composes: epsilon if delta is 0, else by `accounting`."""
         return self.accounting if self.delta else "pure"
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         if not fields_are_right:
             return []
         if self.prior_public is not None and self.prior is None:
-            return ["prior_public is given without a prior; say what is public."]
+            return ["prior_public is given without a prior; give the prior, too."]
         if self.prior is not None and self.prior.kind == "table" and self.prior_public is None:
             return [
-                f"prior is {self.prior.name!r}, which is no release that promises differential "
-                "privacy: a private table would be published through it without a promise. If it "
-                "is public, say why in words (prior_public, --prior-public)."
+                f"prior is {self.prior.name!r}, which is not a release with a differential privacy "
+                "guarantee. The release would reveal a private table used as prior without any "
+                "protection. If it is public, state why (prior_public, --prior-public)."
             ]
         return []
 
     def parameters(self) -> dict[str, Any]:
-        """Give the parameters as plain data: of a prior what it is, and its digest."""
+        """Return the parameters as plain data; for a prior, its description and digest."""
         plain = super().parameters()
         return plain if self.prior is None else {**plain, "prior": self.prior.described}
 
     def refuse_data(self, data: Any) -> None:
-        """Refuse a private table that is the prior, too; no row is read."""
+        """Raise `ParameterError` if the private table is also the prior; reads no row."""
         if self.prior is not None and self.prior.is_file_of(data):
             raise ParameterError(
-                f"prior {self.prior.name!r} is the private table itself: it would be published "
-                "without a promise. Give what is public, or no prior."
+                f"prior {self.prior.name!r} is the private table itself, which would be published "
+                "without protection. Give a public table, or no prior."
             )
 
     def plan(self, schema: Schema) -> QuiltPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Determine everything that is fixed before the data is read, or refuse."""
         problems = misfits(schema, self.name)
         names = list(schema.attributes)
         if self.target is not None and self.target not in names:
             problems.append(
-                f"target is {self.target!r}, which is not a published column; the schema has "
+                f"target is {self.target!r}, which is not a published column; choose one of "
                 f"{', '.join(names)}."
             )
         if problems:
@@ -213,46 +209,28 @@ class Quilt(Method):
 
 @dataclass(frozen=True)
 class QuiltPlan(Plan[SealedTable]):
-    """Hold how the columns of a schema are counted, and what may be spent on them.
-
-    Parameters
-    ----------
-    method : Quilt
-        The parameters.
-    schema : Schema
-        The public schema.
-    values : tuple of Values
-        How each column is counted.
-    target : int or None
-        The place of the column to be predicted.
-    total : Fraction
-        What a run may spend, as it is added up (`budget_of`).
-    prior : PriorRows or None
-        Public rows to start from.
-    carried : Carried or None
-        What earlier waves of a series measured.
-    """
+    """Counting rules of a schema's columns, and the budget of a run."""
 
     method: Quilt
     schema: Schema
     values: tuple[Values, ...]
-    target: int | None
-    total: Fraction
+    target: int | None  # index of the column to predict
+    total: Fraction  # budget of a run, in the units of `budget_of`
     prior: PriorRows | None = None
-    carried: Carried | None = None
+    carried: Carried | None = None  # measurements of earlier waves of a series
 
     def purse(self) -> Purse:
-        """Give the budget of one run, untouched."""
+        """Return the unspent budget of one run."""
         reach = self.schema.unit.max_rows or 1
         return Purse(total=self.total, accounting=self.method.added_up, reach=reach)
 
     @property
     def rows_share(self) -> Fraction:
-        """What is spent on the number of rows."""
+        """Share of the budget for the number of rows."""
         return ROWS_SHARE if self.schema.counted_rows is None else Fraction(0)
 
     def stages(self, n_rows: int) -> Schedule:
-        """Divide the budget as a run does that finds so many rows."""
+        """Return the schedule of a run with this number of rows."""
         purse = self.purse()
         return schedule(
             n_rows=float(n_rows), sizes=[planned_size(v) for v in self.values],
@@ -261,16 +239,16 @@ class QuiltPlan(Plan[SealedTable]):
         )  # fmt: skip
 
     def split(self, choices: float) -> dict[str, Fraction]:
-        """Say how epsilon is divided, in proportion to the shares that are planned."""
+        """Return the epsilon of each step, in proportion to the planned shares."""
         of_choices = Fraction(round(choices * 100), 100) if len(self.values) > 1 else Fraction(0)
         parts = {
             "number of rows": self.rows_share,
-            "choices (planned)": of_choices,
+            "selection (planned)": of_choices,
             "noisy tables (planned)": 1 - self.rows_share - of_choices,
         }
         return {step: share * self.method.epsilon for step, share in parts.items() if share}
 
-    # --- what hangs on it -------------------------------------------------------------------------
+    # --- guarantee and forecast -------------------------------------------------------------------
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -280,7 +258,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted: of a prior, that it is public by itself."""
+        """Conditions of the promise; with a prior, that the prior is public."""
         prior = self.method.prior
         if prior is None:
             return self.schema.conditions
@@ -293,8 +271,8 @@ class QuiltPlan(Plan[SealedTable]):
             known = f"It was given as a public table: {reason}"
         return (
             *self.schema.conditions,
-            f"The prior. Rows also follow {prior.name!r}; this promise does not cover what that "
-            f"tells about anybody. {known}",
+            f"The prior. Rows also follow {prior.name!r}; this promise does not cover what the "
+            f"prior reveals about anyone. {known}",
         )
 
     @property
@@ -308,7 +286,7 @@ class QuiltPlan(Plan[SealedTable]):
         return self.method.prior_public
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many tables will be measured and how noisy they are."""
+        """Forecast the number of tables, their noise, the number of cells and the memory."""
         known = self.schema.expected_rows(rows)
         n_rows = TYPICAL_ROWS if known is None else known
         stages, n_columns = self.stages(n_rows), len(self.values)
@@ -319,9 +297,9 @@ class QuiltPlan(Plan[SealedTable]):
         output = 12 * n_columns * min(self.method.max_published, n_rows)
         return Forecast(
             lines={
-                "tables of one column": n_columns,
-                "pairs of the forest, at most": stages.n_edges,
-                "tables chosen in rounds, about": n_chosen,
+                "one-way tables": n_columns,
+                "pairs in the spanning forest, at most": stages.n_edges,
+                "tables selected in adaptive rounds, about": n_chosen,
                 **self._noise_lines(stages),
                 **self._warnings(stages, known),
             },
@@ -331,13 +309,13 @@ class QuiltPlan(Plan[SealedTable]):
         )
 
     def _noise_lines(self, stages: Schedule) -> dict[str, str | float | int]:
-        """Say how noisy the tables of each stage are."""
+        """Return the noise standard deviation of the tables of each stage."""
         left = 1 - stages.one_ways - stages.forest - stages.choices - float(self.rows_share)
         n_chosen = stages.n_rounds * stages.n_picks
         parts = {
-            "a count of one column": stages.one_ways / len(self.values),
-            "a count of a pair of the forest": stages.forest / max(stages.n_edges, 1),
-            "a count of a table of the rounds": max(left, 0.0) / max(n_chosen, 1),
+            "a one-way count": stages.one_ways / len(self.values),
+            "a count in a pair of the spanning forest": stages.forest / max(stages.n_edges, 1),
+            "a count in a table of the adaptive rounds": max(left, 0.0) / max(n_chosen, 1),
         }
         return {
             f"standard deviation of {what}, about": round(self._std(share), 1)
@@ -346,15 +324,13 @@ class QuiltPlan(Plan[SealedTable]):
         }
 
     def _warnings(self, stages: Schedule, rows: int | None) -> dict[str, str | float | int]:
-        """Say what was assumed, what is counted in bins, and whether the rows are few."""
+        """Return lines on assumed rows, binned columns, and too few rows."""
         lines: dict[str, str | float | int] = {}
         if rows is None:
-            lines["shown for"] = f"{TYPICAL_ROWS:,} rows, say; tell their number for better"
+            lines["assumed rows"] = f"{TYPICAL_ROWS:,}; pass --rows for a better forecast"
             lines["rows below which every count is mostly noise, about"] = self.needed_rows()
         if wide := [values.name for values in self.values if is_wide(values)]:
-            lines["of many values, cut into intervals where people are, by noisy counts"] = (
-                ", ".join(wide)
-            )
+            lines["columns binned automatically (paid for with privacy budget)"] = ", ".join(wide)
         for values in self.values:
             if not is_wide(values) and isinstance(values.rule, int):
                 lines[f"column {values.name!r} has too many values"] = (
@@ -365,13 +341,13 @@ class QuiltPlan(Plan[SealedTable]):
         if rows is not None and rows < 3 * n_columns * self._std(first):
             lines["warning"] = (
                 f"{rows:,} rows are few for {n_columns} columns and this budget: rare values will "
-                "be merged, and weak dependence will not be seen. Spend more, or publish fewer "
+                "be merged, and weak dependence will be lost. Increase epsilon, or publish fewer "
                 "columns."
             )
         return lines
 
     def _std(self, share: float) -> float:
-        """Give the standard deviation of a count that a share of the budget buys."""
+        """Return the standard deviation of a count measured with a share of the budget."""
         return self.purse().count_noise(as_share(share)).std
 
     @property
@@ -393,10 +369,10 @@ class QuiltPlan(Plan[SealedTable]):
         return many
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the values of one column, the one where that is worst, and a typical.
+        """Return the error of a count by one column, for the worst column and a typical one.
 
-        Each column has a noisy table of its own, measured first. The best answer of all that weigh
-        the tables is no worse than this one alone; what was chosen later does not matter.
+        Each column has its own noisy table, measured first. An answer that combines all tables is
+        no worse than one from this table alone, so later measurements do not matter here.
         """
         stages = self.stages(needed_rows(self.schema.expected_rows(rows)))
         sizes = [planned_size(v) for v in self.values]
@@ -414,11 +390,11 @@ class QuiltPlan(Plan[SealedTable]):
 
     @property
     def spends_all(self) -> bool:
-        """Noise is rounded up, and shares too small to buy anything are left."""
+        """False: noise is rounded up, and shares that are too small to use remain."""
         return False
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Measure, choose, fit, draw."""
+        """Measure, select, fit, and draw rows."""
         quilt, purse = self.sewn(source, noise)
         n_rows = self.n_published(quilt)
         drawn = quilt.field.draw(n_rows)
@@ -431,11 +407,11 @@ class QuiltPlan(Plan[SealedTable]):
         return self.released(quilt, purse, pa.table(columns))
 
     def n_published(self, quilt: Patchwork) -> int:
-        """Say how many rows are published."""
+        """Return the number of rows to publish."""
         return min(max(round(quilt.total), 0), self.method.max_published)
 
     def sewn(self, source: SealedTable, noise: Noise) -> tuple[Patchwork, Purse]:
-        """Measure, choose and fit; give what was sewn, and what was spent on it."""
+        """Measure, select and fit; return the state of the fit and the budget with its payments."""
         purse = self.purse()
         quilt = sew(
             Meter(source, noise, purse),
@@ -451,7 +427,7 @@ class QuiltPlan(Plan[SealedTable]):
         return quilt, purse
 
     def released(self, quilt: Patchwork, purse: Purse, rows: pa.Table) -> Released:
-        """Hand out rows that were drawn, and all that they were drawn from."""
+        """Return the drawn rows, and the tables and settings behind them."""
         return Released(
             tables={"data": rows, **tables_of(quilt)},
             settings={**settings_of(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
@@ -459,7 +435,7 @@ class QuiltPlan(Plan[SealedTable]):
         )
 
     def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
-        """Say what became of the prior."""
+        """Return the settings that describe how the prior was used."""
         if self.prior is None:
             return {}
         believed = [] if quilt.belief is None else list(quilt.belief.tables)
@@ -473,7 +449,7 @@ class QuiltPlan(Plan[SealedTable]):
 
 
 def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
-    """Give the error of so many noisy counts added up."""
+    """Return the error of a sum of this number of noisy counts."""
     if noise.pure:
         return laplace_error(1 / noise.parameter, n_counts, _ONE_COLUMN)
     rounding = Fraction(1, 12) if noise.accounting == "gaussian" else 0

@@ -1,15 +1,16 @@
-"""Weigh the rows of a quilt anew, by what its noisy tables say within their uncertainty.
+"""Weights of the rows of a quilt, drawn from the uncertainty of its noisy tables.
 
-The rows follow the tables only as far as the fit let them: noise was shrunk, and dependence with
-it. Here what the tables say is drawn from its uncertainty, and rows are weighed so that they agree:
+The rows follow the tables only as far as the fit allowed: noise was shrunk, and dependence with it.
+Here tables are drawn from their uncertainty, and rows are weighted to agree with them:
 
-1. They are raked (Deming and Stephan 1940) to noisy tables with fresh noise of the same size, made
-   non-negative. That leaves noise in cells that are empty, which weakens how numbers hang together.
-2. So they are tilted until sums, squares and products of numbers are what is drawn for them. These
-   are linear in the noisy tables, unbiased, and drawn with all their covariances.
+1. Weights are raked (Deming and Stephan 1940) to noisy tables with fresh noise of the same size,
+made
+   nonnegative. This leaves noise in empty cells, which weakens the correlation of numbers.
+2. So the weights are tilted until sums, squares and products of numbers are those drawn for them.
+   These are linear in the noisy tables, unbiased, and drawn with all their covariances.
 
 Several such weightings differ from each other as each differs from the truth, as far as the tables
-tell it.
+determine it.
 """
 
 from __future__ import annotations
@@ -33,23 +34,15 @@ N_SWEEPS = 4
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of a quilt.
-
-    Parameters
-    ----------
-    schema : Schema
-        Their columns.
-    codes, values : mapping of str to int array
-        The codes of the schema, and the values that they are counted as.
-    """
+    """The rows of a quilt."""
 
     schema: Schema
-    codes: Mapping[str, Integers]
-    values: Mapping[str, Integers]
+    codes: Mapping[str, Integers]  # codes of the schema, by column
+    values: Mapping[str, Integers]  # counted values, by column
 
 
 def redrawn_weights(tables: TableSums, rows: Rows, rng: Generator) -> Floats:
-    """Draw a weight for each row; they add up to the number of rows of the table."""
+    """Draw a weight for each row; weights sum to the drawn number of rows of the table."""
     total = max(1.0, tables.draw_total(rng))
     weights = _raked(tables, rows, total, rng)
     functions = _numbers(tables, rows.schema)
@@ -82,7 +75,7 @@ def _raked(tables: TableSums, rows: Rows, total: float, rng: Generator) -> Float
 
 
 def _numbers(tables: TableSums, schema: Schema) -> list[RowFunction]:
-    """List the numbers, their squares, and the products of those that were measured together."""
+    """Return numbers, their squares, and products of numbers that were measured together."""
     columns = {
         name: column
         for name, column in schema.attributes.items()

@@ -1,13 +1,12 @@
-"""Nested resolutions of columns, and the patches that a quilt may measure.
+"""Nested resolutions of columns, and the marginal queries that quilt may measure.
 
-What it does. A column that was measured alone has buckets. A table of several columns need not tell
-all of them apart: `ladder` gives each column a few nested resolutions, from all buckets to a few
-cells, and a `Patch` is a group of columns, each at one of its resolutions.
+A column that was measured has buckets. A table of several columns need not distinguish all of them:
+`ladder` returns a few nested resolutions of a column, from all buckets to a few cells, and a
+`Patch` is a group of columns, each at one of its resolutions.
 
-Why so. How finely a column can be told apart alone says nothing about how finely two of them can be
-told apart together: 32 times 32 cells of 40 rows each are lost in noise that 8 times 8 cells of 625
-rows do not feel, and what two ordered columns have to do with each other shows in few cells. All of
-it follows from noisy counts and the schema, so it is public.
+The resolution that suits a one-way table may be too fine for a pair: 32 by 32 cells of 40 rows each
+are lost in noise that hardly affects 8 by 8 cells of 625 rows, and the association of two ordered
+columns shows in few cells. All of it follows from noisy counts and the schema, so it is public.
 """
 
 from __future__ import annotations
@@ -23,62 +22,53 @@ from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 
 STEPS = (16, 8, 4)
-"""Cells of a column at its coarser resolutions, missing not counted."""
+"""Cells of a column at its coarser resolutions, without missing."""
 
 WORTHWHILE = 1.25
-"""A resolution of an ordered column has at least this many times the cells of the next coarser."""
+"""Minimum ratio of cells between successive resolutions of an ordered column."""
 
 WORTHWHILE_APART = 2.0
-"""The same where values have no order, and merging them says nothing about their likeness."""
+"""The same for unordered columns, in which merged values are not similar."""
 
 Ladder = tuple[Integers, ...]
-"""The cell of each bucket, at each resolution of a column; the first tells all of them apart."""
+"""The cell of each bucket at each resolution of a column; the first has all buckets."""
 
 
 @dataclass(frozen=True)
 class Patch:
     """A table that may be measured: columns, each at one of its resolutions.
 
-    Two patches are the same if their columns and levels are.
-
-    Parameters
-    ----------
-    group : tuple of int
-        The columns.
-    levels : tuple of int
-        The resolution of each, as a place in its ladder; 0 tells all buckets apart.
-    maps : tuple of int arrays
-        The cell of each bucket, for each column.
+    Two queries are equal if their columns and levels are.
     """
 
     group: Group
-    levels: tuple[int, ...]
-    maps: tuple[Integers, ...] = field(compare=False, repr=False)
+    levels: tuple[int, ...]  # index of each column's resolution; 0 has all buckets
+    maps: tuple[Integers, ...] = field(compare=False, repr=False)  # the cell of each bucket
 
     @classmethod
     def of(cls, group: Group, levels: Sequence[int], ladders: Sequence[Ladder]) -> Patch:
-        """Look the cells up in the ladders of all columns."""
+        """Return the query at these levels of the columns' resolutions."""
         maps = tuple(ladders[column][level] for column, level in zip(group, levels, strict=True))
         return cls(group, tuple(levels), maps)
 
     @property
     def is_full(self) -> bool:
-        """Whether all buckets are told apart."""
+        """True if all buckets are distinguished."""
         return not any(self.levels)
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
-        """Cells along each axis."""
+        """Number of cells along each axis."""
         return tuple(int(places.max()) + 1 for places in self.maps)
 
     @property
     def n_cells(self) -> int:
-        """Cells of the table."""
+        """Number of cells."""
         return math.prod(self.shape)
 
     @cached_property
     def cells(self) -> Integers | None:
-        """The cell for each combination of buckets, both in C order; None if they are the same."""
+        """The cell for each combination of buckets, both in C order; None if they are equal."""
         if self.is_full:
             return None
         found = np.zeros(1, np.int64)
@@ -87,7 +77,7 @@ class Patch:
         return found
 
     def added_up(self, table: Floats) -> Floats:
-        """Add a table of buckets up to the cells, flat."""
+        """Sum a table of buckets to the cells, flat."""
         flat = table.ravel()
         if self.cells is None:
             return flat
@@ -95,7 +85,7 @@ class Patch:
 
 
 def patches_of(group: Group, ladders: Sequence[Ladder]) -> list[Patch]:
-    """List a group's resolutions, finest first: all its columns go down their ladders together."""
+    """Return a group's queries, finest first; all columns become coarser together."""
     most = max(len(ladders[column]) for column in group)
     return [
         Patch.of(group, [min(step, len(ladders[column]) - 1) for column in group], ladders)
@@ -106,16 +96,16 @@ def patches_of(group: Group, ladders: Sequence[Ladder]) -> list[Patch]:
 def ladder(
     masses: Floats, *, is_ordered: bool, n_apart: int, branches: Sequence[Integers] = ()
 ) -> Ladder:
-    """Give the nested resolutions of one column.
+    """Return the nested resolutions of one column.
 
     Parameters
     ----------
     masses : array
         The estimated share of each bucket; special values and missing are the last.
     is_ordered : bool
-        Whether neighbors are alike: then the lightest neighbors are merged.
+        Whether the lightest neighbors are merged.
     n_apart : int
-        How many of the last buckets are special values or missing, which stay alone.
+        Number of special values and missing, which are never merged.
     branches : sequence of int arrays
         For each level of a taxonomy, from fine to coarse, the branch of each bucket. Without any,
         an unordered column keeps its largest buckets and merges the others.
@@ -140,7 +130,7 @@ def ladder(
 
 
 def _lightest_neighbors(masses: Floats, most: int) -> Integers:
-    """Join the neighbors that are lightest together until so many cells are left.
+    """Merge the lightest pair of neighbors until at most `most` cells are left.
 
     Examples
     --------
@@ -156,7 +146,7 @@ def _lightest_neighbors(masses: Floats, most: int) -> Integers:
 
 
 def _largest(masses: Floats, most: int) -> Integers:
-    """Keep the largest buckets and put the others together.
+    """Keep the largest buckets and merge the others.
 
     Examples
     --------

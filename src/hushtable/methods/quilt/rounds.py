@@ -1,4 +1,4 @@
-"""The third stage of quilt: tables that the field gets most wrong, a few at a time."""
+"""The third stage of quilt: adaptive rounds that measure the tables the model fits worst."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.patchwork import Patchwork, Round, measure
 from hushtable.methods.quilt.schedule import Schedule
 
-_DUST = 1e-6  # a rest of the budget that buys nothing
+_DUST = 1e-6  # share of the budget that is too small to use
 
 
 @dataclass
 class _Pace:
-    """Say what one table of the rounds gets, as shares of the budget."""
+    """Budget of one table of the rounds, as shares."""
 
-    choice: float  # for being chosen
-    table: float  # for being measured
+    choice: float  # for its selection
+    table: float  # for its measurement
 
     @classmethod
     def planned(cls, stages: Schedule, left: float) -> _Pace:
-        """Divide what is left over all tables that are planned."""
+        """Divide what is left over all planned tables."""
         n_planned = stages.n_rounds * stages.n_picks
         return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
 
     def of_round(self, left: float, n_picks: int) -> tuple[int, float]:
-        """Give how many tables a round chooses and what each gets; the last takes what is left."""
+        """Return the number of tables of a round and the share of each; the last takes the rest."""
         each = self.table + self.choice
         if left >= 1.5 * n_picks * each:
             return n_picks, each
@@ -41,18 +41,18 @@ class _Pace:
         return n_picks, left / n_picks
 
     def of_choice(self, each: float) -> Fraction:
-        """Give the part of a table's share that its choice costs."""
+        """Return the part of a table's share that pays for its selection."""
         return as_share(each * self.choice / (self.table + self.choice))
 
     def double(self) -> None:
-        """Take fewer, sharper tables from now on."""
+        """Double the shares: fewer tables with less noise from now on."""
         self.choice, self.table = 2 * self.choice, 2 * self.table
 
 
 def make_rounds(
     meter: Meter, quilt: Patchwork, stages: Schedule, groups: Sequence[Group], target: int | None
 ) -> None:
-    """Choose what the model gets most wrong, a few tables at a time, until all is spent."""
+    """Select and measure the tables that the model fits worst, until the budget is spent."""
     model, purse = quilt.field, meter.purse
     pace = _Pace.planned(stages, float(purse.left))
     groups, until = list(groups), _pairs_until(stages) * float(purse.left)
@@ -82,24 +82,24 @@ def make_rounds(
         vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
         if 2 * len(vain) > k:
             pace.double()
-            until = 1.0  # what pairs do not tell, triples may
-        # What taught nothing is not measured again, as long as something else may be.
+            until = 1.0  # pairs show little more; admit triples
+        # Do not measure such tables again, unless nothing else remains.
         others = [group for group in groups if group not in vain]
         groups = others or groups
 
 
 def _pairs_until(stages: Schedule) -> float:
-    """Say how much of the rounds' budget is left for triples: a third, and the last round."""
-    return max(0.35, 1.05 / stages.n_rounds)  # a little more, for what rounding leaves
+    """Return the share of the rounds' budget reserved for triples: a third, or the last round."""
+    return max(0.35, 1.05 / stages.n_rounds)  # slightly more, for remainders of rounding
 
 
 def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
-    """Leave triples out while there are pairs: a triple would stand in for those that it holds."""
+    """Leave out triples while there are pairs: a triple would displace the pairs in it."""
     return [group for group in groups if len(group) == 2] or groups
 
 
 def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
-    """List the tables that moved the model by no more than their noise costs."""
+    """Return the tables that moved the model by no more than the cost of their noise."""
     found = []
     for offer, table in zip(offers, after, strict=True):
         now = offer.patch.added_up(table)

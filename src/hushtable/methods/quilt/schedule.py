@@ -1,6 +1,6 @@
-"""How quilt divides its budget: from public quantities and the noisy number of rows alone.
+"""Schedule of quilt's budget, from public quantities and the noisy number of rows alone.
 
-What the constants were tuned on is in ``quilt.md``.
+``quilt.md`` states the data on which the constants were tuned.
 """
 
 from __future__ import annotations
@@ -13,62 +13,48 @@ from fractions import Fraction
 from hushtable.methods.quilt.resolutions import STEPS
 
 ROWS_SHARE = Fraction(1, 100)
-"""Share of the budget for the number of rows, where that is not public."""
+"""Share of the budget for the number of rows, if that is not public."""
 
 LEAST_ROWS = 50.0
-"""The schedule takes no smaller number of rows."""
+"""Minimum number of rows that the schedule assumes."""
 
 MAX_PICKS = 8
-"""Tables chosen in one round, for up to `_TYPICAL_COLUMNS` columns where pairs are not many."""
+"""Tables selected per round, for up to `_TYPICAL_COLUMNS` columns and few pairs."""
 
 ENOUGH = 2.0
-"""Signal from which on a target is preferred, and in pure mode rounds are made."""
+"""Minimum signal to prefer a target and, in pure mode, to run adaptive rounds."""
 
 _MAX_ROUNDS = 8
-_MEASURED = 0.8  # tables in rounds, as a part of all there are: more would be the same ones again
-_MANY_PICKS = 4 * MAX_PICKS  # a fit takes as long as its tables are many
-_STAND_IN = 5  # unless so many times all pairs are worth their noise, triples stand in for pairs
+_MEASURED = 0.8  # share of all tables measured in rounds: more would repeat them
+_MANY_PICKS = 4 * MAX_PICKS  # the time of a fit grows with the number of tables
+_STAND_IN = 5  # if fewer than this multiple of all pairs pay off, triples would displace pairs
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
-_LEAST_EDGES = 0.4  # a short forest leaves budget to the rounds
+_LEAST_EDGES = 0.4  # a small forest leaves budget to the rounds
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Say what each stage gets.
+    """Shares of the budget by stage, and the sizes of the stages."""
 
-    Parameters
-    ----------
-    one_ways, forest, choices : float
-        Shares of the budget for the tables of one column, for the forest of pairs, and for all
-        choices. What is left is for the tables of the rounds.
-    n_edges : int
-        Pairs of the forest, at most.
-    n_rounds, n_picks : int
-        Rounds, and tables chosen in each.
-    every_pair : bool
-        Whether all pairs could be measured as well: in a series they are, without choosing.
-    prefers_target : bool
-        Whether a target's tables count more, and its triples are offered: that only costs with
-        little budget, and where most pairs are measured anyhow.
-    """
-
-    one_ways: float
-    forest: float
-    choices: float
-    n_edges: int
+    one_ways: float  # share for one-way tables
+    forest: float  # share for the spanning forest
+    choices: float  # share for all selections; the rest is for tables of the rounds
+    n_edges: int  # pairs in the spanning forest, at most
     n_rounds: int
-    n_picks: int
-    every_pair: bool
+    n_picks: int  # tables selected per round
+    every_pair: bool  # whether all pairs could be measured: in a series, they are
+    # Whether tables with the target get more weight and its triples are candidates. With a small
+    # budget, or if most pairs are measured anyway, this only costs.
     prefers_target: bool
 
     @property
     def choice(self) -> float:
-        """Share for one choice: the same everywhere."""
+        """Share for one selection, the same in all stages."""
         return self.choices / (self.n_edges + self.n_rounds * self.n_picks)
 
     def edge(self, n_edges: int) -> float:
-        """Share for the table of one of so many edges, on average."""
+        """Return the mean share for the table of an edge if this number of edges is measured."""
         least = _LEAST_EDGES * self.n_edges if self.n_rounds else 1
         return self.forest / max(n_edges, least)
 
@@ -82,11 +68,11 @@ def schedule(
     reach: int,
     has_target: bool = False,
 ) -> Schedule:
-    """Divide the budget.
+    """Return how to divide the budget.
 
-    What matters is how many times its noise the table's size is, if the budget were spent on one
-    count per column. Columns of few values make tables of few cells, which bear more noise: with
-    half as many values, four times the signal is felt.
+    The main quantity is the signal-to-noise ratio of the number of rows if the budget were spent on
+    one count per column. Columns with few values make tables with few cells, which tolerate more
+    noise: half as many values count as four times the signal.
 
     Parameters
     ----------
@@ -97,9 +83,9 @@ def schedule(
     total : float
         The budget.
     pure : bool
-        Whether the budget is an epsilon; else it is a rho.
+        Whether the budget is an epsilon; else it is a rho or mu**2/2.
     reach : int
-        Rows that one person may have.
+        Rows per unit.
     has_target : bool
         Whether there is a target that may be preferred.
 
@@ -125,7 +111,7 @@ def schedule(
 def _n_patches(sizes: Sequence[int]) -> int:
     """Count pairs of columns at all their resolutions."""
     levels = sorted(1 + sum(size > step for step in STEPS) for size in sizes)
-    # A pair goes down the longer of two ladders: each is the longer one for those before it.
+    # A pair has as many resolutions as its column with more levels; sorted, that is the later one.
     return sum(place * level for place, level in enumerate(levels))
 
 
@@ -133,7 +119,7 @@ def _concentrated(
     signal: float, n_columns: int, n_patches: int, fewer: float, *, has_target: bool
 ) -> Schedule:
     g = signal / 125
-    # Where little is told apart from noise, more tables would only be noisier ones.
+    # If little stands out from the noise, more tables would only be noisier.
     worth = max(2.0, 0.9 * n_columns * min(math.sqrt(fewer) * g**0.75, g**1.25))
     most_picks = _most_picks(n_columns)
     all_pairs = math.comb(n_columns, 2)
@@ -174,7 +160,7 @@ def _pure(signal: float, n_columns: int, n_patches: int, *, has_target: bool) ->
 
 
 def _most_tables(n_patches: int, with_triples: bool) -> float:
-    # Triples with a target are about as many as pairs.
+    # The target has about as many triples as there are pairs.
     return max(2.0, _MEASURED * (1 + with_triples) * n_patches)
 
 

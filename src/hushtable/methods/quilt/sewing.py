@@ -1,27 +1,27 @@
-"""The stages of quilt: tables of one column, a forest of pairs, rounds of chosen tables.
+"""The stages of quilt: one-way tables, a spanning forest of pairs, adaptive rounds.
 
-What it does. It spends the budget of a run on noisy tables, in three stages, and fits a field to
-them (`hushtable.methods.quilt.field`):
+A run spends its budget on noisy tables in three stages, and fits a log-linear model to them
+(`hushtable.methods.quilt.field`):
 
-1. *Columns.* Each column is counted and measured. Its noisy counts decide which values are rare;
-   they are merged into buckets, and all that follows counts buckets. The field starts from columns
-   that are independent.
-2. *The forest.* Pairs of columns are chosen one after the other, each joining columns that none has
-   joined yet, by how far they are from independent. Then all of them are measured.
-3. *Rounds.* In each, a few tables are chosen that the field gets most wrong; they are measured, and
-   the field is fitted again. If most of them taught less than their noise, the next ones get twice
-   as much. The last round takes what is left.
+1. *One-way tables.* Each column is counted and measured. Its noisy counts determine which values
+are
+   rare; these are merged into buckets, and all later tables count buckets. The model starts from
+   independent columns.
+2. *Spanning forest.* Pairs of columns are selected one after the other, each joining columns that
+   are not connected yet, by their distance from independence. Then all of them are measured.
+3. *Adaptive rounds.* In each round, the tables that the model fits worst are selected and measured,
+   and the model is refitted. If most of them changed the model by less than their noise, later
+   tables get twice the budget. The last round takes what is left.
 
-How it is private. Exact counts are seen by the `Meter` alone, which lets out noisy tables and
-private choices and has each paid first. All that is decided here (buckets, candidates, penalties,
-shares, when to stop) follows from what the meter let out before, so it is post-processing, and the
-filter of the `Purse` bounds what an adaptive sequence of such questions can cost (``quilt.md``).
+Privacy: only the `Meter` sees exact counts. It releases noisy tables and private selections, each
+paid first. All decisions here (buckets, candidates, penalties, shares, stopping) are functions of
+earlier outputs, so they are post-processing, and the filter of the `Purse` bounds the cost of such
+an adaptive sequence of queries (``quilt.md``).
 
-Why so. One table of all columns would be lost in noise, and tables of two columns are too many to
-measure all. A forest is the best model that pairs alone can give for their number, and it needs no
-fit to choose it: so it comes first and makes the field good enough to say what is still missing.
-Choosing costs budget too, which is why a choice gets much less than a table, and why several tables
-are chosen between two fits.
+Rationale: one table of all columns would be mostly noise, and there are too many pairs to measure
+all. A spanning forest is the best model for its number of pairs, and it is selected without a fit,
+so it comes first and makes the model good enough to show what is missing. Selection costs budget,
+too: a selection gets much less than a table, and several tables are selected between two fits.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ from hushtable.methods.quilt.rounds import make_rounds
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
 
 AFTER_WAVES = 16
-"""How finely pairs are told apart in a series: as if noise were that of so many waves' mean."""
+"""Number of waves whose mean noise determines the resolution of pairs in a series."""
 
 ALONE = 0.35
-"""What single columns get where every pair is measured, which tell them too; of what else."""
+"""Share of the usual budget of one-way tables if all pairs are measured, which contain them."""
 
 PATIENCE = 3
-"""Times as many sweeps as usual that last fits take in a series: its noise is less than theirs."""
+"""Multiple of the usual sweeps in last fits of a series, whose noise is smaller."""
 
-_FOR_DISTANCE = 2 / 3  # the power for which noise adds up to the least absolute differences
-_N_SMOOTHINGS = 3  # times that what is fitted last is smoothed
+_FOR_DISTANCE = 2 / 3  # power that minimizes the total absolute noise
+_N_SMOOTHINGS = 3  # smoothing steps of the last fit
 
 
 def sew(
@@ -76,26 +76,26 @@ def sew(
     prior: PriorRows | None = None,
     carried: Carried | None = None,
 ) -> Patchwork:
-    """Run all stages; with pairs of earlier waves the forest is there already.
+    """Run all stages; measurements of earlier waves replace the spanning forest.
 
     Parameters
     ----------
     meter : Meter
-        What lets out noisy tables and choices.
+        Source of noisy tables and selections.
     values : sequence of Values
         How each column is counted.
     stages_for : callable
-        How the budget is divided, given a number of rows that is public by then.
+        Returns the schedule for a public or noisy number of rows.
     public_rows : int or None
-        The number of rows, where it is public.
+        The number of rows, if it is public.
     target : int or None
-        The place of the column to be predicted.
+        Index of the column to predict.
     n_particles, seed : int
-        For the field.
+        Parameters of the model.
     prior : PriorRows, optional
         Public rows to start from.
     carried : Carried, optional
-        What earlier waves measured.
+        Measurements of earlier waves.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
@@ -145,7 +145,7 @@ def _start(
     n_particles: int,
     seed: int,
 ) -> Patchwork:
-    """Start the field from the tables of one column."""
+    """Start the model from the one-way tables."""
     exact = (float(public_rows), 0.0) if public_rows is not None else None
     total, total_std = exact or estimated_total(columns, carried)
     whole = max(total, 1.0)
@@ -187,7 +187,7 @@ def _start(
 
 
 def _carry(quilt: Patchwork, carried: Carried) -> None:
-    """Have the field fit what earlier waves measured."""
+    """Fit the measurements of earlier waves."""
     model = quilt.field
     shares = [column.masses / column.masses.sum() for column in quilt.columns]
     for patch in carried.patches:
@@ -202,14 +202,14 @@ def _carry(quilt: Patchwork, carried: Carried) -> None:
 
 
 def _every_pair(meter: Meter, quilt: Patchwork, groups: Sequence[Group]) -> None:
-    """Measure all pairs with what is left, where they are few: nothing is spent on choosing.
+    """Measure all pairs with the remaining budget if they are few; nothing is spent on selection.
 
-    They are told apart as finely as is worth it after some more waves.
+    Their resolution is the one that is best after some more waves.
     """
     std = meter.purse.count_noise(as_share(float(meter.purse.left) / len(groups))).std
     offers = offers_of(
         groups, quilt.field.answers(groups), quilt.ladders, std / AFTER_WAVES**0.5, None
     )
-    finest = {offer.patch.group: offer for offer in offers}  # of several, the last one stays
+    finest = {offer.patch.group: offer for offer in offers}  # the last offer of each group
     measure(meter, quilt, "tables of all pairs", list(finest.values()), 1.0, power=_FOR_DISTANCE)
     quilt.field.fit()

@@ -1,21 +1,21 @@
-"""Ordered columns in a field: factors that run along lines, and noise that is shrunk smoothly.
+"""Smoothness along ordered columns: interpolated factors, and shrinkage of noise across cells.
 
-What it does. Neighbors of an ordered column are alike, mostly. A field uses that twice:
+Neighboring values of an ordered column are usually similar. The model uses this twice:
 
-- the log-factors of a coarse table do not jump from cell to cell: between the centers of cells they
-  run along lines (`spread`);
-- what the noise of a table is shrunk to is smooth: cells that are near each other are pulled
-  towards each other, and all of them towards nothing (`smoothed`).
+- the log-factors of a coarse table do not jump from cell to cell: they are interpolated linearly
+  between the centers of cells (`spread`);
+- shrinkage is smooth: neighboring cells are shrunk toward each other, and all toward zero
+  (`smoothed`).
 
-How alike. Some orders mean little (codes of occupations, a number that is a name). So how alike
-neighbors are is learned for each column (`alikeness`): noise in different cells is independent, so
-the mean product of the deviations of two neighbors from independence is not changed by it. Where
-that is nothing, lines become steps and no smoothing is left. Missing values, and values that stand
-out from their neighbors, lie on no line.
+Some orders mean little (occupation codes, numbers used as names), so the similarity of neighbors is
+estimated for each column (`alikeness`): noise in different cells is independent, so it does not
+change the mean product of the deviations of two neighbors from independence. If the similarity is
+zero, lines become steps without smoothing. Missing values, and values that stand out from
+their neighbors, are not on the line.
 
-Why so. Shrinking cell by cell takes a little off each of a thousand cells, and with it most of what
-two columns have to do with each other: that is spread thinly over all of them. It shows in large
-parts of the table, which smooth shrinkage keeps.
+Shrinkage cell by cell would remove a little from each of a thousand cells, and with it most of the
+association of two columns, which is distributed over all cells. Smooth shrinkage keeps it, because
+it extends over large parts of the table.
 """
 
 from __future__ import annotations
@@ -30,44 +30,36 @@ from numpy.typing import NDArray
 from hushtable.kernels.field import THETA_LIMIT, Floats, Integers
 
 LENGTH = 3.0
-"""Over how many buckets likeness falls to 1/e."""
+"""Number of buckets over which similarity falls to 1/e."""
 
 MOST_ALIKE = 0.9
-"""A part of each cell stays its own, however smooth a column seems."""
+"""Maximum similarity: part of each cell stays independent of its neighbors."""
 
 LEAST_ALIKE = 0.05
-"""Less is taken for none."""
+"""Similarity below which none is assumed."""
 
 STRAIGHT = 0.5
-"""From this likeness on, factors run along lines altogether."""
+"""Minimum similarity for full interpolation of factors."""
 
 TREND = 2.0
-"""Variance of a trend along a column, in parts of that of single cells: it is hardly shrunk."""
+"""Variance of a linear trend along a column, relative to single cells: it is hardly shrunk."""
 
 BEYOND = 1.0
-"""Lines go on beyond the outermost centers, by so many cells."""
+"""Extrapolation beyond the outermost centers, in cells."""
 
 _N_NEWTON, _N_CONJUGATE = 4, 30
 
 
 @dataclass(frozen=True)
 class BucketLine:
-    """Where the buckets of an ordered column lie.
+    """Positions of the buckets of an ordered column."""
 
-    Parameters
-    ----------
-    at : array
-        The mean place of the values of each bucket.
-    apart : bool array
-        Buckets that lie on no line: missing, and values that stand out.
-    """
-
-    at: Floats
-    apart: NDArray[np.bool_]
+    at: Floats  # the mean position of the values of each bucket
+    apart: NDArray[np.bool_]  # buckets not on the line: missing, and values that stand out
 
 
 def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> Floats:
-    """Say what part of which cells' log-factors each bucket gets: a matrix (bucket, cell).
+    """Return the interpolation matrix (bucket, cell) from log-factors of cells to buckets.
 
     Examples
     --------
@@ -96,7 +88,7 @@ def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> F
     places = np.flatnonzero(on_line)
     lines[places, knots[left]] = 1 - part
     lines[places, knots[left + 1]] = part
-    # The mean over a cell stays the cell's own: else its factor would be fitted in vain.
+    # The mean over a cell must stay the cell's own factor, which would otherwise not converge.
     share = steps * masses[:, None]
     lines += steps @ (np.eye(len(share.T)) - (share / share.sum(axis=0)).T @ lines)
     mixed: Floats = weight * lines + (1 - weight) * steps
@@ -104,13 +96,10 @@ def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> F
 
 
 def alikeness(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
-    """Learn how alike neighbors along the first axis of tables are.
+    """Estimate the similarity of neighbors along the first axis of tables.
 
-    Parameters
-    ----------
-    parts : sequence
-        For each table its noisy deviations from independence, the expected counts, the standard
-        deviation of the noise, and how many buckets a cell has along the axis.
+    Each part is a table's noisy deviations from independence, its expected counts, the standard
+    deviation of the noise, and the number of buckets per cell along the axis.
     """
     neighbors = itself = 0.0
     for gaps, expected, std, width in parts:
@@ -128,23 +117,15 @@ def alikeness(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
 
 @dataclass(frozen=True)
 class Stiffness:
-    """How log-factors along one axis hold together.
+    """Regularizer of log-factors along one axis."""
 
-    Parameters
-    ----------
-    centered : array
-        What takes the mean off.
-    bent : array
-        The inverse of how alike cells are expected to be, for what is left then.
-    """
-
-    centered: Floats
-    bent: Floats
-    is_plain: bool
+    centered: Floats  # projection that removes the mean
+    bent: Floats  # inverse of the expected similarity of cells, centered
+    is_plain: bool  # whether cells are independent
 
     @classmethod
     def of(cls, cells: Integers, line: BucketLine | None, alike: float, trend: float) -> Stiffness:
-        """Work it out for the cells of a column; without a line each is on its own."""
+        """Return the regularizer for a column's cells; without a line, cells are independent."""
         size = int(cells.max()) + 1
         centered = np.eye(size) - 1 / size
         if line is None or alike < LEAST_ALIKE or size < 3:
@@ -154,7 +135,7 @@ class Stiffness:
 
 
 def _likeness(cells: Integers, line: BucketLine, alike: float, trended: float) -> Floats:
-    """Give how alike the cells of an ordered column are expected to be."""
+    """Return the expected similarity of the cells of an ordered column."""
     at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
     alone = np.bincount(cells, line.apart) == np.bincount(cells)
     trend = at - at[~alone].mean() if not alone.all() else at
@@ -170,10 +151,10 @@ def _likeness(cells: Integers, line: BucketLine, alike: float, trended: float) -
 def smoothed(
     counts: Floats, expected: Floats, theta: Floats, pull: float, axes: Sequence[Stiffness]
 ) -> Floats:
-    """Give the log-factors x with expected e^x + pull P x = counts.
+    """Return the log-factors x that solve expected * e^x + pull * P x = counts.
 
-    P is stiff along the axes for what belongs to all of them, and one for the rest. It is found by
-    Newton's method from `theta`, and each of its steps by conjugate gradients.
+    P is the regularizer of the axes for their interaction, and the identity for the rest. The
+    equation is solved by Newton's method from `theta`, with conjugate gradients for each step.
     """
     shape = tuple(len(axis.bent) for axis in axes)
     centered, bent = [axis.centered for axis in axes], [axis.bent for axis in axes]
@@ -214,7 +195,7 @@ def smoothed(
 
 def _along(table: Floats, matrices: Sequence[Floats]) -> Floats:
     """Multiply each axis of a table by a symmetric matrix."""
-    if len(matrices) == 2:  # most tables: the same products, without numpy's detours
+    if len(matrices) == 2:  # most tables; faster than the general case
         first, second = matrices
         both: Floats = (second @ (first @ table).T).T
         return both

@@ -1,19 +1,19 @@
-"""Sums over rows from overlapping noisy tables: linear in their cells, so with exact variances.
+"""Sums over rows from overlapping noisy tables: linear in their cells, with exact noise variances.
 
-What it does. A function of a row that is a product of factors, one for each of a few columns, is
-written as a constant, a function of each column, and for each larger set of columns a part that
-adds up to zero along each of its axes. Each part is added up over the tables that count by its
-columns, and these are averaged by the inverse of their variances.
+A function of a row that is a product of factors, one for each of a few columns, is written as a
+constant, a function of each column, and for each larger set of columns a part that sums to zero
+along each of its axes. Each part is summed over the tables with its columns, and these sums are
+averaged by precision.
 
-Why so. In a table with even noise such parts are uncorrelated, so this is the least-squares answer
-of all tables together without solving for their cells, and its variance is a sum of squares. Tables
-of one column are finer than the others, which count buckets of merged values; there the covariance
-with the total is worked out.
+In a table with equal noise in all cells, such parts are uncorrelated. So this is the least-squares
+estimate from all tables without solving for their cells, and its variance is a sum of squares.
+One-way tables are finer than the others, which count buckets of merged values; for them the
+covariance with the total is computed.
 
-Merged values. A factor is replaced by its mean over a bucket, told by the noisy counts of single
-values. What that takes from the product of two factors is put back as if they hung together inside
-buckets as they do between neighboring ones: a bucket's score is moved by what the others lose
-(`_correction`). Half of that correction counts as the error of the model.
+Merged values: a factor is replaced by its mean over a bucket, estimated from the noisy counts of
+single values. This removes part of the covariance of two factors. It is restored under the
+assumption that they depend on each other inside buckets as between neighboring buckets: the scores
+of cells are corrected (`_correction`). Half of the correction counts as model error.
 """
 
 from __future__ import annotations
@@ -35,94 +35,52 @@ from hushtable.methods.quilt.domains import Floats, Integers, shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
 LEAST_BETWEEN = 0.8
-"""A factor whose variance lies less than this between buckets is not told by tables of them."""
+"""Minimum share of a factor's variance between cells for which tables of cells are used."""
 
 CORRECTED = 0.5
-"""Error of what is put back for merged values, as a part of it."""
+"""Relative error of the correction for merged values."""
 
 WITHIN = 0.05
-"""Error of the dependence inside buckets, as a part of the most that it could be."""
+"""Error of the dependence inside buckets, as a share of its maximum."""
 
-MAX_GRID = 2_000_000  # combinations of codes that are looked at one by one
+MAX_GRID = 2_000_000  # combinations of codes that are enumerated
 
 Group = tuple[str, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Margin:
-    """A noisy table of some columns, averaged over all tables that contain it.
-
-    Parameters
-    ----------
-    columns : tuple of str
-        What it counts by.
-    places : tuple of int array
-        For each column the cell of each of its buckets.
-    counts : array
-        The average, one axis for each column.
-    variance : float
-        Of the noise in each cell.
-    weight : float
-        How many counts went into each cell, at least: noise adds up to something normal.
-    """
+    """A noisy marginal, averaged over all tables that contain it at one resolution."""
 
     columns: Group
-    places: tuple[Integers, ...]
-    counts: Floats
-    variance: float
-    weight: float
+    places: tuple[Integers, ...]  # the cell of each bucket, by column
+    counts: Floats  # the average, one axis per column
+    variance: float  # of the noise in each cell
+    weight: float  # minimum number of counts summed in a cell: sums of noise are nearly normal
 
 
 @dataclass(frozen=True, eq=False)
 class CountedValues:
-    """The single values of a column: its own noisy table.
+    """The single values of a column, from its one-way tables."""
 
-    Parameters
-    ----------
-    counts : array
-        The noisy counts.
-    variance : float
-        Of their noise.
-    with_total : float
-        Covariance of each of them with the total.
-    shares : array
-        The share of each value, not negative.
-    """
-
-    counts: Floats
-    variance: float
-    with_total: float
-    shares: Floats
+    counts: Floats  # noisy
+    variance: float  # of the noise
+    with_total: float  # covariance of each count with the total
+    shares: Floats  # nonnegative, sum to 1
 
 
 @dataclass(eq=False)
 class Linear:
-    """A function as weights of what is known: of the total, of single values, of margins.
+    """A sum over rows as a linear combination of the total, single values and marginals."""
 
-    Parameters
-    ----------
-    constant : float
-        The weight of the total.
-    values : dict of str to array
-        For each column the weights of its values.
-    margins : dict of Margin to array
-        The weights of cells of several columns; they add up to zero along each axis.
-    model : dict of str to array
-        For columns that are counted in public bins, how far the function is from its mean in the
-        bin, by code.
-    heaps : dict of str to array
-        For those of them that a condition asks for, what the people of each bin add if all of them
-        are in the places that are asked for.
-    inside : float
-        Standard deviation of the error from merged values.
-    """
-
-    constant: float = 0.0
-    values: dict[str, Floats] = field(default_factory=dict)
-    margins: dict[Margin, Floats] = field(default_factory=dict)
+    constant: float = 0.0  # weight of the total
+    values: dict[str, Floats] = field(default_factory=dict)  # weights of values, by column
+    margins: dict[Margin, Floats] = field(default_factory=dict)  # sum to zero along each axis
+    # For binned columns, the deviation of the function from its mean in the bin, by code.
     model: dict[str, Floats] = field(default_factory=dict)
+    # For those in a condition, the largest change of the sum if all rows of a bin are equal.
     heaps: dict[str, Floats] = field(default_factory=dict)
-    inside: float = 0.0
+    inside: float = 0.0  # standard deviation of the error from merged values
 
     def add_column(self, name: str, weights: Floats) -> None:
         """Add a function of the values of one column."""
@@ -130,14 +88,14 @@ class Linear:
 
 
 class TableSums:
-    """Add up functions over rows from measured tables.
+    """Sums of functions over rows, from measured tables.
 
     Parameters
     ----------
     measured : MeasuredTables
         The tables.
     bins : mapping of str to int array
-        For each code of a column the value that it was counted as.
+        The counted value of each code, by column.
     """
 
     def __init__(self, measured: MeasuredTables, bins: Mapping[str, Integers]) -> None:
@@ -147,7 +105,7 @@ class TableSums:
         self._resolved: dict[tuple[Group, bytes], Margin] = {}
         self._values: dict[str, CountedValues] = {}
 
-    # --- what is known ----------------------------------------------------------------------------
+    # --- total, values and marginals --------------------------------------------------------------
 
     @cached_property
     def _total(self) -> tuple[float, float, list[float]]:
@@ -169,23 +127,23 @@ class TableSums:
             precision = float(np.sum([1 / table.std**2 for table, _ in own]))
             counts = np.sum([table.counts / table.std**2 for table, _ in own], axis=0) / precision
             shares = shares_of(counts, self.measured.buckets[name], max(1.0, self._total[0]))
-            # Of each table its weight in the total, times that in the average, times its variance.
+            # Sum over tables of: weight in the total, times weight in the average, times variance.
             with_total = sum(weight for _, weight in own) / precision
             self._values[name] = CountedValues(counts, 1 / precision, with_total, shares)
         return self._values[name]
 
     def cells_of(self, table: MeasuredTable, name: str) -> Integers:
-        """Give the cell of each bucket along one axis of a table of several columns."""
+        """Return the cell of each bucket along one axis of a table of several columns."""
         return table.cells[table.columns.index(name)]
 
     def margin(self, columns: Group) -> Margin | None:
-        """Average the tables that contain some columns; of several resolutions the best."""
+        """Average the tables that contain some columns, at the best measured resolution."""
         if columns not in self._margins:
             found: dict[bytes, Margin] = {}
             for table in self._with(columns):
                 places = [self.cells_of(table, name) for name in columns]
                 if len(columns) == 1 and places[0].max() + 1 < len(places[0]):
-                    continue  # of single columns, only what tells buckets apart
+                    continue  # of single columns, only tables by bucket
                 found.setdefault(_key(places), self.margin_at(columns, places))
             self._margins[columns] = min(found.values(), key=self._loss, default=None)
         return self._margins[columns]
@@ -226,7 +184,7 @@ class TableSums:
         return Margin(columns, places, counts / precision, 1 / precision, float(least))
 
     def _loss(self, margin: Margin) -> float:
-        """Compare resolutions: noise of a sum over all cells, and what lies inside cells."""
+        """Return the expected squared error of a resolution: noise, and loss inside cells."""
         noise = margin.variance * margin.counts.size / 3**margin.counts.ndim
         inside = 0.0
         for name, cells in zip(margin.columns, margin.places, strict=True):
@@ -234,7 +192,7 @@ class TableSums:
             inside += float(np.max(width) ** 2) / 12
         return float(noise + (WITHIN * max(1.0, self._total[0])) ** 2 * inside)
 
-    # --- draws of what is known -------------------------------------------------------------------
+    # --- draws from the uncertainty ---------------------------------------------------------------
 
     @property
     def total(self) -> float:
@@ -242,12 +200,12 @@ class TableSums:
         return self._total[0]
 
     def draw_total(self, rng: Generator) -> float:
-        """Draw the number of rows from what is known of it."""
+        """Draw the number of rows from its estimated distribution."""
         total, variance, _ = self._total
         return float(rng.normal(total, variance**0.5))
 
     def draw_column(self, name: str, rng: Generator) -> Floats:
-        """Draw the counts of a column's values from what is known of them."""
+        """Draw the counts of a column's values from their estimated distribution."""
         own, margin = self._values_of(name), self.margin((name,))
         drawn = own.counts + rng.normal(0.0, own.variance**0.5, len(own.counts))
         if margin is None:
@@ -260,7 +218,7 @@ class TableSums:
         return np.asarray(drawn + missing[buckets])
 
     def margins(self) -> list[Margin]:
-        """Give the measured groups of columns, each once."""
+        """Return the marginal of each measured group of columns."""
         groups = dict.fromkeys(t.columns for t in self.measured.tables if len(t.columns) > 1)
         found = [self.margin(group) for group in groups]
         return [margin for margin in found if margin is not None]
@@ -268,7 +226,7 @@ class TableSums:
     # --- functions --------------------------------------------------------------------------------
 
     def linear(self, function: RowFunction) -> Linear | None:
-        """Write a function as weights of what is known; None where tables do not tell it."""
+        """Return the sum of a function as a linear combination; None if not determined."""
         if function.over_rows is not None:
             return self._joint(function)
         scale, factors = 1.0, dict[str, Floats]()
@@ -296,14 +254,14 @@ class TableSums:
         return made
 
     def _there(self, name: str) -> Floats:
-        """Say how many people have each value of a column."""
+        """Return the estimated number of rows with each value of a column."""
         return self._total[0] * self._values_of(name).shares
 
     def _mean(self, name: str, factor: Floats) -> float:
         return float(self._values_of(name).shares @ factor)
 
     def _add_product(self, made: Linear, scale: float, factors: Mapping[str, Floats]) -> None:
-        """Add a product: its mean, a part for each column, and one for each set of more."""
+        """Add a product: its mean, a part per column, and one per larger set of columns."""
         columns = tuple(sorted(factors))
         if len(columns) == 1:
             made.add_column(columns[0], scale * factors[columns[0]])
@@ -319,7 +277,7 @@ class TableSums:
                 self._add_group(made, group, scale * others, factors, means)
 
     def _by_value(self, name: str, factor: Floats) -> Floats:
-        """Average a factor over the codes that were counted as one value."""
+        """Average a factor over the codes that are counted as one value."""
         bins = self.bins[name]
         size = len(self.measured.buckets[name])
         if len(bins) == size:
@@ -328,7 +286,7 @@ class TableSums:
         return averaged
 
     def _inside_bins(self, name: str, factor: Floats) -> Floats | None:
-        """Give the deviation of a factor from its mean in each public bin, by code."""
+        """Return the deviation of a factor from its mean in each public bin, by code."""
         bins = self.bins[name]
         if len(bins) == len(self.measured.buckets[name]):
             return None
@@ -344,7 +302,7 @@ class TableSums:
         )
 
     def _between(self, name: str, factor: Floats, places: Integers) -> tuple[Floats, float]:
-        """Give the mean of a factor in each cell, and the share of its variance between cells."""
+        """Return the mean of a factor in each cell, and the share of its variance between cells."""
         shares = self._values_of(name).shares
         cells = places[self.measured.buckets[name]]
         mass = np.bincount(cells, shares)
@@ -359,11 +317,14 @@ class TableSums:
         return means, 1.0 - inside / spread if spread > 0 else 0.0
 
     def _correction(self, name: str, factor: Floats, places: Integers, means: Floats) -> Floats:
-        """Give what to add to the scores of cells for the spread of a factor inside them.
+        """Return what to add to each cell's score to restore covariance lost inside cells.
 
-        Inside a cell the mean of another factor is taken to go on as between the cell and its two
-        neighbors, along the line that is fitted to the three. Added up over cells, the slope of
-        such a line times the variance inside is a weighted sum of the means of the three.
+        The sum of f * g over rows has a part between cells, from the cell means of f, and a part
+        inside cells, which a table of cells does not show. Assume that inside a cell g is linear in
+        f, with the slope fitted by weighted least squares to the cell and its two neighbors (cells
+        ordered by their mean of f). The missing part is the slope times the sum of squared
+        deviations of f inside the cell. The slope is linear in the three cell totals of g, so the
+        correction is a score per cell.
         """
         shares = self._values_of(name).shares
         cells = places[self.measured.buckets[name]]
@@ -390,7 +351,7 @@ class TableSums:
         factors: Mapping[str, Floats],
         means: Mapping[str, float],
     ) -> None:
-        """Add the part of a group: the product of its factors, each less its mean over rows."""
+        """Add the part of a group: the product of its centered factors."""
         margin = self.margin(group)
         assert margin is not None  # noqa: S101 - a table of more columns was found
         plain, scores, between, spread = [], [], 1.0, 1.0
@@ -413,7 +374,7 @@ class TableSums:
     def _add_table(
         self, made: Linear, group: Group, places: Sequence[Integers], table: Floats
     ) -> None:
-        """Split a function of cells into parts that add up to zero along each axis."""
+        """Split a function of cells into parts that sum to zero along each axis, and add them."""
         axes = range(table.ndim)
         for order in range(table.ndim + 1):
             for kept in combinations(axes, order):
@@ -429,7 +390,7 @@ class TableSums:
                     made.margins[margin] = made.margins.get(margin, 0.0) + part
 
     def _joint(self, function: RowFunction) -> Linear | None:
-        """Write a function that ties columns together as weights of the cells of one table."""
+        """Express a function of several columns jointly as weights of the cells of one table."""
         columns = tuple(sorted(function.columns))
         margin = self.margin(columns) if len(columns) > 1 else None
         sizes = [len(self.bins[name]) for name in columns]
@@ -457,7 +418,7 @@ class TableSums:
     # --- sums -------------------------------------------------------------------------------------
 
     def sums(self, linear: Sequence[Linear], *, together: bool) -> Sums:
-        """Add up functions, with the covariance of the noise."""
+        """Return sums of functions with the covariance of the noise."""
         total, total_variance, _ = self._total
         constants = np.array([one.constant for one in linear])
         noise = _Noise(len(linear), together=together)
@@ -491,7 +452,7 @@ class TableSums:
         )
 
     def _split(self, name: str, given: Sequence[Floats | None]) -> tuple[Floats, Floats, Floats]:
-        """Split functions of a column: weights of its values, of its buckets, and a constant."""
+        """Split functions of a column into weights of values, of buckets, and a constant."""
         buckets = self.measured.buckets[name]
         size = len(buckets)
         functions = np.stack([np.zeros(size) if f is None else f for f in given])
@@ -510,7 +471,7 @@ class TableSums:
         return fine, (1 - of_own) * centered, overall
 
     def _model(self, linear: Sequence[Linear], *, together: bool) -> Floats:
-        """Covariance from what lies inside buckets and public bins."""
+        """Return the covariance of the model error from buckets and public bins."""
         inside = np.array([one.inside for one in linear])
         model = np.diag(inside**2)
         if together:
@@ -521,7 +482,7 @@ class TableSums:
             bins, there = self.bins[name], self._there(name)
             wide = np.bincount(bins) > 1
             per_code = (there / np.bincount(bins))[bins] * there[wide].sum() / 2
-            # One by one, and only what depends on the column: it may have ten million codes.
+            # Loop instead of a matrix product: a column may have ten million codes.
             told = [place for place, one in enumerate(linear) if name in one.model]
             leaning = np.zeros_like(model)
             for n_before, place in enumerate(told):
@@ -536,10 +497,10 @@ class TableSums:
 
 
 def _possible(heaps: Floats | None, variance: float) -> float:
-    """Say what part of a deviation is possible: nobody leans but who is in a bin that is cut.
+    """Return the factor that limits a deviation to what the rows of partly covered bins allow.
 
-    All bins may lean to the same side, and then no further than all that are in them. What they do
-    each by itself is allowed for apart (`FieldError.heaped`).
+    All bins may deviate in the same direction, by at most all of their rows. Independent deviations
+    of single bins are added separately (`FieldError.heaped`).
     """
     if heaps is None or variance <= 0:
         return 1.0
@@ -548,7 +509,7 @@ def _possible(heaps: Floats | None, variance: float) -> float:
 
 
 class _Noise:
-    """Add up the covariance of weighted sums of independent noise."""
+    """Covariance of weighted sums of independent noise, accumulated term by term."""
 
     def __init__(self, n: int, *, together: bool) -> None:
         self.together = together
@@ -556,7 +517,7 @@ class _Noise:
         self.fourth: Floats = np.zeros(n)
 
     def add(self, weights: Floats, variance: float, n_added: float = 1.0) -> None:
-        """Add weighted counts, each with noise of one variance made of so many."""
+        """Add weighted counts with noise of one variance, each a sum of `n_added` counts."""
         if self.together:
             self.covariance += variance * (weights @ weights.T)
         else:
@@ -574,7 +535,7 @@ class _Noise:
 
     @property
     def concentration(self) -> float:
-        """How much of a sum's variance is in single counts: 1 if it is in one of them."""
+        """Concentration of a sum's variance in single counts: 1 if all is in one."""
         variances = self.covariance.diagonal() ** 2
         there = variances > 0
         return float(min(1.0, np.max(self.fourth[there] / variances[there], initial=0.0)))
@@ -592,7 +553,7 @@ def _outer(parts: Sequence[Floats]) -> Floats:
 
 
 def _centered(table: Floats, kept: tuple[int, ...]) -> Floats:
-    """Average over the other axes, and take the mean off along each axis that is kept."""
+    """Average over the other axes, and center along each axis in `kept`."""
     rest = tuple(axis for axis in range(table.ndim) if axis not in kept)
     part = table.mean(axis=rest)
     for axis in range(len(kept)):

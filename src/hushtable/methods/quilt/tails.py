@@ -1,15 +1,15 @@
-"""The ends of ordered columns: where hardly anybody is, noise must not look like people.
+"""Tails of ordered columns: noise in empty ranges must not become rows.
 
-What it does. The outermost values of a numeric column are often empty, and there may be many of
-them. Each has a noisy count, and what is left of those when none may be negative adds up: rows far
-from all others, which weigh most in a variance or a slope. `cut` says which values at the ends are
-empty for all that can be told, where people are clearly between them. They stay empty when counts
-are drawn together and made to add up.
+The outermost values of a numeric column are often empty, and there may be many of them. Each has a
+noisy count, and after clipping at 0 the remainders add up to rows far from all others, which have
+the largest influence on a variance or a slope. `cut` returns the values at the ends that appear to
+be empty, provided that the values between them clearly have rows. They stay empty when counts are
+shrunk and made to add up.
 
-The other side. People who are there but too few to be told from noise are lost, so the variance of
-a column with a long thin tail comes out too small.
+The cost: rows in a tail that are too few to stand out from noise are lost, so the variance of a
+column with a long thin tail is underestimated.
 
-All of it is post-processing of noisy counts. The noisy counts themselves are published as they are.
+All of it is post-processing of noisy counts. The noisy counts themselves are published unchanged.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 from hushtable.methods.quilt.domains import Floats
 
 FEW = 100
-"""Of so many values, a stretch at an end is empty if its sum is below half a standard deviation."""
+"""Up to this number of values, a stretch is empty if its sum is below half a standard deviation."""
 
 CLEAR = 6.0
-"""Standard deviations of their noise that the values between the ends hold, all together.
+"""Minimum sum of the values between the ends, in standard deviations of their noise.
 
-With less nothing is cut: people who are spread thinly over many values would be taken for nobody,
-and the error of that would be said to be that of the few values that are left.
+With less, nothing is trimmed: rows spread thinly over many values would be taken for noise, and the
+stated error would be that of the few remaining values.
 """
 
 
 def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
-    """Say which values at the ends of an ordered column are taken to be empty.
+    """Return which values at the ends of an ordered column appear to be empty.
 
     Examples
     --------
@@ -49,10 +49,10 @@ def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
 
 
 def _n_empty(counts: Floats, std: float) -> int:
-    """Count the values before the first people.
+    """Return the number of values before the first that has rows.
 
-    From the end inwards, stretches that would make the counts fall are averaged, so that stretches
-    rise. Those at the end that are like noise are empty.
+    From the end inward, stretches are averaged until their means increase (isotonic regression).
+    Those at the end that are within noise are empty.
     """
     sums: list[float] = []
     widths: list[int] = []
@@ -64,10 +64,10 @@ def _n_empty(counts: Floats, std: float) -> int:
         sums.append(total)
         widths.append(width)
     n_empty = 0
-    # Among many values noise looks like people somewhere, and they would be far from all others.
+    # Among many values, noise exceeds a fixed threshold somewhere, far from all other rows.
     least = (0.5 + 0.75 * max(0.0, math.log2(len(counts) / FEW))) * std
     for total, width in zip(sums, widths, strict=True):
         if total >= least * width**0.5:
             return n_empty
         n_empty += width
-    return 0  # nobody anywhere: nothing to tell the ends from
+    return 0  # no value has rows, so the ends cannot be identified
