@@ -1,4 +1,4 @@
-"""A headless Chromium, spoken to over pipes by its own protocol: no driver, no network."""
+"""A headless Chromium, controlled over pipes by its own protocol, without driver or network."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ CHROMIUM = next(
     None,
 )
 
-PATIENCE = 600  # seconds for whatever comes in the end, on however busy a machine
+PATIENCE = 600  # timeout in seconds, for a busy machine
 
 
 class Browser:
-    """Open pages and say what they load, log and look like."""
+    """A browser that opens pages and reports what they load, log and look like."""
 
     def __init__(self) -> None:
         assert CHROMIUM is not None
@@ -109,7 +109,7 @@ class Browser:
         return self._call(method, self._session, **parameters)
 
     def open(self, page: Path | str, *, width: int = 1000, dark: bool = False) -> None:
-        """Load a page or an address, at a width and in light or dark."""
+        """Load a page or an address, with a given width and color scheme."""
         self.events.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
@@ -121,7 +121,7 @@ class Browser:
         self.wait_for_load()
 
     def wait_for_load(self) -> None:
-        """Wait until a page that is under way has come."""
+        """Wait until the page is loaded."""
         deadline = time.monotonic() + PATIENCE
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline))
@@ -145,13 +145,13 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", **named)
 
     def type(self, text: str) -> None:
-        """Type into what has the focus, over what stands there."""
+        """Replace the content of the focused field."""
         self.value("document.activeElement.select?.()")
         self.call("Input.insertText", text=text)
 
     @property
     def requests(self) -> list[str]:
-        """What the page asked for since it was opened."""
+        """Requests of the page since it was opened."""
         return [
             event["params"]["request"]["url"]
             for event in self.events
@@ -160,12 +160,12 @@ class Browser:
 
     @property
     def complaints(self) -> list[dict[str, Any]]:
-        """What stands in the console since the page was opened."""
+        """Console messages since the page was opened."""
         kinds = {"Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded"}
         return [event["params"] for event in self.events if event.get("method") in kinds]
 
     def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """Write a picture of the whole page, or of what is in view."""
+        """Write a screenshot of the whole page, or of the visible part."""
         shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 

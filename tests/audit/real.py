@@ -1,4 +1,4 @@
-"""The methods as they are, in the configurations that an audit must never accuse."""
+"""Correct methods, in configurations that an audit must never accuse."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ REAL: dict[Any, int] = {
     Quilt(epsilon=1, particles=1000): RUNS,
     RandomSampling(rate="1/5"): RUNS,
     TopDownSpecialization(k=3): RUNS,
-    # Each run looks for safe levels of noise by simulation anew, which takes 14 ms.
+    # Each run searches for safe noise levels by simulation, which takes 14 ms.
     Uncertain(k=3, eta="1/5", edges="wrap"): 200,
     Uncertain(k=3): RUNS,
 }  # fmt: skip

@@ -1,6 +1,6 @@
-"""The auditor: its statistics, its registry, and the methods as they are, which must pass.
+"""The auditor: its statistics, its registry, and correct methods, which must pass.
 
-A method that keeps its promises fails an audit with probability 1e-6 at most, by construction.
+By construction, a method that keeps its promises fails an audit with probability at most 1e-6.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ from seeds import shifted
 @pytest.mark.parametrize("p", [0.001, 0.05, 0.5, 0.97, 1.0])
 @pytest.mark.parametrize("n", [1, 20, 400])
 def test_bounds_are_wrong_no_more_often_than_stated(n: int, p: float) -> None:
-    """Exactly, by summing over all outcomes."""
+    """Exact check, by summing over all outcomes."""
     hits = np.arange(n + 1)
     chances = binom.pmf(hits, n, p)
     low = np.array([at_least(EventTally(int(h), n), error=0.01) for h in hits])
@@ -97,8 +97,8 @@ def test_the_bound_on_the_loss_is_wrong_no_more_often_than_stated() -> None:
     assert 0 < wrong <= 0.05
 
 
-def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
-    """With the stated chance, exactly, by summing over all outcomes."""
+def test_the_resolution_is_the_smallest_loss_that_is_detected() -> None:
+    """Exact check of the stated power, by summing over all outcomes."""
     less, n = EventTally(300, 5000), 5000
     caught = np.array(
         [loss_at_least(EventTally(h, n), less, delta=0.01, error=1e-6) > 1 for h in range(n + 1)]
@@ -112,14 +112,14 @@ def test_the_resolution_is_the_least_loss_that_is_caught() -> None:
     assert visible_delta(EventTally(900, 1000), limit=1.0, delta=0, error=1e-6) == math.inf
 
 
-# --- the whole procedure, on a mechanism whose loss is known --------------------------------------
+# --- the whole procedure, on a mechanism with a known loss ----------------------------------------
 
 GRAIN = Schema.from_dict({"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}})
 
 
 @dataclass
 class Geometric:
-    """A count with two-sided geometric noise: its loss is epsilon exactly, at many events."""
+    """A count with two-sided geometric noise: its loss is exactly epsilon, at many events."""
 
     epsilon: float
     generator: np.random.Generator
@@ -130,7 +130,7 @@ class Geometric:
 
 
 def one_audit(mechanism: Any, runs: int, error: float, limit: float) -> Any:
-    """Search and test as the audit does, without search over tables."""
+    """Search and test like the audit, without the search over tables."""
     pair = with_and_without(GRAIN, "one row", [(0,)] * 3, [(0,)])
     claim = LossClaim("known", [pair], limit, limit)
     subject = Subject(mechanism, GRAIN, Prepared((), mechanism.run), SeededNoise(shifted(1)))
@@ -138,7 +138,7 @@ def one_audit(mechanism: Any, runs: int, error: float, limit: float) -> Any:
 
 
 def test_false_alarms_are_as_rare_as_stated() -> None:
-    """Audits at 80 % confidence of a mechanism that loses exactly what it promises.
+    """Audits at 80% confidence of a mechanism whose loss is exactly its promise.
 
     The last one is missed with probability below 1e-8 by the best event, of 0.731 and 0.269.
     """
@@ -149,10 +149,10 @@ def test_false_alarms_are_as_rare_as_stated() -> None:
     )
     # More alarms than this have probability below 1e-6, if each has 0.2.
     assert alarms <= binom.isf(1e-6, n_audits, 0.2)
-    assert one_audit(mechanism, 4000, 0.2, 0.7).verdict == "VIOLATION"  # and alarms do go off
+    assert one_audit(mechanism, 4000, 0.2, 0.7).verdict == "VIOLATION"  # and false alarms do occur
 
 
-def test_the_bound_comes_close_to_the_loss() -> None:
+def test_the_bound_is_close_to_the_loss() -> None:
     mechanism = Geometric(1.0, np.random.default_rng(shifted(3)))
     finding = one_audit(mechanism, 20_000, 1e-6, 1.0)
     assert finding.verdict == "NO VIOLATION FOUND"
@@ -164,7 +164,7 @@ def test_the_bound_comes_close_to_the_loss() -> None:
 
 
 def test_every_method_registers_its_neighbors() -> None:
-    """A new method has to say on what it is audited, and to be among the methods below."""
+    """A new method must register an audit case, and be among the methods below."""
     assert {name for name, listing in listings().items() if listing.audit} == {m.name for m in REAL}
     assert all(listings()[name].audit for name in METHODS), "name the case of the new method"
     for method in REAL:
@@ -189,7 +189,7 @@ def rows_apart(pair: Pair) -> tuple[int, int]:
 
 
 def test_neighbors_differ_in_one_row_or_one_person() -> None:
-    """A pair further apart would fail methods that keep their promise."""
+    """A pair with a larger difference would fail methods that keep their promise."""
     for method in REAL:
         if isinstance(method, GraphMethod):
             continue
@@ -225,7 +225,7 @@ def test_all_small_tables_are_searched() -> None:
 
 def test_all_small_graphs_are_searched() -> None:
     pairs = list(searched_graphs(3, listed=True))
-    # 4 graphs of 3 nodes; nodes that differ: 1 + 2 + 2 + 1.
+    # 4 graphs with 3 nodes; distinct nodes: 1 + 2 + 2 + 1.
     assert len(pairs) == 6
     for pair in pairs:
         assert isinstance(pair.one, GraphInput)
@@ -238,7 +238,7 @@ def test_all_small_graphs_are_searched() -> None:
     assert star.without("a").nodes == ()
 
 
-def test_a_person_of_many_rows_is_drawn_anew_in_every_run() -> None:
+def test_rows_of_a_person_are_selected_again_in_every_run() -> None:
     schema = Schema.from_dict(
         {
             "name": "t",
@@ -273,7 +273,7 @@ def test_features_of_floats_show_which_doubles_can_be_reached() -> None:
 
 
 def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
-    """Two ways to count: from the definition here, and by the kernel of the linkage attack."""
+    """Two ways to count: the definition here, and the kernel of the linkage attack."""
     from hushtable.kernels.fits import rank_owners
 
     draw = np.random.default_rng(shifted(4))
@@ -292,14 +292,14 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
         assert (mine == better + equal).all()
 
 
-# --- the methods as they are ----------------------------------------------------------------------
+# --- correct methods ------------------------------------------------------------------------------
 
 LONG = 100_000
 
 
 def passes(method: Any, runs: int, seconds: float | None, largest: int) -> None:
     report = audit(method, runs=runs, seconds=seconds, largest=largest)
-    promised = [f for f in report.findings if f.reason != "nothing is promised"]
+    promised = [f for f in report.findings if f.reason != "there is no promise to test"]
     told = "\n".join(report.lines())
     assert not any(f.verdict == "VIOLATION" for f in promised), told
     if seconds is None:  # in a few seconds not every promise is tested
@@ -312,13 +312,13 @@ def passes(method: Any, runs: int, seconds: float | None, largest: int) -> None:
 
 
 @pytest.mark.parametrize("method", REAL, ids=label)
-def test_the_methods_as_they_are_pass(method: Any) -> None:
+def test_correct_methods_pass(method: Any) -> None:
     passes(method, REAL[method], seconds=0.5, largest=1)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("method", REAL, ids=label)
-def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
+def test_correct_methods_pass_long_audits(method: Any) -> None:
     passes(method, LONG, seconds=None, largest=3)
 
 
@@ -329,7 +329,7 @@ def test_the_methods_as_they_are_pass_at_length(method: Any) -> None:
     ids=lambda m: m.name,
 )
 def test_the_search_finds_most_of_the_loss(method: Any) -> None:
-    """These lose all of epsilon on some pair, so that a good search proves most of it."""
+    """These methods lose all of epsilon on some pair, so a good search proves most of it."""
     finding = audit(
         method, runs=12_000, largest=1, noise=SeededNoise(shifted(5)), tests=["loss"], seconds=None
     ).findings[0]
@@ -337,11 +337,11 @@ def test_the_search_finds_most_of_the_loss(method: Any) -> None:
     assert finding.bound > 0.75 * finding.limit  # type: ignore[operator]
 
 
-# --- where nothing could have been seen -----------------------------------------------------------
+# --- audits that could not detect anything --------------------------------------------------------
 
 
 def audited(run: Any, monkeypatch: pytest.MonkeyPatch, method: Any = None, runs: int = 400) -> Any:
-    """Audit a method that runs in another way."""
+    """Audit a method that is run in another way."""
     method = method or ContingencyTable(epsilon=1)
     plan = method.plan(case_of(method.name).schema(method))
     monkeypatch.setattr(type(plan), "run", run)
@@ -378,21 +378,23 @@ def test_tables_that_are_all_refused_are_not_tested(monkeypatch: pytest.MonkeyPa
     assert "too many records" in report.findings[0].reason
 
 
-def test_a_method_that_always_shows_the_same_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_with_constant_output_is_not_tested(monkeypatch: pytest.MonkeyPatch) -> None:
     report = audited(lambda *_: Released({}, {"n": 7}), monkeypatch)
     assert report.verdict == "NOT TESTED"
-    assert "showed the same" in report.findings[0].reason
+    assert "had the same output" in report.findings[0].reason
 
 
-def test_too_few_runs_to_see_anything_are_no_test() -> None:
+def test_too_few_runs_to_detect_anything_are_not_a_test() -> None:
     report = audit(ContingencyTable(epsilon=3), runs=12, largest=0, tests=["loss"])
     assert report.verdict == "NOT TESTED"
-    assert "too few" in report.findings[0].reason
+    assert "not enough" in report.findings[0].reason
 
 
 @pytest.mark.parametrize("words", ["the same words", "words about {} rows"])
-def test_whether_and_how_a_run_refuses_is_seen(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row more, and it refuses: with certainty, whatever it publishes otherwise."""
+def test_refusals_and_their_messages_are_observed(
+    words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one more row, it always refuses, whatever it publishes otherwise."""
 
     def run(self: Any, engine: Any, noise: Noise) -> Released:
         n_rows = engine.n_rows()
@@ -405,7 +407,7 @@ def test_whether_and_how_a_run_refuses_is_seen(words: str, monkeypatch: pytest.M
     assert "refused: " in report.findings[0].witness.event
 
 
-def test_rare_refusals_that_do_not_depend_on_rows_are_no_violation(
+def test_rare_refusals_that_do_not_depend_on_rows_are_not_a_violation(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def run(self: Any, engine: Any, noise: Noise) -> Released:
@@ -416,13 +418,13 @@ def test_rare_refusals_that_do_not_depend_on_rows_are_no_violation(
     assert audited(run, monkeypatch, runs=2000).verdict == "NO VIOLATION FOUND"
 
 
-def test_nothing_promised_is_nothing_tested() -> None:
+def test_a_method_without_a_promise_is_not_tested() -> None:
     report = audit(Condensation(k=3))
     assert report.verdict == "NOT TESTED"
-    assert report.findings[0].headline == "NOT TESTED (nothing is promised)"
+    assert report.findings[0].headline == "NOT TESTED (there is no promise to test)"
 
 
-def test_what_would_have_been_seen_is_said_in_words_of_the_promise() -> None:
+def test_the_detection_limit_is_stated_in_terms_of_the_promise() -> None:
     noisy = audit(
         NoisyCounts(epsilon=1, delta="1/100", k=5), runs=2000, largest=0, tests=["loss"]
     ).findings
@@ -430,18 +432,19 @@ def test_what_would_have_been_seen_is_said_in_words_of_the_promise() -> None:
     tuples = audit(GeneralizeSuppress(k=5), runs=200).findings
     said = [finding.headline for finding in (*noisy, *groups, *tuples)]
     for words in (
-        "NO VIOLATION FOUND (would have seen epsilon above ",
-        "NO VIOLATION FOUND (would have seen delta above 0.",
-        "NO VIOLATION FOUND (would have seen it on any of ",
-        "NO VIOLATION FOUND (would have seen that a tuple of 4 rows is published with a chance",
+        "NO VIOLATION FOUND (would have detected epsilon above ",
+        "NO VIOLATION FOUND (would have detected delta above 0.",
+        "NO VIOLATION FOUND (would have detected it on any of ",
+        "NO VIOLATION FOUND (would have detected that a tuple with 4 rows is published with "
+        "probability",
     ):
         assert any(line.startswith(words) for line in said), (words, said)
 
 
-# --- what can be asked for ------------------------------------------------------------------------
+# --- parameters -----------------------------------------------------------------------------------
 
 
-def test_a_schema_of_ones_own() -> None:
+def test_a_given_schema_is_used() -> None:
     schema = Schema.from_dict(
         {
             "name": "t",
@@ -471,27 +474,27 @@ def test_parameters_that_name_columns_get_a_schema_that_has_them() -> None:
 
 
 def test_several_views_are_audited_together() -> None:
-    """Each run publishes all of them, with a memory of its own."""
+    """Each run publishes all of them, with its own stored random bits."""
     method = AlphaBeta(alpha="2/5", beta="1/10", views=2)
     report = audit(method, runs=400, largest=0, tests=["loss"])
     assert report.verdict == "NO VIOLATION FOUND"
     assert report.findings[0].limit == pytest.approx(2.2, abs=0.1)
 
 
-def test_time_is_kept() -> None:
+def test_the_time_limit_is_kept() -> None:
     report = audit(ContingencyTable(epsilon=1), runs=10**9, seconds=1, largest=0)
     assert report.verdict != "VIOLATION"
     assert report.findings[0].witness is not None
     assert 1 <= report.findings[0].witness.tally.runs < 10**6
 
 
-def test_what_was_asked_wrongly_is_said_at_once() -> None:
+def test_invalid_parameters_are_reported_together() -> None:
     with pytest.raises(ParameterError) as caught:
         audit(
             ContingencyTable(epsilon=1), runs=1, confidence=1, seconds=0, largest=9, tests=["luck"]
         )
     assert len(caught.value.problems) == 5
-    with pytest.raises(ParameterError, match="schema of their own"):
+    with pytest.raises(ParameterError, match="need a specific schema"):
         audit(ContingencyTable(epsilon=1, max_cells=2))
 
 
@@ -503,7 +506,7 @@ class Theirs(ContingencyTable):
 
 
 def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ParameterError, match="'theirs' has no registered neighbors"):
+    with pytest.raises(ParameterError, match="'theirs' has no audit case"):
         audit(Theirs(epsilon=1))
     listing = Listing(
         name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.quilt:QUILT"
@@ -521,7 +524,7 @@ def one_pair(method: Theirs, schema: Schema) -> Iterator[Pair]:
     yield with_and_without(schema, "theirs", [], [corner_cells(schema)[0]])
 
 
-def test_progress_is_told() -> None:
+def test_progress_is_reported() -> None:
     told: list[float] = []
     audit(
         ContingencyTable(epsilon=1), runs=200, seconds=1, largest=1, noise=SecureNoise(),

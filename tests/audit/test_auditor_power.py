@@ -1,17 +1,19 @@
-"""Mechanisms that are broken on purpose: the auditor must fail every one of them.
+"""Intentionally broken mechanisms: the auditor must fail every one of them.
 
-The errata state how many runs N on each side an attack takes with its event known, counts as
-expected and 99 % confidence, and to take twice as many for power. At least so many are tested here,
-and as many again look for the event: 4 N runs on each side, at the same confidence.
+The errata state how many runs N on each side an attack needs if its event is known, with expected
+counts and 99% confidence, and recommend twice as many for power. The final test here uses at least
+that many, and the search for the event as many again: 4 N runs on each side, at the same
+confidence.
 
-Power: every mechanism is caught on all but one in a thousand seeds or fewer. That is exact, by
-summing over all counts of the final test, where the chances of the event are known beforehand or
-the search names nothing better; the number stands at the test. Elsewhere the event that is found
-has so much to spare that the final test fails with probability below 1e-6 at the rates seen in the
-runs. Nothing that keeps its promise is tested here but once, where the false alarm is 1e-6.
+Power: every mechanism is detected on all but at most one in a thousand seeds. This is exact, by
+summing over all counts of the final test, if the probabilities of the event are known in advance or
+the search finds nothing better; the docstring of the test states the number. For other tests, the
+event found leaves such a margin that the final test fails with probability below 1e-6 at the rates
+seen in the runs. Only one test audits a method that keeps its promise; its false alarm probability
+is 1e-6.
 
-Those for the long suite are caught by an attack of their own, or by the auditor's quick tests, in
-the other files of this folder.
+Mechanisms of the long suite are also detected by specific attacks, or by the auditor's fast tests,
+in the other files of this folder.
 """
 
 from __future__ import annotations
@@ -85,9 +87,9 @@ Patch = pytest.MonkeyPatch
 
 @pytest.fixture(autouse=True)
 def asleep(monkeypatch: Patch) -> None:
-    """Let no account refuse: most of these mistakes cannot be made any more (`test_sealed`).
+    """Disable the accounts, which would refuse most of these mistakes (`test_sealed`).
 
-    Here they are made all the same, and must be seen in what is published.
+    The mistakes must then be visible in what is published.
     """
     monkeypatch.setattr(Account, "book", lambda *_: None)
     monkeypatch.setattr(Account, "settle", lambda _: None)
@@ -143,7 +145,7 @@ def test_half_the_noise_is_caught(method: Any, n: int, monkeypatch: Patch) -> No
 
 
 def test_half_the_sensitivity_of_a_person_is_caught(monkeypatch: Patch) -> None:
-    """A person with three rows, whose noise is made for one."""
+    """A person with three rows, but noise for one."""
     schema = Schema.from_dict(
         {
             "name": "t",
@@ -219,7 +221,7 @@ class FloatCountsPlan(ContingencyTablePlan):
 
 
 def test_a_float_sampler_is_caught() -> None:
-    """Its distribution is right, but the doubles that can be reached depend on the count."""
+    """Its distribution is right, but the reachable doubles depend on the count."""
     report = attacked(FloatCounts(epsilon=1), 1000)
     assert_caught(report)
     assert report.findings[0].witness is not None
@@ -250,7 +252,7 @@ class BestOfPlan(ContingencyTablePlan):
 
 @pytest.mark.parametrize(("tries", "n"), [(2, 200), (4, 50)])
 def test_001_4_choosing_the_best_try_is_caught(tries: int, n: int) -> None:
-    """Noise so large that one try says next to nothing."""
+    """The noise is so large that a single try is nearly uninformative."""
     assert_caught(attacked(BestOf(epsilon="1/10", tries=tries), n))
 
 
@@ -262,7 +264,7 @@ SUPPRESSED = {"epsilon": 1, "delta": "1/100", "k": 10}
 @pytest.mark.long
 @pytest.mark.parametrize("mechanism", ["tight", "paper"])
 def test_000_five_times_delta_is_caught(mechanism: Any, monkeypatch: Patch) -> None:
-    """Events of 0.05 and 0, of which delta allows 0.01: missed with probability 4e-8."""
+    """Events of 0.05 and 0, where delta allows 0.01: missed with probability 4e-8."""
     real = noisy_counts_module.make_count_mechanism
 
     def leaky(kind: str, *, epsilon: Fraction, delta: Fraction, k: int) -> Any:
@@ -284,8 +286,8 @@ def test_a_threshold_that_is_one_too_low_is_caught(kind: Any, monkeypatch: Patch
 
 
 @pytest.mark.long
-def test_a_number_of_rows_that_is_free_is_caught(monkeypatch: Patch) -> None:
-    """Its noise is what all of epsilon would pay for, not its share."""
+def test_a_number_of_rows_that_is_not_charged_is_caught(monkeypatch: Patch) -> None:
+    """Its noise corresponds to all of epsilon, not to its share."""
     real = noisy_counts_module._row_total
 
     def unpaid(plan: Any, engine: Engine, noise: Noise) -> Any:
@@ -311,10 +313,10 @@ TEN = [[f"a{i}"] for i in range(10)]
 
 @pytest.mark.long
 def test_000_2_counting_records_without_a_value_is_caught(monkeypatch: Patch) -> None:
-    """Ten columns of which a record may be in two.
+    """Ten columns; a record may be in two of them.
 
-    The 190 runs of the errata are for an event known beforehand. Which of many to use must be
-    found out here, and that takes twice as many.
+    The 190 runs of the errata are for an event that is known in advance. Finding the event among
+    many takes twice as many runs.
     """
     real = MemoryEngine.tuples
 
@@ -405,9 +407,9 @@ def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
 def test_001_3_the_printed_weights_are_caught(
     wrong: int, epsilon: int, rows: list[Any], n: int, monkeypatch: Patch
 ) -> None:
-    """Sensitivity 2 in scores is exp(epsilon q); nearly all of epsilon is for one split.
+    """Weights exp(epsilon q) for scores of sensitivity 2; one split gets nearly all of epsilon.
 
-    Of all tables with up to three rows of a kind, these show it soonest, by an event of 0.5 and
+    Among all tables with up to three equal rows, these detect it fastest, by an event of 0.5 and
     0.049, or of 0.271 and 0.0187: missed with probability 2e-8, or 6e-5.
     """
     monkeypatch.setattr(GrowthRules, "sensitivity", wrong)
@@ -420,10 +422,10 @@ def test_001_3_the_printed_weights_are_caught(
 
 
 @pytest.mark.long
-def test_a_score_that_falls_and_is_taken_as_monotone_is_caught(monkeypatch: Patch) -> None:
-    """Half the sensitivity of splits that tell of a class; nearly all of epsilon is for one split.
+def test_a_decreasing_score_treated_as_monotone_is_caught(monkeypatch: Patch) -> None:
+    """Half the sensitivity of class splits; one split gets nearly all of epsilon.
 
-    The event has chances of 0.413 and 0.023, as is told by `test_partition_class`: missed with
+    The event has probabilities 0.413 and 0.023, as computed in `test_partition_class`: missed with
     probability below 1e-8.
     """
     monkeypatch.setattr(GrowthRules, "sensitivity", POINTS + 1)
@@ -434,8 +436,8 @@ def test_a_score_that_falls_and_is_taken_as_monotone_is_caught(monkeypatch: Patc
 
 
 @pytest.mark.long
-def test_001_8_leaves_that_forget_what_was_spent_are_caught(monkeypatch: Patch) -> None:
-    """A test and a leaf both say that the row is there: 0.754 and 0.0172, missed below 1e-8.
+def test_001_8_leaves_that_ignore_earlier_costs_are_caught(monkeypatch: Patch) -> None:
+    """A test and a leaf both show the row: 0.754 and 0.0172, missed with probability below 1e-8.
 
     The cut is public, so that the leaf is always the same one.
     """
@@ -492,7 +494,7 @@ def test_001_2_deleting_large_nodes_is_caught(monkeypatch: Patch) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Rerun(AlphaBeta):
-    """Publish twice with fresh coins."""
+    """Publish twice with new random bits."""
 
     def plan(self, schema: Schema) -> AlphaBetaPlan:
         return RerunPlan(**vars(super().plan(schema)))
@@ -505,9 +507,9 @@ class RerunPlan(AlphaBetaPlan):
 
 
 def test_004_rerun_without_memory_is_caught() -> None:
-    """There twice: 0.25 and 0.01, missed with probability 3e-5.
+    """Present twice: 0.25 and 0.01, missed with probability 3e-5.
 
-    Of five pairs another one was looked at in one of four audits; this one is given.
+    With all five pairs, one in four audits selected another pair; so this one is given.
     """
     method = Rerun(alpha="2/5", beta="1/10")
     twice = Both(Within("0[0]"), Within("1[0]"))
@@ -516,7 +518,7 @@ def test_004_rerun_without_memory_is_caught() -> None:
 
 
 def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
-    """There: 0.5 and 0.05, missed with probability 3e-5."""
+    """Present: 0.5 and 0.05, missed with probability 3e-5."""
     real = UniformInsertions.insert
     monkeypatch.setattr(
         UniformInsertions,
@@ -526,8 +528,8 @@ def test_004_half_the_insertions_are_caught(monkeypatch: Patch) -> None:
     assert_caught(attacked(AlphaBeta(alpha="2/5", beta="1/10"), 800))
 
 
-def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
-    """A tuple of five rows that is left out only if five coins say so: 0.9 and 0.0313.
+def test_004_6_a_random_bit_for_every_copy_is_caught(monkeypatch: Patch) -> None:
+    """A tuple with five rows that is omitted only if all five rows are: 0.9 and 0.0313.
 
     Missed with probability below 1e-6.
     """
@@ -543,8 +545,8 @@ def test_004_6_a_coin_for_every_copy_is_caught(monkeypatch: Patch) -> None:
 ROWS_COUNTED = AlphaBeta(alpha="4/5", beta="1/10", max_copies=4)
 
 
-def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> None:
-    """There: 0.9 and 0.1, promised a ratio of 3; missed with probability below 1e-6."""
+def test_all_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> None:
+    """Present: 0.9 and 0.1, with a promised ratio of 3; missed with probability below 1e-6."""
     real = UniformInsertions.keep
 
     def at_once(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
@@ -554,11 +556,11 @@ def test_the_whole_of_alpha_for_the_first_row_is_caught(monkeypatch: Patch) -> N
     assert_caught(attacked(ROWS_COUNTED, 200))
 
 
-def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
-    """A fifth row would make sure of its tuple: not there with 0.1, and with 0.
+def test_rows_beyond_the_maximum_are_caught(monkeypatch: Patch) -> None:
+    """A fifth row would always publish its tuple: absent with probability 0.1, and 0.
 
-    Promised is a ratio of 3. With a quarter of these runs 11 of 25 audits looked at another pair
-    than that of four rows and five; now the loss that is proved there is 3.9 to 4.1, of 1.1.
+    The promised ratio is 3. With a quarter of these runs, 11 of 25 audits selected a pair other
+    than that of four rows and five; now the proved loss is 3.9 to 4.1, where 1.1 is allowed.
     """
 
     def uncut(self: UniformInsertions, codes: Any, counts: Any, noise: Noise) -> Any:
@@ -571,8 +573,8 @@ def test_rows_beyond_the_most_that_count_are_caught(monkeypatch: Patch) -> None:
 
 
 @pytest.mark.long
-def test_rows_that_are_counted_are_not_taken_for_broken() -> None:
-    """The right mechanism, on the same inputs with as many runs."""
+def test_correct_counts_of_rows_are_not_accused() -> None:
+    """The correct mechanism, on the same inputs with as many runs."""
     assert "VIOLATION" not in verdicts(attacked(ROWS_COUNTED, 1600))
 
 
@@ -626,7 +628,7 @@ def test_a_column_whose_tuples_are_rarer_than_promised_is_caught(monkeypatch: Pa
 
 @pytest.mark.parametrize("model", ["uniform", "gaussian"])
 def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: Patch) -> None:
-    """Three of four runs or more leave a record uncovered, and 18 of 50 are enough: 1e-8."""
+    """At least three of four runs leave a record uncovered, and 18 of 50 are enough: 1e-8."""
     real = UncertainPlan._safe_widths
 
     def narrow(self: UncertainPlan, finder: Any, groups: Any, shapes: Any) -> Any:
@@ -638,8 +640,8 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
     assert_caught(report)
 
 
-def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> None:
-    """002-1: every record at a level of its own."""
+def test_noise_levels_that_identify_the_record_are_caught(monkeypatch: Patch) -> None:
+    """002-1: every record has its own level."""
     real = Ruler.draw
 
     def own_levels(self: Any, finder: Any, groups: Any, shapes: Any) -> Any:
@@ -652,7 +654,7 @@ def test_noise_levels_that_name_the_record_are_caught(monkeypatch: Patch) -> Non
     assert_caught(report)
 
 
-def test_regions_of_too_few_are_caught(monkeypatch: Patch) -> None:
+def test_regions_with_too_few_records_are_caught(monkeypatch: Patch) -> None:
     """One record less than promised in each region, which the first run shows."""
     monkeypatch.setattr(uncertain, "divided", lambda steps, k: divided(steps, k - 1))
     report = audit(Uncertain(k=4), runs=40, confidence=0.99, tests=["loss"])
@@ -660,7 +662,7 @@ def test_regions_of_too_few_are_caught(monkeypatch: Patch) -> None:
 
 
 def test_counts_of_cells_are_those_of_the_table() -> None:
-    """The engine of the audit counts what it was given."""
+    """The engine of the audit counts its input correctly."""
     method = NoisyCounts(epsilon=1, mechanism="pure")
     schema = case_of("noisy-counts").schema(method)
     for pair in case_of("noisy-counts").pairs(method, schema):

@@ -1,4 +1,4 @@
-"""The search for differences that are certain, and the inputs it is made on."""
+"""The search for certain differences, and its inputs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SCHEMA = made_schema({"x": whole(3)})
 
 
 def compared(run: Any, *, epsilon: float = 1.0, runs: int = 20_000, sizes: Any = range(300)) -> Any:
-    """Look for differences of what a run publishes of tables of one row more."""
+    """Search for differences in the output for tables that differ by one row."""
     subject = Subject(None, SCHEMA, Prepared((), run), SecureNoise())  # type: ignore[arg-type]
     first = list(sweep.swept(SCHEMA, "add-remove", sizes))[: len(sizes)]
     claim = LossClaim("a promise", first, epsilon, epsilon)
@@ -44,7 +44,7 @@ def compared(run: Any, *, epsilon: float = 1.0, runs: int = 20_000, sizes: Any =
 
 
 def at_137(engine: Any, noise: Noise) -> Released:
-    """One pair of 300 is told apart, and everything else is noise."""
+    """One of 300 pairs is distinguished, and everything else is noise."""
     shown = {"coin": int(noise.integer_below(2)), "large": engine.n_rows() >= 137}
     return Released({}, shown)
 
@@ -53,7 +53,7 @@ def test_a_difference_at_a_single_pair_is_found_and_proved() -> None:
     finding = compared(at_137)
     assert finding.verdict == "VIOLATION"
     assert finding.bound > finding.limit == 1
-    assert "136 copies of a row, and one more" in finding.witness.name
+    assert "136 copies of a row and one more" in finding.witness.name
     assert "large=" in finding.witness.event
 
 
@@ -76,8 +76,8 @@ def test_a_failure_is_a_difference() -> None:
     assert compared(run).verdict == "VIOLATION"
 
 
-def test_what_chance_tells_apart_is_no_difference() -> None:
-    """Randomized response, at epsilon = 1 exactly: accused with probability 1e-9 at most."""
+def test_random_variation_is_not_a_certain_difference() -> None:
+    """Randomized response, at exactly epsilon = 1: accused with probability at most 1e-9."""
 
     def run(engine: Any, noise: Noise) -> Released:
         said = (engine.n_rows() % 2) ^ (SecureNoise().integer_below(10_000) >= 7310)
@@ -86,22 +86,22 @@ def test_what_chance_tells_apart_is_no_difference() -> None:
     assert compared(run).verdict == "NO VIOLATION FOUND"
 
 
-def test_too_few_runs_to_prove_anything_are_said() -> None:
+def test_too_few_runs_for_a_proof_are_reported() -> None:
     finding = compared(at_137, epsilon=8.0, runs=500)
     assert finding.verdict == "NOT TESTED"
-    assert "too few" in finding.reason
+    assert "not enough" in finding.reason
     assert "136 copies of a row" in finding.notes[0]
 
 
 @pytest.mark.parametrize(("limit", "delta"), [(0.1, 0.0), (1.0, 0.01), (4.0, 1e-6)])
-def test_the_runs_that_prove_are_as_few_as_can_be(limit: float, delta: float) -> None:
+def test_the_number_of_runs_for_a_proof_is_minimal(limit: float, delta: float) -> None:
     n = runs_to_prove(limit, delta, 1e-8)
     for runs, proves in ((n, True), (n - 1, False)):
         tallies = EventTally(runs, runs), EventTally(0, runs)
         assert (loss_at_least(*tallies, delta=delta, error=1e-8) > limit) is proves
 
 
-# --- releases that come again ---------------------------------------------------------------------
+# --- repeated releases ----------------------------------------------------------------------------
 
 
 def repeated(run: Any) -> Any:
@@ -110,8 +110,8 @@ def repeated(run: Any) -> Any:
     return RepeatTest(subject, LossClaim("", [pair], 1.0, 1.0), 20_000, 1e-9, Clock()).finding()
 
 
-def test_releases_from_few_seeds_are_known_again() -> None:
-    """From 2**10 seeds each input has 1,024 releases, none of them the other's."""
+def test_releases_from_few_seeds_are_recognized() -> None:
+    """With 2**10 seeds, each input has 1,024 releases, none of which the other has."""
 
     def run(engine: Any, noise: Noise) -> Released:
         own = SeededNoise(noise.integer_below(1 << 10))
@@ -120,7 +120,7 @@ def test_releases_from_few_seeds_are_known_again() -> None:
     assert repeated(run).verdict == "VIOLATION"
 
 
-def test_few_releases_that_both_inputs_have_are_no_repeats() -> None:
+def test_few_releases_that_both_inputs_share_are_not_a_violation() -> None:
     def run(engine: Any, noise: Noise) -> Released:
         return Released({}, {"n": int(noise.integer_below(8))})
 
@@ -132,7 +132,7 @@ def test_few_releases_that_both_inputs_have_are_no_repeats() -> None:
 
 @dataclass
 class MadePlan:
-    """A plan with numbers of its own."""
+    """A plan with its own constants."""
 
     cap: int = 1234
 
@@ -163,21 +163,21 @@ def test_swept_pairs_are_neighbors(relation: Any) -> None:
         assert len(set(pair.one.nodes) - set(pair.two.nodes)) == 1
 
 
-def test_schemas_with_persons_missing_cells_and_taxonomies_are_tried() -> None:
+def test_schemas_with_persons_missing_values_and_taxonomies_are_tried() -> None:
     found = dict(sweep.variants(predicted_schema(None), ContingencyTable(epsilon=1).plan))
     assert len(found) == 5
-    persons = found["persons of two rows"]
+    persons = found["persons with two rows"]
     assert persons.unit.max_rows == 2
-    # Rows of one kind, of two, and more than count.
+    # Equal rows, two different rows, and more rows than are used.
     for n, n_apart, n_kinds in ((0, 2, 1), (1, 2, 2), (2, 4, 2)):
         for pair in sweep.swept(persons, "add-remove", [n]):
             assert isinstance(pair.one, TableInput)
             assert rows_apart(pair) == n_apart
             assert len(set(pair.one.rows[n:])) == n_kinds
-    wide = found["columns of every kind"].attributes.values()
+    wide = found["columns of every type"].attributes.values()
     assert {"number", "date", "boolean"} <= {column.type for column in wide}
     assert any(column.missing_code is not None
-               for column in found["cells may be missing"].attributes.values())  # fmt: skip
+               for column in found["missing values"].attributes.values())  # fmt: skip
     assert list(sweep.variants(predicted_schema(None), refuse)) == []
 
 
@@ -185,10 +185,10 @@ def refuse(schema: Any) -> None:
     raise Refused("no.")
 
 
-# --- what is looked at ----------------------------------------------------------------------------
+# --- observed features ----------------------------------------------------------------------------
 
 
-def test_order_notes_and_drawings_are_seen() -> None:
+def test_order_notes_and_plots_are_observed() -> None:
     table = pa.table({"x": [2, 0], "count": [1, 5]})
     found = everything(
         Released({"data": table}, {"notes": ["7 rows."]}, {"a.svg": "<rect y='3'/>"}), SCHEMA
@@ -201,7 +201,7 @@ def test_order_notes_and_drawings_are_seen() -> None:
     assert orders[0] != orders[1]
 
 
-def test_a_folder_is_seen_to_the_last_byte(tmp_path: Path) -> None:
+def test_every_byte_of_a_folder_is_observed(tmp_path: Path) -> None:
     values = pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array(["F", "a name"]))
     told = pa.table({"sex": values}).replace_schema_metadata({"from": "ward 7"})
     (tmp_path / "one").mkdir()

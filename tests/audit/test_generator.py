@@ -1,4 +1,4 @@
-"""The checks of where noise comes from, on sound sources and on broken ones."""
+"""Tests of the noise source, on correct sources and on broken ones."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SCHEMA = made_schema({"x": whole(3)})
 
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)], ids=lambda n: type(n).__name__)
 def test_sound_sources_pass(noise: Noise) -> None:
-    """Accused with probability 1e-9 at most."""
+    """Accused with probability at most 1e-9."""
     finding = generator.checked(noise, error=1e-9)
     assert finding.verdict == "NO VIOLATION FOUND", finding.notes
 
 
 class Rounded(SecureNoise):
-    """A sampler of another make: right, but for rounding and for its last few draws."""
+    """Another sampler: correct, except for rounding and its last few draws."""
 
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
         u = (self.uniform_below(1 << 53, size=2 * size) + 0.5) / (1 << 53)
@@ -37,7 +37,7 @@ class Rounded(SecureNoise):
 
 
 class Clipped(Rounded):
-    """The same, cut off at six scales."""
+    """The same, truncated at six scales."""
 
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
         return np.clip(super().discrete_laplace(scale, size=size), -6 * scale, 6 * scale).astype(
@@ -45,16 +45,16 @@ class Clipped(Rounded):
         )
 
 
-def test_samplers_of_another_make_must_reach_far_and_keep_their_law() -> None:
+def test_other_samplers_need_long_tails_and_the_right_distribution() -> None:
     rounded = generator.checked(Rounded(), error=1e-9)
     assert rounded.verdict == "VIOLATION"
-    assert "never beyond" in rounded.notes[0]
+    assert "an exact sampler exceeds 40" in rounded.notes[0]
     clipped = generator.checked(Clipped(), error=1e-9)
     assert clipped.verdict == "VIOLATION"
-    assert any("its law says" in note for note in clipped.notes)
+    assert any("; expected " in note for note in clipped.notes)
 
 
-def test_words_that_come_again_are_counted() -> None:
+def test_repeated_words_are_counted() -> None:
     words = np.array([[1, 2], [1, 3], [1, 2], [1, 2]], np.uint64)
     assert generator.n_repeated(words) == 2
 
@@ -73,19 +73,19 @@ def listened(run: Any) -> Any:
         lambda noise: np.random.RandomState(3).randint(9),
     ],
 )
-def test_another_generator_is_overheard(draw: Any) -> None:
+def test_calls_of_another_generator_are_detected(draw: Any) -> None:
     finding = listened(lambda engine, noise: Released({}, {"n": float(draw(noise))}))
     assert finding.verdict == "VIOLATION"
-    assert "was asked for randomness" in finding.notes[0]
+    assert "Randomness was requested from" in finding.notes[0]
 
 
-def test_what_no_seed_explains_is_seen() -> None:
+def test_randomness_without_the_seed_is_detected() -> None:
     own = np.random.default_rng()
     finding = listened(lambda engine, noise: Released({}, {"n": int(own.integers(1 << 40))}))
     assert finding.verdict == "VIOLATION"
-    assert "With the same noise twice, n " in finding.notes[0]
+    assert "In two runs with the same noise, n differs" in finding.notes[0]
 
 
-def test_noise_alone_is_no_other_generator() -> None:
+def test_the_given_noise_is_not_another_generator() -> None:
     finding = listened(lambda engine, noise: Released({}, {"n": int(noise.integer_below(9))}))
     assert finding.verdict == "NO VIOLATION FOUND"

@@ -1,4 +1,4 @@
-"""What is heard of a run: its own words, those of its threads, and nobody else's."""
+"""Captured output of a run: its own threads only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hushtable.audit.hearing import listening
 
 
 def beside(speak: Callable[[], None]) -> None:
-    """Let somebody else, who was there before, speak now."""
+    """Start a thread before the run that prints when told to."""
     asked, done = threading.Event(), threading.Event()
 
     def other() -> None:
@@ -33,14 +33,14 @@ def beside(speak: Callable[[], None]) -> None:
     assert not heard.getvalue()
 
 
-def test_others_in_the_process_are_not_heard(capsys: pytest.CaptureFixture[str]) -> None:
-    """A server that logs a request is no part of a run, and its words arrive."""
+def test_output_of_other_threads_is_not_captured(capsys: pytest.CaptureFixture[str]) -> None:
+    """A server that logs a request is not part of a run, and its output is not lost."""
     beside(lambda: print("GET /release 200", file=sys.stderr))
     beside(lambda: print("done"))
     assert capsys.readouterr() == ("done\n", "GET /release 200\n")
 
 
-def test_threads_that_others_start_meanwhile_are_not_heard(
+def test_threads_started_by_others_are_not_captured(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def serve() -> None:
@@ -52,7 +52,7 @@ def test_threads_that_others_start_meanwhile_are_not_heard(
     assert capsys.readouterr().out == "answered\n"
 
 
-def test_threads_of_the_run_are_heard() -> None:
+def test_threads_of_the_run_are_captured() -> None:
     def run() -> Features:
         with ThreadPoolExecutor(2) as pool:
             list(pool.map(lambda number: print(f"part {number}"), range(1)))
@@ -61,8 +61,8 @@ def test_threads_of_the_run_are_heard() -> None:
     assert seen_of(run)["what is printed, number 1"] == 0.0
 
 
-def test_runs_side_by_side_hear_themselves(capsys: pytest.CaptureFixture[str]) -> None:
-    """They end in another order than they began, and nothing is left behind."""
+def test_concurrent_runs_capture_their_own_output(capsys: pytest.CaptureFixture[str]) -> None:
+    """They end in another order than they started, and everything is restored."""
     before = sys.stdout, sys.stderr, threading.Thread.start
     first_in, second_in = threading.Event(), threading.Event()
     heard: dict[str, str] = {}
@@ -93,7 +93,7 @@ def test_runs_side_by_side_hear_themselves(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out == "after\n"
 
 
-def test_a_stream_that_somebody_replaces_meanwhile_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_replaced_in_the_meantime_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     class Mine:
         def write(self, text: str) -> None: ...
 
@@ -104,8 +104,8 @@ def test_a_stream_that_somebody_replaces_meanwhile_stays(monkeypatch: pytest.Mon
     assert sys.stdout is other
 
 
-def test_a_warning_that_is_shown_once_is_no_difference() -> None:
-    """In a release nobody hears it; here the first of two runs would."""
+def test_a_warning_shown_once_is_not_a_difference() -> None:
+    """A release silences it; here only the first of two runs would show it."""
 
     def run() -> Features:
         warnings.warn("numbers are divided by zero", RuntimeWarning, stacklevel=2)
@@ -114,8 +114,8 @@ def test_a_warning_that_is_shown_once_is_no_difference() -> None:
     assert seen_of(run) == seen_of(run) == {"rows": 3.0}
 
 
-def test_an_error_of_a_library_is_seen_as_it_is_published() -> None:
-    """The message is withheld from a release, so it tells neighbors apart for nobody."""
+def test_an_error_of_a_library_is_observed_as_published() -> None:
+    """A release withholds the message, so it does not distinguish neighbors."""
 
     def run(value: str) -> Features:
         return {"rows": float(int(value))}

@@ -50,10 +50,10 @@ Tables = dict[str, pa.Table]
 def tables(
     n_persons: int, *, n_visits: int, last: str | None, others_in_icu: bool = True
 ) -> Tables:
-    """Make persons with two visits each of a day of its own; the last one may be another kind.
+    """Make persons with two visits each, on a day of its own; the last person may differ.
 
-    ``usual`` is like the others, ``many`` has all of `n_visits` in the icu with two tests each,
-    and with None there is no last person.
+    The last person is like the others (``usual``), has `n_visits` visits to the ICU with two tests
+    each (``many``), or is absent (None).
     """
     ids = np.arange(n_persons + (last is not None))
     rng = np.random.default_rng(7)
@@ -73,7 +73,7 @@ def tables(
 
 
 def without_last(data: Tables) -> Tables:
-    """Take the last person out, with all that hangs on it."""
+    """Remove the last person with all child rows."""
     person = data["persons"]["id"][-1].as_py()
     owners = np.asarray(data["visits"]["person"])
     gone = set(np.asarray(data["visits"]["visit"])[owners == person].tolist())
@@ -99,15 +99,15 @@ def watch(
 
 @pytest.mark.parametrize(("delta", "n_visits"), [("1e-6", 3), (0, 3), ("1e-6", 9)])
 def test_a_person_with_all_rows_is_one_unit(delta: str | int, n_visits: int) -> None:
-    """The same draws, seen and paid: with as many rows as count, and with three times as many."""
+    """Draws and costs are the same, with the maximum number of rows and three times that."""
     assert watch(delta=delta, n_visits=n_visits) > 10
 
 
-# --- broken on purpose ----------------------------------------------------------------------------
+# --- intentionally broken -------------------------------------------------------------------------
 
 
 def unit_row(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take a row of a table for the unit, where a person has several."""
+    """Use a row of a table as the unit, although a person has several."""
 
     def by_row(of_person: Callable[..., Schema]) -> Callable[..., Schema]:
         return lambda *given: of_person(*given).model_copy(update={"unit": Unit(kind="row")})
@@ -117,7 +117,7 @@ def unit_row(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count all rows of a person, and not as many as the schema says."""
+    """Count all rows of a person, not the maximum of the schema."""
 
     def all_rows(persons: Any, max_rows: int, noise: Any) -> Any:
         return np.arange(len(persons))
@@ -126,7 +126,7 @@ def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each table a budget of its own, as large as the promise."""
+    """Give each table its own budget, as large as the promise."""
     plan = Linked.plan
 
     def dear(self: Linked, schema: LinkedSchema) -> Any:
@@ -153,7 +153,7 @@ def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take for the row before whatever row of the table comes before."""
+    """Use the previous row of the table, whoever its owner is."""
     window = joins.ibis.window
 
     def of_all(*, group_by: Any, order_by: Any) -> Any:
@@ -163,7 +163,7 @@ def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fact_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fact holds for all if it holds for one."""
+    """Set a fact for everyone if it holds for anyone."""
     below = joins.LinkedEngine._below
 
     def told(self: Any, name: str) -> Any:
@@ -175,7 +175,7 @@ def fact_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keys_from_the_number_of_persons(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Made-up keys go on where the true ones end."""
+    """Number synthetic keys from the end of the true ones."""
     seen: list[int] = []
     table = SealedTables.table
 
@@ -200,7 +200,7 @@ def keys_from_the_number_of_persons(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def prior_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let visits start from as many rows as there are private persons, not drawn ones."""
+    """Start visits from the number of private persons, not of synthetic ones."""
     opened, seen = watching.open_linked, []
 
     def remembered(data: Any, schema: LinkedSchema) -> Any:
@@ -224,16 +224,16 @@ def prior_that_is_private(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("break_it", "fault", "n_visits"),
     [
-        (unit_row, "moves by 3 in all between neighbors; 1 was booked", 3),
-        (bound_ignored, "moves by 9 in all between neighbors; 3 was booked", 9),
-        (table_not_charged, "on all tables, by prices computed anew", 3),
+        (unit_row, "changes by 3 in total between neighbors; 1 was recorded", 3),
+        (bound_ignored, "changes by 9 in total between neighbors; 3 was recorded", 9),
+        (table_not_charged, "the recomputed cost of the run on all tables", 3),
         (row_before_of_another, "between neighbors|at most; their noise is for", 3),
-        (fact_of_anybody, "between neighbors; 1 was booked|at most; their noise is for", 3),
+        (fact_of_anybody, "between neighbors; 1 was recorded|at most; their noise is for", 3),
         (keys_from_the_number_of_persons, "persons", 3),
         (prior_that_is_private, "scores of draw|visits", 3),
     ],
 )
-def test_what_is_broken_is_caught(
+def test_broken_plans_are_caught(
     monkeypatch: pytest.MonkeyPatch,
     break_it: Callable[[pytest.MonkeyPatch], None],
     fault: str,

@@ -42,7 +42,7 @@ N = 400
 
 
 def wave(number: int, *, first: int = 1) -> pa.Table:
-    """Make a wave; with `first` of 0, a person has no row, with 3 they have three."""
+    """Make a wave in which the first person has `first` rows."""
     ids = np.concatenate([np.zeros(first, np.int64), np.arange(1, N)])
     stays = (ids * 7 + 3) % 10 != number  # another tenth is missing in each wave
     stays[:first] = True
@@ -66,7 +66,7 @@ def planned(series: Series) -> PanelPlan:
 
 
 def watch(series: Series, before: tuple[int, int] = (1, 0), now: tuple[int, int] = (1, 0)) -> int:
-    """Run the second wave on neighbors: how many rows the first person has in each wave."""
+    """Run the second wave on neighbors, given the first person's rows in each wave."""
 
     def connected(place: int) -> Callable[[Any], Any]:
         tables = (wave(2, first=now[place]), wave(1, first=before[place]))
@@ -82,12 +82,12 @@ def watch(series: Series, before: tuple[int, int] = (1, 0), now: tuple[int, int]
 def test_a_person_with_rows_in_both_waves_is_one_unit(
     first_wave: Series, before: tuple[int, int], now: tuple[int, int]
 ) -> None:
-    """The same draws, seen and paid: in both waves, in one, and with too many rows in each."""
+    """The draws and their costs are the same: in both waves, in one, and with too many rows."""
     assert watch(first_wave, before, now) > 4
 
 
 def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) -> None:
-    """By the noise that releases state: of tables, of moves, and what choices are said to cost."""
+    """Computed from the noise stated in the releases: of tables, of transitions, and of choices."""
     plan = SeriesPlan(epsilon=4, delta="1e-6", waves=3, spares=0, panel=True)  # type: ignore[arg-type]
     series = Series.create(tmp_path / "series", SCHEMA, plan)
     series.publish(wave(1))
@@ -107,11 +107,11 @@ def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) ->
     assert Fraction(15, 100) * plan.rho < of_moves < Fraction(18, 100) * plan.rho  # 2/3 of 1/4
 
 
-# --- broken on purpose ----------------------------------------------------------------------------
+# --- intentionally broken -------------------------------------------------------------------------
 
 
 def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count all rows of a person, and each before with each now."""
+    """Count all rows of a person, and all pairs of previous and current rows."""
 
     def all_rows(source: Any, side: str) -> Any:
         return source.table.drop("coin")
@@ -121,14 +121,14 @@ def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def joined_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take for a person whoever stands at the same place in the table before."""
+    """Link persons by their position in the table."""
     monkeypatch.setattr(
         two_waves, "known_key", lambda raw, _: two_waves.ibis.row_number().cast("string")
     )
 
 
 def moves_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the wave an account of its own beside that of moves, as large as the promise."""
+    """Give the wave a separate account, as large as the promise, beside that of transitions."""
     made = SealedWaves.__init__
 
     def apart(self: SealedWaves, waves: Any, account: Account) -> None:
@@ -147,7 +147,7 @@ def moves_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def links_are_private(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Number synthetic people by how many there are in the private tables."""
+    """Number synthetic people from the number of private ones."""
     joined, seen = two_waves._followed, []
 
     def counted(*given: Any) -> Any:
@@ -167,13 +167,13 @@ def links_are_private(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("break_it", "fault", "before", "now"),
     [
-        (bound_ignored, "moves by 9 in all between neighbors; 1 was booked", (3, 0), (3, 0)),
+        (bound_ignored, "changes by 9 in total between neighbors; 1 was recorded", (3, 0), (3, 0)),
         (joined_by_place, "between neighbors", (0, 0), (1, 0)),
-        (moves_not_charged, "on all tables, by prices computed anew", (1, 0), (1, 0)),
+        (moves_not_charged, "the recomputed cost of the run on all tables", (1, 0), (1, 0)),
         (links_are_private, "persons", (1, 0), (1, 0)),
     ],
 )
-def test_what_is_broken_is_caught(  # noqa: PLR0917 - what is broken, where and how
+def test_broken_plans_are_caught(  # noqa: PLR0917 - the parameters of a test
     monkeypatch: pytest.MonkeyPatch,
     first_wave: Series,
     break_it: Callable[[pytest.MonkeyPatch], None],

@@ -1,6 +1,6 @@
-"""Splits that tell of a class: what one row moves, what a choice loses, and a bound that is needed.
+"""Class splits: sensitivity of the score, privacy loss of a choice, and a bound that is necessary.
 
-Scores are compared with exact fractions; losses are computed, not sampled, but for one audit.
+Scores are compared with exact fractions. Losses are computed, not sampled, except for one audit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SPAN = MOVES[TELLING]
 
 
 def beyond(left: np.ndarray, whole: np.ndarray) -> Fraction:
-    """Say how many rows of the left side are more than its share of their class."""
+    """Return the rows of the left side in excess of its share of their class."""
     n, n_left = int(whole.sum()), int(left.sum())
     if not n:
         return Fraction(0)
@@ -45,20 +45,20 @@ def beyond(left: np.ndarray, whole: np.ndarray) -> Fraction:
         st.tuples(st.integers(0, 2**35), st.integers(0, 2**35)), min_size=2, max_size=5
     )
 )  # fmt: skip
-def test_the_score_is_the_rows_beyond_independence_rounded_down(
+def test_the_score_is_the_excess_over_independence_rounded_down(
     pairs: list[tuple[int, int]],
 ) -> None:
     left, right = np.array(pairs, np.int64).T
     exact = POINTS * beyond(left, left + right)
     found = split_score(left, left + right, TELLING)
-    # Floats may round the other way at a whole number: by less than a quarter of a point.
+    # Near an integer, floats may round differently: by less than 0.25.
     assert math.floor(exact - Fraction(1, 4)) <= found <= math.floor(exact + Fraction(1, 4))
     assert split_score(right, left + right, TELLING) == pytest.approx(found, abs=1)
 
 
 @pytest.mark.parametrize(("n_classes", "most"), [(2, 9), (3, 2)])
-def test_one_row_moves_it_by_less_than_a_row(n_classes: int, most: int) -> None:
-    """Enumerate small tables and all ways to add a row: exactly, and rounded."""
+def test_one_row_changes_the_score_by_less_than_one(n_classes: int, most: int) -> None:
+    """Enumerate small tables and all ways to add a row: exact and rounded scores."""
     up, down = Fraction(0), Fraction(0)
     for flat in itertools.product(range(most + 1), repeat=2 * n_classes):
         table = np.array(flat, np.int64).reshape(2, n_classes)
@@ -72,13 +72,13 @@ def test_one_row_moves_it_by_less_than_a_row(n_classes: int, most: int) -> None:
             assert abs(moved) < 1
             assert abs(int(after) - int(points)) <= SPAN // 2
             up, down = max(up, moved), min(down, moved)
-    # The bound of a row is for both directions, and large tables come near it (below).
+    # The bound holds in both directions, and large tables approach it (below).
     assert up > 0.7
     assert down < -0.4
 
 
 def cells(side: int, *, with_row: bool) -> OrderedCells:
-    """The auditor's neighbors: two axes, one with ten times as many splits."""
+    """Return the auditor's neighbors: two axes, one with ten times as many splits."""
     few, many = Axis("few", None, 2, True), Axis("many", None, 11, False)
     rows = [(0, 10, 1, side), (1, 10, 0, side), (1, 10, 1, side**2 - 2 * side)]
     rows += [(0, 0, 0, 1)] * with_row
@@ -87,7 +87,7 @@ def cells(side: int, *, with_row: bool) -> OrderedCells:
 
 
 def chance_of_few(side: int, eta: float, *, with_row: bool) -> float:
-    """The chance that the column with one split is cut."""
+    """Return the probability that the column with one split is chosen."""
     table = cells(side, with_row=with_row)
     where = slice(0, len(table.counts))
     whole = table.class_counts(np.array([0]), np.array([len(table.counts)]))[0]
@@ -104,22 +104,22 @@ def loss(side: int, eta: float) -> float:
     return abs(math.log(without / with_row))
 
 
-def test_one_choice_keeps_its_budget_and_one_that_takes_the_score_as_monotone_does_not() -> None:
+def test_a_choice_keeps_its_budget_unless_it_treats_the_score_as_monotone() -> None:
     for epsilon in (0.5, 1.0, 2.0):
         for side in (3, SIDE, 100, 10_000):
             assert loss(side, epsilon / SPAN) <= epsilon
-    assert loss(10_000, 1.0 / SPAN) > 0.85  # little is left over
-    assert loss(SIDE, 2.0 / (POINTS + 1)) > 2.75  # what the auditor's own example shows
+    assert loss(10_000, 1.0 / SPAN) > 0.85  # the bound is nearly tight
+    assert loss(SIDE, 2.0 / (POINTS + 1)) > 2.75  # the auditor's own example
 
 
-def test_the_chances_that_the_auditors_power_is_told_by() -> None:
+def test_the_probabilities_behind_the_power_of_the_auditor() -> None:
     epsilon = 2 * 0.99
     broken = epsilon / (POINTS + 1)
     assert chance_of_few(SIDE, broken, with_row=False) == pytest.approx(0.4126, abs=0.001)
     assert chance_of_few(SIDE, broken, with_row=True) == pytest.approx(0.0226, abs=0.001)
 
 
-def test_the_rules_use_this_and_a_target_is_needed() -> None:
+def test_class_rules_use_this_score_and_need_a_target() -> None:
     plain = PLAIN.to_dict()
     plain["columns"]["c"] = {"type": "categorical", "values": ["+", "-"], "role": "target"}
     rules = Partition(epsilon=1, split="class").plan(Schema.from_dict(plain)).rules

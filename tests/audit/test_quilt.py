@@ -1,8 +1,9 @@
-"""Attacks on quilt: every look at the data is counted, and what is not paid for is found out.
+"""Attacks on quilt: every query is charged, and unpaid use of the data is detected.
 
-Three kinds. Sensitivities are tried on random neighbors. The cost of a release is worked out again
-from what it published, with none of the method's own accounting. And a release is made again from a
-recorded transcript over *other* data: if one number changes, something but the meter saw the data.
+There are three kinds. Sensitivities are tested on random neighbors. The cost of a release is
+recomputed from its published content, without the method's own accounting. And a release is made
+again from a recorded transcript over *other* data: if one number changes, something other than the
+measurements depends on the data.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def engine_of(rows: Integers, reach: int = 1) -> SealedTable:
 
 
 class ScoreNoise(SeededNoise):
-    """Note what is chosen from, and choose the first."""
+    """Noise that records the scores of a choice, and chooses the first candidate."""
 
     def choose(self, scores: Any, **how: Any) -> int:
         self.seen, self.how = list(scores), how
@@ -99,8 +100,8 @@ def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -
     meter = Meter(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
-    # Worked out here and not asked of the method: the tests below show that a unit does change a
-    # score by as much, so a smaller number would be a broken promise.
+    # Computed here, independently of the method: the tests below show that a unit does change a
+    # score by this much, so a smaller number would break the promise.
     assert noise.how["sensitivity"] == reach * max(c.weight for c in candidates)
     assert noise.how["monotone"] is False
     assert noise.seen[-1] == 0  # stopping
@@ -108,7 +109,7 @@ def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -
 
 
 def random_candidates(draw: np.random.Generator) -> list[Candidate]:
-    """Make up a model: it may be anything, as long as it does not see the data."""
+    """Make a random model: any model is allowed that does not depend on the data."""
     weights = draw.choice([10, 13, 15], size=3)
     return [
         Candidate(
@@ -128,7 +129,7 @@ def random_rows(draw: np.random.Generator, n: int) -> Integers:
 # --- sensitivities --------------------------------------------------------------------------------
 
 
-def test_one_row_moves_a_score_by_at_most_its_weight() -> None:
+def test_one_row_changes_a_score_by_at_most_its_weight() -> None:
     draw = np.random.default_rng(shifted(0))
     largest = Fraction(0)
     for _ in range(1000):
@@ -139,7 +140,7 @@ def test_one_row_moves_a_score_by_at_most_its_weight() -> None:
     assert largest == 1  # reached, and never exceeded
 
 
-def test_a_person_moves_a_score_by_at_most_its_rows() -> None:
+def test_a_person_changes_a_score_by_at_most_its_rows() -> None:
     draw = np.random.default_rng(shifted(1))
     largest = Fraction(0)
     for _ in range(300):
@@ -161,7 +162,7 @@ def coarse_candidate(cells: Integers, draw: np.random.Generator) -> Candidate:
     return Candidate((0, 1), expected, int(draw.integers(0, 20)), 10, cells)
 
 
-def test_one_row_moves_a_coarse_score_by_at_most_its_weight() -> None:
+def test_one_row_changes_a_coarse_score_by_at_most_its_weight() -> None:
     draw = np.random.default_rng(shifted(8))
     largest = 0
     for _ in range(500):
@@ -173,7 +174,7 @@ def test_one_row_moves_a_coarse_score_by_at_most_its_weight() -> None:
 
 
 def test_a_coarse_table_counts_every_row_once() -> None:
-    # The broken variant, a table of overlapping cells, counts some twice: it is no map of cells.
+    # The broken variant, a table of overlapping cells, counts some rows twice.
     rows = random_rows(np.random.default_rng(shifted(9)), 40)
 
     class NoNoise(SeededNoise):
@@ -207,7 +208,7 @@ def test_a_pair_is_chosen_at_one_resolution_only() -> None:
 
 
 def score_against_the_data(rows: Integers, pair: Group) -> float:
-    """The broken variant: the model is independence of the *exact* tables of one column."""
+    """The broken variant: the model is independence of the *exact* one-way marginals."""
     i, j = pair
     joint = np.zeros((SIZES[i], SIZES[j]))
     np.add.at(joint, (rows[:, i], rows[:, j]), 1)
@@ -230,7 +231,7 @@ def test_scores_against_the_data_would_be_too_sensitive() -> None:
 
 
 def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What `choose` is given as expected counts is the field's answer, rounded; nothing else.
+    # The expected counts that `choose` gets are the rounded answers of the model.
     seen: list[bool] = []
     choose = Meter.choose
 
@@ -277,14 +278,14 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
 
 
 def probabilities(scores: Sequence[int], epsilon: float, delta_score: float) -> Any:
-    """The exponential mechanism with the factor for scores that are not monotone."""
+    """Return the probabilities of the exponential mechanism for scores that are not monotone."""
     exponents = np.array(scores, np.float64) * epsilon / (2 * delta_score)
     masses = np.exp(exponents - exponents.max())
     return masses / masses.sum()
 
 
 def top_two(scores: Sequence[int], epsilon: float, delta_score: float) -> dict[Any, float]:
-    """Give the distribution of two choices without replacement."""
+    """Return the distribution of two choices without replacement."""
     found = {}
     first = probabilities(scores, epsilon, delta_score)
     for i, j in itertools.permutations(range(len(scores)), 2):
@@ -343,8 +344,8 @@ def test_the_sampler_is_that_mechanism() -> None:
     assert (np.abs(counts - 20_000 * expected) < 6 * spread).all()
 
 
-def test_the_stop_rule_pays() -> None:
-    # A choice to stop was a choice: it stands in the account, and its score does not move.
+def test_the_stop_rule_is_charged() -> None:
+    # A choice to stop is a choice: the account records it, and its score does not change.
     budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
     rows = random_rows(np.random.default_rng(shifted(7)), 30)
     meter = Meter(engine_of(rows), SeededNoise(shifted(1)), budget)
@@ -356,13 +357,13 @@ def test_the_stop_rule_pays() -> None:
     assert budget.left == Fraction(2, 3)
 
 
-# --- what a release cost, from what it published --------------------------------------------------
+# --- the cost of a release, from its published content --------------------------------------------
 
 
 def budget_of(method: Quilt) -> tuple[Fraction, Fraction]:
-    """Work out what may be spent in all, and what a choice costs in parts of its epsilon squared.
+    """Return the total budget, and the cost of a choice per squared epsilon.
 
-    By floats and by none of the method's own numbers where mu**2 / 2 is added up.
+    Computed in floats, without the method's own numbers, in units of mu**2 / 2.
     """
     epsilon, delta = float(method.epsilon), float(method.delta)
     if method.accounting == "concentrated":
@@ -379,9 +380,10 @@ def budget_of(method: Quilt) -> tuple[Fraction, Fraction]:
 def cost_of(
     made: Released, choice_share: Fraction, rho: Fraction, rows_share: Fraction
 ) -> Fraction:
-    """Add up what all that a release shows costs: its tables, its choices, its number of rows.
+    """Return the total cost of a release: its tables, its choices, and its number of rows.
 
-    Choices of the forest are not in the list of rounds; their share is what the statement says.
+    Choices of the spanning forest are not in the list of rounds; the statement contains their
+    share.
     """
     reach = made.settings["reach"]
     tables = sum(
@@ -393,13 +395,13 @@ def cost_of(
 def audit(
     method: Quilt, table: pa.Table, schema: Schema, before: Callable[[], None] = lambda: None
 ) -> bool:
-    """Say whether a release costs at most what it promises, by its own published numbers."""
+    """Check that a release costs at most its promise, by its own published numbers."""
     before()
     noise = SeededNoise(shifted(4))
     made = method.run(connect(table, schema, noise=noise), noise)
     rho, of_choice = budget_of(method)
     spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
-    # Whoever publishes a number of rows that is not public has to have paid for it.
+    # A published number of rows that is not public must have been paid for.
     if schema.rows is None and "number of rows" not in spent:
         return False
     n_choices = sum(len(made_round["chosen"]) for made_round in made.settings["rounds"])
@@ -420,7 +422,7 @@ CONCENTRATED = replace(METHOD, accounting="concentrated")
 
 
 def wide() -> tuple[pa.Table, Schema]:
-    """Make a column that is cut, of which most have one value, and one that is not."""
+    """Make a table with a binned column, most of whose rows have one value, and another column."""
     draw = np.random.default_rng(shifted(11))
     days = np.where(draw.random(4000) < 0.6, 1, draw.integers(0, 5000, 4000))
     columns = {"days": {"type": "integer", "low": 0, "high": 4999},
@@ -429,7 +431,7 @@ def wide() -> tuple[pa.Table, Schema]:
     return pa.table({"days": days, "sex": sex}), Schema.from_dict({"name": "w", "columns": columns})
 
 
-def test_cuts_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bins_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     table, schema = wide()
     assert audit(METHOD, table, schema)
     pay = Purse.pay
@@ -443,8 +445,8 @@ def test_cuts_are_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
         audit(METHOD, table, schema)
 
 
-def test_cuts_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The same transcript over other data gives the same cuts; cuts by exact counts would not.
+def test_bins_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The same transcript over other data gives the same bins; bins by exact counts would not.
     table, schema = wide()
     rows = {"one less": table.slice(1), "nobody": table.slice(0, 0)}
 
@@ -474,7 +476,7 @@ def test_a_release_costs_what_it_promises() -> None:
 
 @pytest.fixture(scope="module")
 def public(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a public table: other people than those of the release."""
+    """Write a public table with other people than those of the release."""
     file = tmp_path_factory.mktemp("prior") / "public.parquet"
     pq.write_table(sample().slice(8000), file)
     return file
@@ -513,7 +515,7 @@ def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         audit(METHOD, sample(), sample_schema())
 
 
-def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_uncharged_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     def free(self: Meter, share: Fraction) -> PaidTable:
         return PaidTable((), np.array([int(self._source.n_rows())]), self.purse.count_noise(share))
 
@@ -522,11 +524,11 @@ def test_a_free_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         audit(METHOD, sample(), sample_schema())
 
 
-# --- nothing but the meter sees the data ----------------------------------------------------------
+# --- only measurements depend on the data ---------------------------------------------------------
 
 
 class Recorder(Meter):
-    """Note everything that is let out."""
+    """Measurer that records all outcomes."""
 
     transcript: ClassVar[list[Any]] = []
 
@@ -546,7 +548,7 @@ class Recorder(Meter):
 
 
 class Player(Meter):
-    """Let the same out again, over whatever data there is."""
+    """Measurer that replays recorded outcomes, whatever the data."""
 
     transcript: ClassVar[list[Any]] = []
 
@@ -582,8 +584,8 @@ def neighbors_and_strangers() -> dict[str, pa.Table]:
 def test_a_transcript_decides_the_release(
     epsilon: int, delta: str, largest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Merged values, shares, stopping, doubling, triples, the fit, the rows: all of it follows from
-    # what the meter let out, so the same transcript gives the same release over any data.
+    # Merged values, shares, stopping, doubling, triples, the fit and the rows all follow from
+    # the outcomes, so the same transcript gives the same release over any data.
     method = Quilt(epsilon=epsilon, delta=delta, target="diagnosis", particles=2000)
     schema = sample_schema()
 
@@ -607,7 +609,7 @@ def test_a_transcript_decides_the_release(
 
 
 def replayed(method: Quilt, monkeypatch: pytest.MonkeyPatch) -> bool:
-    """Say whether the same transcript gives the same release over other data."""
+    """Check that the same transcript gives the same release over other data."""
     schema = sample_schema()
 
     def run(table: pa.Table) -> Released:
@@ -623,7 +625,7 @@ def replayed(method: Quilt, monkeypatch: pytest.MonkeyPatch) -> bool:
     try:
         again = run(sample().slice(1, 500))
     except (AssertionError, ValueError, IndexError):
-        return False  # the tables of the transcript do not even fit
+        return False  # the tables of the transcript do not match
     same = all(again.tables[part].equals(first.tables[part]) for part in first.tables)
     return same and again.settings == first.settings and Player.transcript == []
 
@@ -631,13 +633,13 @@ def replayed(method: Quilt, monkeypatch: pytest.MonkeyPatch) -> bool:
 def test_a_transcript_and_a_prior_decide_the_release(
     public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # How far the prior is believed, buckets that it makes finer, what is chosen against it: all of
-    # it follows from public rows and from what the meter let out.
+    # The prior weight, the buckets that it refines and the choices all follow from public rows and
+    # from the outcomes.
     assert replayed(with_prior(public, epsilon=1), monkeypatch)
 
 
 def prior_of(source: Any, names: Sequence[str], count: Callable[[Any], Any]) -> PriorRows:
-    """Make a prior of a table's own counts: the broken variant."""
+    """Make a prior from the private table's own counts: the broken variant."""
     counts = [np.asarray(count(source.marginals([[name]])[0]), np.int64).ravel() for name in names]
     n = int(counts[0].sum())
     return PriorRows(
@@ -652,7 +654,7 @@ def prior_of(source: Any, names: Sequence[str], count: Callable[[Any], Any]) -> 
 def test_a_prior_made_of_the_private_table_is_caught(
     by_force: bool, public: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Sealed counts do not become rows; taken out by force, the release is another over other data.
+    # Sealed counts cannot become rows; if unsealed by force, the release depends on the data.
     names, release = list(sample_schema().attributes), QuiltPlan.release
 
     def peeking(self: QuiltPlan, source: SealedTable, noise: Any) -> Released:
@@ -671,8 +673,8 @@ def test_a_prior_made_of_the_private_table_is_caught(
 def test_the_auditor_finds_a_prior_made_of_the_private_table(
     broken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The white box follows each run from outcome to outcome: with a prior that changes with the
-    # rows, what is asked next or published differs after the same outcomes.
+    # The auditor replays each outcome: with a prior that depends on the rows, the next query or the
+    # release differs after the same outcomes.
     file = tmp_path / "public.csv"
     pa_csv.write_csv(pa.table({"x": [0, 1, 1, 0], "y": [0, 1, 0, 0]}), file)
     method = Quilt(epsilon=1, particles=1000, prior=file, prior_public="made up")
@@ -689,13 +691,13 @@ def test_the_auditor_finds_a_prior_made_of_the_private_table(
 
 
 class FixedSeed(SeededNoise):
-    """Give post-processing the same seed whatever was drawn before."""
+    """Noise that gives post-processing the same seed, whatever was drawn before."""
 
     def integer_below(self, n: int) -> int:
         return 12345
 
 
-def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_replay_detects_use_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
     # The broken variant: buckets from exact counts. Over other data the release changes.
     method = Quilt(epsilon=1, delta="1e-6", particles=2000)
     schema = sample_schema()
@@ -728,5 +730,5 @@ def test_the_player_would_notice(monkeypatch: pytest.MonkeyPatch) -> None:
         )
         different = not again.tables["buckets"].equals(first.tables["buckets"])
     except (AssertionError, ValueError, IndexError):
-        different = True  # the tables of the transcript do not even fit
+        different = True  # the tables of the transcript do not match
     assert different

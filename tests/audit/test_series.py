@@ -1,10 +1,10 @@
-"""A series against neighbors that differ in one person over all waves, by what it published.
+"""A series and neighbors that differ in one person over all waves, by its published measurements.
 
-What a release measured stands in it with its noise, so the loss for any person is a sum that can be
-worked out exactly: for each noisy table the squared distance that the person's rows move it, over
-twice the variance; for choices and the number of rows what the release says it spent on them. The
-audit takes the worst person there can be, and compares with the promise of the series. It must fail
-for series that are broken on purpose.
+A release contains its measurements with their noise, so the loss of any person can be computed
+exactly. For each noisy table it is the squared distance by which the person's rows change it,
+divided by twice the variance; for choices and the number of rows, it is the cost that the release
+states. The audit uses the worst possible person, and compares with the promise of the series. It
+must fail for intentionally broken series.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def schema(unit: Any = None) -> Schema:
 
 
 def visits(wave: int) -> pa.Table:
-    """Make a wave in which everybody has two rows."""
+    """Make a wave in which everyone has two rows."""
     row = np.arange(2 * N)
     return pa.table(
         {
@@ -73,7 +73,7 @@ def published(folder: Path, public: Schema | None = None) -> Series:
 
 
 def loss(series: Series) -> Fraction:
-    """Add up the loss for a person who has two equal rows in every wave, the worst there is."""
+    """Return the loss of a person who has two equal rows in every wave, the worst case."""
     found = Fraction(0)
     for path in series.releases().values():
         wave = Wave(0, series_release(path))
@@ -93,7 +93,7 @@ def series_release(path: Path) -> Any:
 
 
 def carries_on_what_is_public(series: Series) -> bool:
-    """Say whether the carried tables of each wave follow from the releases before it alone."""
+    """Return whether the earlier measurements of each wave follow from previous releases alone."""
     whole = series.waves()
     for place, wave in enumerate(whole.waves[1:], start=1):
         before = Waves(whole.waves[:place], whole.first, whole.supposed)
@@ -115,20 +115,22 @@ def carries_on_what_is_public(series: Series) -> bool:
 
 def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) -> None:
     series = published(tmp_path)
-    assert Fraction(95, 100) * PLAN.rho < loss(series) <= PLAN.rho  # all is used, and no more
+    assert Fraction(95, 100) * PLAN.rho < loss(series) <= PLAN.rho  # all of it is used
     assert carries_on_what_is_public(series)
     series.check()
     with pytest.raises(HushtableError, match="planned for 3"):
         series.publish(visits(4))
 
 
-def test_rows_instead_of_people_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_as_the_unit_instead_of_people_are_caught(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(HushtableError, match="a series protects a person"):
         published(tmp_path, schema("row"))
     monkeypatch.setattr(series_module, "require_fit", lambda _, **__: None)
     series = published(tmp_path, schema("row"))
-    assert loss(series) > 3 * PLAN.rho  # four times, but for choices
-    # The checks of a series for people, too, say so of its releases.
+    assert loss(series) > 3 * PLAN.rho  # four times, except for choices
+    # The verification of a series also detects it in the releases.
     (series.folder / "schema.yaml").write_text(schema().to_yaml())
     with pytest.raises(Refused, match="its noise is for 1 rows of a person, and 2 count"):
         Series.open(series.folder).check()
@@ -153,7 +155,7 @@ def test_noise_for_one_row_of_two_is_caught_by_the_account(
 
 
 def second_wave(n_rows: int) -> pa.Table:
-    """Make the second wave with so many rows of a person who was not in the first."""
+    """Make the second wave with this many rows of a person who was not in the first."""
     others = visits(2)
     one = {"id": -1, "ward": "a", "days": 0, "home": "yes"}
     return pa.concat_tables([others, pa.Table.from_pylist([one] * n_rows, others.schema)])
@@ -179,13 +181,13 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> Series:
 
 @pytest.mark.parametrize("n_rows", [1, 2, 6])
 def test_a_person_in_a_later_wave_is_one_unit(first: Series, n_rows: int) -> None:
-    """The same draws, seen and paid: with as many rows as count, with fewer and with more."""
+    """The draws and their costs are the same: with the maximum number of rows, fewer, and more."""
     assert watch(first, n_rows) > 4
 
 
 def test_a_bound_that_is_ignored_is_caught(first: Series, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
-    with pytest.raises(FaultError, match="moves by 6 in all between neighbors; 2 was booked"):
+    with pytest.raises(FaultError, match="changes by 6 in total between neighbors; 2 was recorded"):
         watch(first, 6)
 
 
@@ -211,7 +213,7 @@ def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.M
     assert not carries_on_what_is_public(series)
 
 
-def test_a_wave_that_another_ones_charge_pays_for_is_caught(
+def test_a_wave_paid_by_the_charge_of_another_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     series = Series.create(tmp_path / "series", schema(), PLAN)

@@ -1,4 +1,4 @@
-"""The white box of the auditor: every kind of fault is told, and sound runs have none."""
+"""Recorded runs of the auditor: every kind of fault is detected, and correct runs have none."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PROMISED = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")
 
 
 def fault_of(release: Any, *, pairs: list[Pair] | None = None) -> str:
-    """Watch something that opens sealed counts, and give what was found wrong with it."""
+    """Record runs of a function that opens sealed counts, and return the fault that was found."""
 
     def run(engine: Any, noise: Noise) -> Released:
         account = Account(Promise(Fraction(10**6)), spends_all=False)
@@ -58,7 +58,7 @@ def opened(source: Any, noise: Noise, scale: int = 1) -> list[int]:
     return noisy
 
 
-def test_a_sound_run_has_no_fault() -> None:
+def test_a_correct_run_has_no_fault() -> None:
     def release(source: Any, noise: Noise) -> Any:
         first = opened(source, noise, 2)
         more = noise.open(counts(source).sum(), Laplace(Fraction(2)), "rows") if first[0] > 3 else 0
@@ -78,19 +78,19 @@ def test_a_sound_run_has_no_fault() -> None:
         (lambda s, n: {"c": opened(s, n)[: 1 + int(inside(s.n_rows())[0]) % 2]}, "differs"),
         (lambda s, n: {"c": [opened(s, n) for _ in range(int(inside(s.n_rows())[0]))]},
          "after the same outcomes"),
-        (lambda s, n: {"c": opened(s, n, 1 + int(inside(s.n_rows())[0]))}, "other noise"),
-        (lambda s, n: {"c": (opened(s, n), opened(s, n))}, "spent epsilon 2"),
+        (lambda s, n: {"c": opened(s, n, 1 + int(inside(s.n_rows())[0]))}, "different noise"),
+        (lambda s, n: {"c": (opened(s, n), opened(s, n))}, "cost of the run is epsilon 2"),
         (lambda s, n: {"c": Laplace(Fraction(1)).draw(inside(counts(s)), n).tolist()},
-         "without being booked"),
-        (lambda s, n: {"c": opened(s, SecureNoise())}, "other noise than the run was given"),
+         "without a recorded cost"),
+        (lambda s, n: {"c": opened(s, SecureNoise())}, "noise other than that of the run"),
     ],
 )  # fmt: skip
-def test_what_is_not_paid_for_is_seen(wrong: Any, said: str) -> None:
+def test_unpaid_output_is_detected(wrong: Any, said: str) -> None:
     assert said in fault_of(wrong)
 
 
-def test_outcomes_that_hardly_happen_are_tried() -> None:
-    """Noise that is cut off far out, where no number of runs would look."""
+def test_very_unlikely_outcomes_are_tried() -> None:
+    """Noise that is truncated far out, where no number of runs would find it."""
 
     def release(source: Any, noise: Noise) -> Any:
         exact = inside(counts(source))
@@ -99,16 +99,16 @@ def test_outcomes_that_hardly_happen_are_tried() -> None:
     assert "differs" in fault_of(release)
 
 
-def test_a_sensitivity_that_is_too_small_is_seen() -> None:
+def test_a_sensitivity_that_is_too_small_is_detected() -> None:
     def release(source: Any, noise: Noise) -> Any:
         twice = Sealed(2 * inside(counts(source)), Sensitivity(rows=1), source.account.root)
         return {"c": noise.open(twice, Laplace(Fraction(1)), "counts").tolist()}
 
-    assert "moves by 2 in all between neighbors; 1 was booked" in fault_of(release)
+    assert "changes by 2 in total between neighbors; 1 was recorded" in fault_of(release)
 
 
 @pytest.mark.parametrize(("most", "monotone"), [(1, True), (1, False)])
-def test_scores_that_move_too_far_or_both_ways_are_seen(most: int, monotone: bool) -> None:
+def test_scores_that_change_too_much_or_both_ways_are_detected(most: int, monotone: bool) -> None:
     def release(source: Any, noise: Noise) -> Any:
         n = int(inside(source.n_rows())[0])
         values = [n, -n] if monotone else [3 * n, 0]
@@ -117,19 +117,19 @@ def test_scores_that_move_too_far_or_both_ways_are_seen(most: int, monotone: boo
         )
         return {"c": noise.open(scores, TopChoices(Fraction(1)), "choice")}
 
-    assert ("by 2 against each other" if monotone else "by 3 at most") in fault_of(release)
+    assert ("by 2 relative to each other" if monotone else "by 3 at most") in fault_of(release)
 
 
-def test_a_draw_that_departs_from_its_sampler_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_draw_that_deviates_from_its_sampler_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     real = Laplace.draw
     monkeypatch.setattr(
         Laplace, "draw", lambda self, exact, noise: real(Laplace(self.scale / 2), exact, noise)
     )
-    assert "departs from its exact sampler" in fault_of(lambda s, n: {"c": opened(s, n, 4)})
+    assert "deviates from its exact sampler" in fault_of(lambda s, n: {"c": opened(s, n, 4)})
 
 
 def crowd(*, first: bool) -> Pair:
-    """Give people of three rows each, of which one counts, and one more of them."""
+    """Return people with three rows each, one of which is used, and one more person."""
     schema = made_schema(
         {"who": {"role": "identifier"}, "x": whole(3)},
         {"kind": "person", "column": "who", "max_rows": 1},
@@ -153,24 +153,24 @@ def watch_crowd(pair: Pair) -> tuple[WhiteBox, Any]:
     return box, box.finding(1e-9, Clock())
 
 
-def test_people_of_more_rows_than_count_have_the_same_ones_in_both_tables() -> None:
+def test_the_same_rows_are_selected_in_both_tables() -> None:
     box, finding = watch_crowd(crowd(first=False))
     assert box.n_pairs == 5
     assert finding.verdict == "NO VIOLATION FOUND"
 
 
-def test_people_who_would_change_the_coins_of_others_are_left_out() -> None:
+def test_pairs_that_change_the_selection_of_others_are_skipped() -> None:
     box, finding = watch_crowd(crowd(first=True))
     assert (box.n_pairs, finding) == (0, None)
 
 
-def test_all_rows_of_a_person_are_seen_where_one_is_booked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_rows_of_a_person_than_recorded_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
     _, finding = watch_crowd(crowd(first=False))
-    assert "moves by 3 in all between neighbors; 1 was booked" in finding.witness.event
+    assert "changes by 3 in total between neighbors; 1 was recorded" in finding.witness.event
 
 
-def test_parts_that_have_rows_in_common_are_seen() -> None:
+def test_overlapping_parts_are_detected() -> None:
     def apart(source: Any, noise: Noise) -> Any:
         parts = counts(source).divided([0, 1])
         return {"c": [noise.open(part, Laplace(Fraction(1)), "a part").tolist() for part in parts]}
@@ -183,10 +183,10 @@ def test_parts_that_have_rows_in_common_are_seen() -> None:
         return {"c": [noise.open(part, Laplace(Fraction(1)), "a part").tolist() for part in parts]}
 
     assert fault_of(apart) == ""
-    assert "2 parts of table move between neighbors" in fault_of(overlapping)
+    assert "2 parts of table change between neighbors" in fault_of(overlapping)
 
 
-def test_what_is_done_once_in_many_runs_is_seen() -> None:
+def test_behavior_of_one_in_many_runs_is_detected() -> None:
     def release(source: Any, noise: Noise) -> Any:
         found: dict[str, Any] = {"c": opened(source, noise)}
         if noise.integer_below(10**12) == 0:
@@ -196,7 +196,7 @@ def test_what_is_done_once_in_many_runs_is_seen() -> None:
     assert "n differs" in fault_of(release)
 
 
-def test_the_noise_of_a_draw_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_use_of_a_draws_noise_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     kept = [0]
     real = Noise.discrete_laplace
 
@@ -209,7 +209,7 @@ def test_the_noise_of_a_draw_is_not_known(monkeypatch: pytest.MonkeyPatch) -> No
     assert "drawn differs" in fault_of(lambda s, n: {"c": opened(s, n), "drawn": kept[0]})
 
 
-# --- prices ---------------------------------------------------------------------------------------
+# --- costs ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ def test_the_noise_of_a_draw_is_not_known(monkeypatch: pytest.MonkeyPatch) -> No
     ids=lambda mechanism: type(mechanism).__name__,
 )  # fmt: skip
 @pytest.mark.parametrize("rows", [1, 3])
-def test_prices_computed_apart_are_those_that_are_booked(mechanism: Any, rows: int) -> None:
+def test_recomputed_costs_equal_the_recorded_ones(mechanism: Any, rows: int) -> None:
     sensitivity = Sensitivity(rows=rows, cells=2)
     booked = mechanism.price(sensitivity)
     if booked.epsilon is not None:
@@ -234,8 +234,8 @@ def test_prices_computed_apart_are_those_that_are_booked(mechanism: Any, rows: i
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [("1", "1e-6"), ("1/10", "1e-9"), ("4", "1/1000")])
-def test_the_conversion_is_that_of_the_promise(epsilon: str, delta: str) -> None:
-    """The rho of a promise implies it, and one that is a hundredth larger does not."""
+def test_the_conversion_of_rho_matches_the_promise(epsilon: str, delta: str) -> None:
+    """The rho of a promise implies it, and a rho that is 1% larger does not."""
     rho = float(concentrated_share(Fraction(epsilon), Fraction(delta)))
     assert Cost(rho=rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
     assert not Cost(rho=1.01 * rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
@@ -243,13 +243,13 @@ def test_the_conversion_is_that_of_the_promise(epsilon: str, delta: str) -> None
 
 
 @pytest.mark.parametrize("kind", [OneSidedGeometric, ThresholdMatrix])
-def test_masses_of_counts_keep_their_promise(kind: Any) -> None:
+def test_probabilities_of_counts_keep_their_promise(kind: Any) -> None:
     right = kind(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
     assert list(faults_of_count_mechanism(right, range(40))) == []
 
     @dataclass(frozen=True)
     class Claimed:
-        """The same masses under a smaller promise."""
+        """The same probabilities with a smaller promise."""
 
         epsilon: Fraction
         delta: Fraction

@@ -72,7 +72,7 @@ def content(n_releases: int) -> dict[str, Any]:
             figure("method", "text", "top-down-specialization"),
             figure("epsilon", "number", 0.125),
             figure("published rows", "number", 1_212_056_789),
-            figure("count questions, median relative error", "share", 0.123),
+            figure("count queries, median relative error", "share", 0.123),
             figure("triples of columns, mean total variation", "distance", 0.0712),
         ],
         "notes": ["A note."],

@@ -30,7 +30,7 @@ def test_a_dossier_from_the_command_line(run: Run, released: Path) -> None:
     assert "Wrote d.json." in words
     assert "questions say 'not stated': collection, region" in words
     assert "curator" not in words
-    assert "INTERNAL: it tells what a ledger holds" in words
+    assert "INTERNAL: contains ledger entries" in words
     content = json.loads(Path("d.json").read_text())["dossier"]
     said = {one["id"]: one["answer"] for part in content["sections"] for one in part["answers"]}
     assert said["responsible"] == ["for release: the data board"]

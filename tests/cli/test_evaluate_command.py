@@ -35,7 +35,7 @@ def test_a_release_is_compared_with_its_table(run: Run, tables: Path) -> None:
         "--out", tables / "report.html", "--json", tables / "report.json", *FEW,
     )  # fmt: skip
     assert done.code == 0, done.err
-    assert "Count questions" in done.out
+    assert "Count queries" in done.out
     assert "do not publish" in done.out
     content = json.loads((tables / "report.json").read_text())
     assert content["reproduce"]["control"]

@@ -1,6 +1,6 @@
-"""The pages of a ledger and of a dossier, opened in a browser; neither loads or logs anything.
+"""Pages of a ledger and of a dossier in a browser; they load and log nothing.
 
-Set ``HUSHTABLE_SCREENSHOTS`` to a folder to keep pictures and look at them.
+Set ``HUSHTABLE_SCREENSHOTS`` to a folder to keep screenshots.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Reports of one release of every method on real data, opened in a browser.
+"""Reports of one release of every method on real data, in a browser.
 
-Set ``HUSHTABLE_SCREENSHOTS`` to a folder to keep the pages, pictures and prints and look at them.
+Set ``HUSHTABLE_SCREENSHOTS`` to a folder to keep the pages, screenshots and prints.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def some_of_adult(folder: Path, names: tuple[str, ...]) -> tuple[pa.Table, Schem
 
 
 def one_release(name: str, shared: Path, out: Path) -> tuple[Release, Any, Any]:
-    """Publish, and give the release with its original and a control."""
+    """Publish, and return the release with its original and a control table."""
     if name == "degrees":
         edges = shared / "graphs" / "snap_ego-Facebook.edges.txt.gz"
         method = Degrees(epsilon=1, population="endpoints")
@@ -115,7 +115,7 @@ def test_every_method_has_a_report() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_report_opens_without_a_complaint(
+def test_the_report_opens_without_console_messages(
     name: str, browser: Browser, shared_data: Path, tmp_path: Path
 ) -> None:
     release, private, control = one_release(name, shared_data, tmp_path / "release")
@@ -134,14 +134,14 @@ def test_the_report_opens_without_a_complaint(
         assert browser.value("document.querySelectorAll('h2').length") == 6
         background = browser.value("getComputedStyle(document.body).backgroundColor")
         assert background == ("rgb(18, 22, 27)" if dark else "rgb(255, 255, 255)")
-        # Nothing is drawn outside of its drawing.
+        # Nothing is drawn outside of its plot.
         assert browser.value(OUTSIDE) == 0
         browser.screenshot(folder / f"{name}-{look}.png")
     browser.print(folder / f"{name}.pdf")
     assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_no_letters_of_a_comparison_overlap(browser: Browser, tmp_path: Path) -> None:
+def test_labels_of_a_comparison_do_not_overlap(browser: Browser, tmp_path: Path) -> None:
     rows, schema = sample().slice(0, 1_000), sample_schema()
     releases = [tmp_path / f"release-number-{k}" for k in (2, 3, 5, 8)]
     for k, out in zip((2, 3, 5, 8), releases, strict=True):

@@ -1,4 +1,4 @@
-"""k, l and t of tables against what counting by hand, and a linear program, give."""
+"""k, l and t of tables, compared with hand calculations and a linear program."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def grouped(rows: list[tuple[Any, ...]]) -> dict[Any, list[Any]]:
 
 
 def earth_movers_distance(p: np.ndarray, q: np.ndarray, cost: np.ndarray) -> float:
-    """Solve the transport problem as it is defined."""
+    """Solve the transport problem by its definition."""
     m = len(p)
     leaving = np.kron(np.eye(m), np.ones(m))
     arriving = np.kron(np.ones(m), np.eye(m))

@@ -1,4 +1,4 @@
-"""The parts of attacks, and tables that must not stop them."""
+"""Components of attacks, and unusual tables that must not stop them."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_nearest_records_without_each_column_are_those_of_all_comparisons() -> N
             assert by_all[near] == pytest.approx(min(by_all))
 
 
-def test_records_that_are_equally_near_without_a_column_are_taken_by_chance() -> None:
-    # What is left without the first column is .3 away, though .1 + .2 is not .3 for floats.
+def test_ties_without_a_column_are_broken_at_random() -> None:
+    # Without the first column, the distance is 0.3, although 0.1 + 0.2 != 0.3 in floats.
     ordered = np.array([True, True, True])
     published = np.array([[0.7, 0.1, 0.2], [0.4, 0.2, 0.1], [0.1, 0.3, 0.0], [0.9, 0.0, 0.3]])
     near = nearest_without_each(np.zeros((4000, 3)), published, ordered=ordered, seed=shifted(7))
-    # Each is first of 4,000 with chance 1/4: 1,000 with a standard deviation of 27.
+    # Each is first with probability 1/4 in 4,000: 1,000 with a standard deviation of 27.
     assert np.abs(np.bincount(near[:, 0], minlength=4) - 1000).max() < 6 * 28
     assert nearest_without_each(np.zeros((2, 3)), published[:0], ordered=ordered).shape == (2, 3)
 
@@ -103,7 +103,7 @@ def test_nearest_records_of_few_or_no_published_ones() -> None:
     assert places.shape == (1, 0)
 
 
-def test_the_chance_to_link_blindly() -> None:
+def test_the_probability_of_a_random_link() -> None:
     for n in (5, 9, 10, 11, 200):
         k = min(linkability.N_NEIGHBORS, n)
         assert linkability._chance(n) == pytest.approx(1 - hypergeom(n, k, k).pmf(0))
@@ -120,7 +120,7 @@ def test_the_area_under_the_curve_agrees_with_scikit_learn() -> None:
     assert 0 <= found.low < found.value < found.high <= 1
 
 
-def test_a_description_counts_the_rows_that_fit() -> None:
+def test_a_predicate_counts_the_matching_rows() -> None:
     table = np.asfortranarray([[0.1, 1.0], [0.2, np.nan], [0.3, 1.0], [0.3, 2.0]])
     for columns, relations, values, n in (
         ((0,), (AT_LEAST,), (0.2,), 3),
@@ -132,7 +132,7 @@ def test_a_description_counts_the_rows_that_fit() -> None:
         assert Description(columns, relations, values).count(table, most=9) == n
 
 
-def test_an_outcome_is_compared_with_the_control_where_there_is_one() -> None:
+def test_an_outcome_is_compared_with_the_control_if_given() -> None:
     outcome = Outcome(
         name="a", of="", attacker="Someone.", attack=Rate.of(900, 1000), control=Rate.of(500, 1000),
         naive=Rate.of(10, 1000), n=1000,
@@ -148,12 +148,12 @@ def test_an_outcome_is_compared_with_the_control_where_there_is_one() -> None:
     json.dumps(none.to_dict())
 
 
-def test_a_difference_that_may_be_chance_is_no_success() -> None:
+def test_an_insignificant_difference_is_not_a_success() -> None:
     outcome = Outcome(
         name="a", of="", attacker="Someone.", attack=Rate.of(540, 1000), control=Rate.of(490, 1000),
         naive=None, n=1000,
     )  # fmt: skip
-    assert difference(outcome.attack, Rate.of(490, 1000)).low > 0  # at 95 % it would be one
+    assert difference(outcome.attack, Rate.of(490, 1000)).low > 0  # at 95% it would be significant
     assert not outcome.succeeds
 
 
@@ -207,13 +207,13 @@ def test_one_column_has_nothing_to_link_or_infer() -> None:
 
 
 def test_tables_that_share_no_column_are_refused() -> None:
-    with pytest.raises(DataError, match="share no column"):
+    with pytest.raises(DataError, match="no column of the schema in common"):
         set_scene(
             people(5, 1), pa.table({"x": [1]}), None, SCHEMA, {}, np.random.default_rng(shifted(1))
         )
 
 
-def test_columns_that_only_one_table_has_are_left_out_and_named() -> None:
+def test_columns_missing_in_a_table_are_omitted_and_named() -> None:
     table = people(50, 1)
     risk = assess(
         table, table.drop(["city"]), None, SCHEMA, None, np.random.default_rng(shifted(1))
@@ -239,7 +239,7 @@ def test_private_values_are_generalized_like_the_published_ones() -> None:
         labels = pa.array([cut.labels[code] for code in cut.apply(codes)])
         published = published.set_column(published.column_names.index(name), name, labels)
     scene = set_scene(table, published, None, SCHEMA, cuts, np.random.default_rng(shifted(1)))
-    # The engine keeps no order of rows, and the attacks need none.
+    # The engine does not preserve the order of rows, and attacks do not depend on it.
     rows = [sorted(map(str, matrix.tolist())) for matrix in (scene.original, scene.published)]
     assert rows[0] == rows[1]
     assert scene.sizes[:3].tolist() == [5, 401, 3]
@@ -274,13 +274,13 @@ def test_releases_of_generalized_values(method: Method, tmp_path: Path) -> None:
     assert not linked.succeeds
 
 
-def test_ties_are_broken_by_chance_for_each_target_anew() -> None:
+def test_ties_are_broken_independently_for_each_target() -> None:
     ordered = np.array([False])
     published = np.zeros((10, 1))
     places, _ = nearest(
         np.zeros((5000, 1)), published, ordered=ordered, n_neighbors=2, seed=shifted(3)
     )
-    # Each record is first of 5,000 with chance 0.1: 500 with a standard deviation of 21.
+    # Each record is first with probability 0.1 in 5,000: 500 with a standard deviation of 21.
     assert np.abs(np.bincount(places[:, 0]) - 500).max() < 6 * 22
     assert (places[:, 0] != places[:, 1]).all()
     others, _ = nearest(

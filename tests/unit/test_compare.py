@@ -1,4 +1,4 @@
-"""Releases side by side: the figures, the page, and what is refused."""
+"""Comparisons of releases: the figures, the page and the errors."""
 
 from __future__ import annotations
 
@@ -53,18 +53,18 @@ def test_every_figure_has_a_value_or_none_for_each_release(found: Comparison) ->
     assert by_name["smallest group (k)"][1]["value"] >= 5  # type: ignore[index]
     assert {"membership, largest excess", "linkability, largest excess"} <= set(by_name)
     assert any("gradient boosting" in name for name in by_name)
-    assert any("intervals that held" in name for name in by_name)
+    assert any("coverage of 95% intervals" in name for name in by_name)
 
 
-def test_what_is_not_comparable_is_said(found: Comparison) -> None:
+def test_limits_of_the_comparison_are_stated(found: Comparison) -> None:
     said = " ".join(found.notes)
     assert "distinct tuples" in said
-    assert "How long publishing took" in said
+    assert "Publishing times depend on the private data" in said
     assert "Without a control" not in said
 
 
 def test_publishing_times_are_those_of_the_ledger(folder: Path, tmp_path: Path) -> None:
-    """Only of releases that were charged to it; a release of another ledger has none."""
+    """Only for releases charged to it; a release of another ledger has none."""
     from hushtable.privacy.ledger import Ledger
 
     book = Ledger.create(tmp_path / "book", epsilon=3)
@@ -78,16 +78,16 @@ def test_publishing_times_are_those_of_the_ledger(folder: Path, tmp_path: Path) 
     releases = [tmp_path / "mine", tmp_path / "other's", folder / "noisy"]
     found = compare(rows, releases, ledger=tmp_path / "book", **FEW)
     by_name = {figure.name: figure for figure in found.figures}
-    mine, others, uncharged = by_name["seconds of publishing, by the ledger"].values
+    mine, others, uncharged = by_name["seconds to publish (from the ledger)"].values
     assert mine is not None
     assert mine["value"] == book.entries()[0].seconds
     assert 0 < mine["value"] < 60
     assert others is None
     assert uncharged is None
-    assert all(value["value"] > 0 for value in by_name["seconds of this evaluation"].values)  # type: ignore[index]
-    assert any("not in the ledger named" in note for note in found.notes)
-    assert any("keep them" in note for note in found.notes)
-    for statement in tmp_path.rglob("statement.json"):  # what is public says nothing about it
+    assert all(value["value"] > 0 for value in by_name["seconds to evaluate"].values)  # type: ignore[index]
+    assert any("not in the given ledger" in note for note in found.notes)
+    assert any("do not publish them" in note for note in found.notes)
+    for statement in tmp_path.rglob("statement.json"):  # public files do not contain it
         assert "seconds" not in statement.read_text()
 
 
@@ -114,7 +114,7 @@ def test_the_page_is_self_contained_small_and_escaped(found: Comparison, tmp_pat
 
 
 def drawing(page: str, title: str) -> ET.Element:
-    """Find the drawing of a title."""
+    """Return the plot with a title."""
     (svg,) = re.findall(rf'<svg [^>]*aria-label="{title}">.*?</svg>', page)
     return ET.fromstring(svg)  # noqa: S314 - our own text
 
@@ -131,12 +131,12 @@ def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
     ]
     tips = [tip.text or "" for tip in distances.iter("title")]
     assert [re.findall(r"[\d.]+", tip)[0] for tip in tips] == values
-    shares = drawing(page, "count questions, median relative error")
+    shares = drawing(page, "count queries, median relative error")
     assert any("%" in (text.text or "") for text in shares.iter("text"))
 
 
-def test_names_in_plots_stand_apart(found: Comparison) -> None:
-    """Letters are 11 high; with one mark in a row, rows were nearer to each other than that."""
+def test_names_in_plots_do_not_overlap(found: Comparison) -> None:
+    """Letters are 11 high; rows with one mark used to be closer than that."""
     for svg in re.findall(r"<svg .*?</svg>", render(found.to_dict(), found.evaluations)):
         places = [
             float(text.attrib["y"])
@@ -156,7 +156,7 @@ def test_a_release_that_cannot_be_compared_is_named(folder: Path) -> None:
         compare(sample().drop(["age"]), [folder / "noisy"], **FEW)
 
 
-def test_names_tell_releases_apart() -> None:
+def test_names_of_releases_are_unique() -> None:
     assert _names([Path("a/x"), Path("b/x")]) == ["a/x", "b/x"]
     assert _names([Path("a/x"), Path("b/y")]) == ["x", "y"]
     with pytest.raises(ParameterError, match="twice"):

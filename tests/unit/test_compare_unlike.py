@@ -1,4 +1,4 @@
-"""Releases that differ in their columns, and an empty one: compared on what they share."""
+"""Releases with different columns, and an empty one: compared on their common columns."""
 
 import pytest
 
@@ -38,24 +38,24 @@ def figure(found, name):
     return next(f for f in found.to_dict()["figures"] if name in f["name"])["values"]
 
 
-def test_only_common_columns_are_compared_and_it_says_so(found):
+def test_only_common_columns_are_compared_with_a_note(found):
     for one in found.evaluations:
         assert [column["name"] for column in one["utility"]["columns"]] == NAMES[:2]
     (note,) = [note for note in found.notes if "different columns" in note]
     assert f"three also has {NAMES[2]}" in note
 
 
-def test_coverage_stands_beside_width(found):
-    held, width = figure(found, "intervals that held"), figure(found, "width of an interval")
+def test_coverage_is_shown_with_interval_width(found):
+    held, width = figure(found, "coverage of 95% intervals"), figure(found, "interval width")
     assert held[0] is not None
     assert 0 < width[0]["value"] < 0.5
 
 
 def test_an_empty_release_gets_no_credit(releases, found):
     assert releases[2].n_rows == 0
-    for name in ("intervals that held", "width of an interval", "median relative error"):
+    for name in ("coverage of 95% intervals", "interval width", "median relative error"):
         assert figure(found, name)[2] is None
-    assert found.releases[2]["verdict"] == "not good for anything: it is empty"
+    assert found.releases[2]["verdict"] == "not good for any use: it is empty"
 
 
 def test_every_release_has_a_verdict(found):
@@ -65,10 +65,10 @@ def test_every_release_has_a_verdict(found):
     assert found.releases[2]["verdict"] in found.to_html()
 
 
-def test_attacks_without_a_control_are_no_finding(found):
-    assert figure(found, "attacks that succeed")[1]["value"].startswith("no finding")
+def test_attacks_without_a_control_are_inconclusive(found):
+    assert figure(found, "attacks with significant")[1]["value"].startswith("inconclusive")
     (line,) = [one for one in headlines(found.evaluations[1]) if one["what"] == "Attacks"]
-    assert line["value"] == "no finding"
+    assert line["value"] == "inconclusive"
     assert "without a control table" in line["note"]
 
 
@@ -83,5 +83,5 @@ def test_releases_without_a_common_column_are_refused(releases, tmp_path):
 def test_an_evaluation_of_some_columns(releases):
     one = ht.evaluate(releases[1], TABLE, columns=NAMES[:1], n_repeats=1, questions=2)
     assert [column["name"] for column in one.to_dict()["utility"]["columns"]] == NAMES[:1]
-    with pytest.raises(ParameterError, match="no such published column"):
+    with pytest.raises(ParameterError, match="not published; the published columns"):
         ht.evaluate(releases[0], TABLE, columns=["absent"])

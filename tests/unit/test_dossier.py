@@ -1,4 +1,4 @@
-"""Dossiers: every question has its place, nothing is guessed, and no change goes unnoticed."""
+"""Dossiers: every question is covered, nothing is guessed, and every change is detected."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ FACTS = "curator: City clinic\nretention: [Ten years., Releases stay.]\n"
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Lay out two releases, their ledger, an evaluation, an audit, facts and keys."""
+    """Create two releases, their ledger, an evaluation, an audit, facts and keys."""
     folder = tmp_path_factory.mktemp("dossier")
     board = Decision(responsible="the board", reason="as decided", review_by="2027-06-30")
     book = Ledger.create(folder / "book", epsilon=3, delta="1e-5", schema=SCHEMA, decision=board)
@@ -97,11 +97,11 @@ def whole(folder: Path) -> Dossier:
 
 @pytest.fixture
 def copy(made: Path, tmp_path: Path) -> Path:
-    """Copy everything, to be spoiled."""
+    """Copy all files, for tests that modify them."""
     return Path(shutil.copytree(made, tmp_path / "copy"))
 
 
-# --- every question has its place -----------------------------------------------------------------
+# --- questions of the standards -------------------------------------------------------------------
 
 # The components of the pyramid of NIST SP 800-226, sections 2 to 4.
 NIST = (
@@ -109,7 +109,7 @@ NIST = (
     "Bias", "Query model", "Threat model", "Side channels", "Security and access control",
     "Data collection exposure",
 )  # fmt: skip
-# The clauses of ISO/IEC 27559:2022 that are about something, without those that introduce others.
+# The clauses of ISO/IEC 27559:2022 with content, without introductory ones.
 ISO = (
     "6.2.2", "6.2.3", "6.3.2", "6.3.3", "7.2.2", "7.2.3", "7.2.4", "7.2.5", "7.3.2", "7.3.3",
     "7.3.4", "8.2.2", "8.2.3", "8.3.2", "8.3.3", "8.3.4", "9.2.2", "9.2.3", "9.2.4", "9.2.5",
@@ -130,7 +130,7 @@ REGISTRY = {
 }
 
 
-def test_every_question_of_the_standards_has_its_place() -> None:
+def test_every_item_of_the_standards_has_answers() -> None:
     nist, iso, registry, criteria = STANDARDS
     assert tuple(place.item for place in nist.places) == NIST
     assert tuple(place.item.split()[0] for place in iso.places) == ISO
@@ -138,7 +138,7 @@ def test_every_question_of_the_standards_has_its_place() -> None:
     assert {place.item for place in registry.places} == fields
     assert [place.item for place in criteria.places] == ["Singling out", "Linkability", "Inference"]
     used = {name for standard in STANDARDS for place in standard.places for name in place.answers}
-    assert used == set(QUESTIONS)  # no place leads nowhere, and no answer is without a reader
+    assert used == set(QUESTIONS)  # every reference has a target, and every answer is referenced
 
 
 def test_a_dossier_answers_every_question_once(made: Path) -> None:
@@ -151,7 +151,7 @@ def said(dossier: Dossier, name: str) -> str:
     return " ".join(dossier.answers[name].answer)
 
 
-def test_what_it_says(made: Path) -> None:
+def test_answers_contain_the_evidence(made: Path) -> None:
     dossier = whole(made)
     expected = {
         "unit": "one row",
@@ -159,33 +159,31 @@ def test_what_it_says(made: Path) -> None:
         "responsible": "for the cap: the board for a: an officer",
         "reason": "for the cap: as decided",
         "review": "for the cap: 2027-06-30",
-        "total": "keeps epsilon 3 and delta 0.00001 together",
+        "total": "together satisfy epsilon 3 and delta 0.00001",
         "curator": "City clinic",
         "retention": "Ten years. Releases stay.",
-        "audit": "noisy-counts, with the settings of a: NO VIOLATION FOUND (would have seen "
+        "audit": "noisy-counts, with the settings of a: NO VIOLATION FOUND (would have detected "
         "epsilon above 0.6), in 1,000 runs",
         "proof": "a: hushtable/methods/counts/noisy_counts.md of hushtable",
         "further-releases": "more release",
     }
     for name, words in expected.items():
         assert words in said(dossier, name), (name, said(dossier, name))
-    assert "2 releases or attempts are charged, 0 of them not in this dossier" in said(
-        dossier, "total"
-    )
+    assert "charged 2 releases or attempts, 0 of them not in this dossier" in said(dossier, "total")
     assert said(dossier, "singling-out").count("success") + said(dossier, "singling-out").count(
         "no attack"
     )
     groups = dossier.answers["subgroups"].figures
     assert groups is not None
     assert {row[1].split(" = ")[0] for row in groups.rows} == {"age", "sex"}
-    assert dossier.internal.startswith("INTERNAL: it compares releases with the private table")
+    assert dossier.internal.startswith("INTERNAL: compares releases with the private table")
     assert {answer.source for answer in dossier.answers.values()} == {
         "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody",
     }  # fmt: skip
 
 
 def test_what_is_not_known_is_not_stated(made: Path) -> None:
-    """A release alone: not a word about what only other files or a person could know."""
+    """A release alone does not answer questions that need other files or a person."""
     dossier = make_dossier([made / "a"], beside=made)
     unknown = STATEABLE | {
         "further-releases", "audit", "utility", "subgroups", "singling-out", "linkability",
@@ -209,59 +207,63 @@ def test_nothing_is_claimed_for_promises_outside_differential_privacy(tmp_path: 
 
 
 @pytest.mark.filterwarnings("ignore::hushtable.release.SeededReleaseWarning")
-def test_seeded_noise_is_said(tmp_path: Path) -> None:
+def test_seeded_noise_is_stated(tmp_path: Path) -> None:
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "s", noise=SeededNoise(1))
     dossier = make_dossier([tmp_path / "s"], beside=tmp_path)
-    assert said(dossier, "randomness").startswith("WARNING: the noise of s came from a seed")
-    assert said(dossier, "variant") == "None: nothing is promised"
+    assert said(dossier, "randomness").startswith("WARNING: the noise of s is seeded")
+    assert said(dossier, "variant") == "None: there is no privacy guarantee"
     assert not dossier.answers["formula"].is_stated
 
 
-def test_a_release_beside_the_ledger_is_said(made: Path, tmp_path: Path) -> None:
+def test_a_release_without_a_charge_is_stated(made: Path, tmp_path: Path) -> None:
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "free")
     dossier = make_dossier([made / "a", tmp_path / "free"], ledger=made / "book", beside=made)
-    assert "WARNING: free is not recorded in a ledger" in said(dossier, "total")
+    assert "WARNING: not recorded in a ledger, and not included in this total: free." in said(
+        dossier, "total"
+    )
     assert "1 of them not in this dossier" in said(dossier, "total")
 
 
-# --- what does not belong together ----------------------------------------------------------------
+# --- files that do not match ----------------------------------------------------------------------
 
 
-def test_parts_that_do_not_belong_together_are_refused(made: Path, tmp_path: Path) -> None:
+def test_files_that_do_not_match_are_refused(made: Path, tmp_path: Path) -> None:
     a, b = made / "a", made / "b"
     with pytest.raises(Refused, match="does not contain the receipt of release 'a'"):
         make_dossier([a], ledger=made / "older-book", beside=made)
-    with pytest.raises(Refused, match="evaluates another release"):
+    with pytest.raises(Refused, match="does not evaluate any of"):
         make_dossier([b], evaluations=[made / "evaluation.json"], beside=made)
     with pytest.raises(Refused, match="audits the method 'noisy-counts'"):
         make_dossier([b], audits=[made / "audit.json"], beside=made)
     shutil.copytree(a, tmp_path / "a")
-    with pytest.raises(ParameterError, match="two releases are called 'a'"):
+    with pytest.raises(ParameterError, match="two release folders are named 'a'"):
         make_dossier([a, tmp_path / "a"], beside=made)
     with pytest.raises(ParameterError, match="no release"):
         make_dossier([], beside=made)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", "{}", '{"release": 1}', '{"method": "x"}'])
-def test_what_is_no_evaluation_and_no_audit(text: str, made: Path, tmp_path: Path) -> None:
+def test_files_that_are_not_evaluations_or_audits_are_refused(
+    text: str, made: Path, tmp_path: Path
+) -> None:
     (tmp_path / "f.json").write_text(text)
     for part in ("evaluations", "audits"):
         given: Any = {part: [tmp_path / "f.json"]}
-        with pytest.raises(ParameterError, match="is not what `hushtable"):
+        with pytest.raises(ParameterError, match="was not written by `hushtable"):
             make_dossier([made / "a"], beside=made, **given)
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("total: 0.1\n", "'total' is no question"),
+        ("total: 0.1\n", "'total' is not a question"),
         ("promise: none\ncurator: ''\n", "curator: write a text"),
         ("curator: 3\n", "curator: write a text"),
         ("- a\n", "must map"),
         ("a: [", "cannot be read"),
     ],
 )
-def test_a_custodian_cannot_state_what_is_on_record(
+def test_a_custodian_cannot_state_recorded_answers(
     text: str, said: str, made: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "facts.yaml").write_text(text)
@@ -269,7 +271,7 @@ def test_a_custodian_cannot_state_what_is_on_record(
         make_dossier([made / "a"], facts=tmp_path / "facts.yaml", beside=made)
 
 
-def test_facts_do_not_take_the_place_of_what_is_on_record(made: Path, tmp_path: Path) -> None:
+def test_facts_do_not_replace_recorded_answers(made: Path, tmp_path: Path) -> None:
     (tmp_path / "facts.yaml").write_text("responsible: somebody else\n")
     dossier = make_dossier(
         [made / "a"], ledger=made / "book", facts=tmp_path / "facts.yaml", beside=made
@@ -291,7 +293,7 @@ def test_a_dossier_is_written_and_verified(ending: str, copy: Path) -> None:
     assert found.dossier == dossier
     assert found.expected
     for name in ("plain", "signed"):
-        with pytest.raises(Refused, match=r"and not by the key"):
+        with pytest.raises(Refused, match=r"expected a signature by the key"):
             verify_dossier(copy / f"{name}.{ending}", key=copy / "other-public.pem")
     with pytest.raises(ParameterError, match="exists"):
         write_dossier(copy / f"plain.{ending}", dossier)
@@ -307,11 +309,11 @@ def test_the_published_json_schema_describes_it(copy: Path) -> None:
         jsonschema.validate(content, schema)
 
 
-def test_a_page_says_all_and_runs_nothing(copy: Path) -> None:
+def test_a_page_shows_all_answers_and_has_no_scripts(copy: Path) -> None:
     dossier = whole(copy)
     write_dossier(copy / "d.html", dossier)
     page = (copy / "d.html").read_text()
-    assert page.count("<script") == 1  # which holds data
+    assert page.count("<script") == 1  # which contains data
     assert "patients </script>" not in page
     assert "patients &lt;/script&gt;&lt;b&gt;" in page
     for answer in dossier.answers.values():
@@ -327,7 +329,7 @@ def test_a_page_says_all_and_runs_nothing(copy: Path) -> None:
     ids=["promise", "reason", "seal"],
 )
 @pytest.mark.parametrize("ending", ["json", "html"])
-def test_an_edited_dossier_is_noticed(old: str, new: str, ending: str, copy: Path) -> None:
+def test_an_edited_dossier_is_detected(old: str, new: str, ending: str, copy: Path) -> None:
     path = copy / f"d.{ending}"
     write_dossier(path, whole(copy), key=copy / "key.pem")
     text = path.read_text()
@@ -345,7 +347,7 @@ def resealed(path: Path, change: Callable[[Seal], Seal]) -> None:
     path.write_text(json.dumps(content))
 
 
-def test_who_changes_a_dossier_and_seals_it_anew_has_another_key(copy: Path) -> None:
+def test_a_changed_and_resealed_dossier_has_another_key(copy: Path) -> None:
     dossier = whole(copy)
     write_dossier(copy / "d.json", dossier, key=copy / "key.pem")
     signature = Seal(**json.loads((copy / "d.json").read_text())["seal"])
@@ -354,8 +356,8 @@ def test_who_changes_a_dossier_and_seals_it_anew_has_another_key(copy: Path) -> 
     write_dossier(copy / "unsigned.json", forged)
     write_dossier(copy / "other.json", forged, key=copy / "other.pem")
     for name in ("unsigned", "other"):
-        verify_dossier(copy / f"{name}.json")  # nothing shows it but the key
-        with pytest.raises(Refused, match=r"and not by the key"):
+        verify_dossier(copy / f"{name}.json")  # only the key reveals it
+        with pytest.raises(Refused, match=r"expected a signature by the key"):
             verify_dossier(copy / f"{name}.json", key=copy / "key-public.pem")
     resealed(copy / "other.json", lambda seal: signature.model_copy(update={"sha256": seal.sha256}))
     with pytest.raises(Refused, match=r"signature of .* is not valid"):
@@ -363,15 +365,15 @@ def test_who_changes_a_dossier_and_seals_it_anew_has_another_key(copy: Path) -> 
 
 
 @pytest.mark.parametrize("part", ["signature", "public_key"])
-def test_half_a_signature_is_none(part: str, copy: Path) -> None:
+def test_half_a_signature_is_invalid(part: str, copy: Path) -> None:
     write_dossier(copy / "d.json", whole(copy), key=copy / "key.pem")
     resealed(copy / "d.json", lambda seal: seal.model_copy(update={part: None}))
     with pytest.raises(Refused, match="is not valid"):
         verify_dossier(copy / "d.json")
 
 
-def test_a_signature_for_something_else_is_none_for_a_dossier(copy: Path) -> None:
-    """The digest alone, signed by the same key for another purpose, is not taken."""
+def test_a_signature_for_another_purpose_is_invalid(copy: Path) -> None:
+    """A signature of the digest alone, by the same key for another purpose, is rejected."""
     write_dossier(copy / "d.json", whole(copy), key=copy / "key.pem")
     key: Any = serialization.load_pem_private_key((copy / "key.pem").read_bytes(), password=None)
     for purpose in (b"", b"hushtable release 1\n"):
@@ -395,14 +397,14 @@ def test_every_file_is_checked(name: str, copy: Path) -> None:
     write_dossier(copy / "d.json", whole(copy))
     content = (copy / name).read_bytes()
     (copy / name).write_bytes(content + b" ")
-    with pytest.raises(Refused, match=f"{name} is another than it was"):
+    with pytest.raises(Refused, match=f"{name} has changed"):
         verify_dossier(copy / "d.json")
     (copy / name).unlink()
     with pytest.raises(Refused, match=f"{name} cannot be read"):
         verify_dossier(copy / "d.json")
 
 
-def test_a_ledger_may_grow_but_not_go_back(copy: Path, made: Path) -> None:
+def test_a_ledger_may_grow_but_not_shrink(copy: Path, made: Path) -> None:
     write_dossier(copy / "d.json", whole(copy))
     publish(TABLE, SCHEMA, METHOD, out=copy / "c", ledger=copy / "book")
     verify_dossier(copy / "d.json")
@@ -421,9 +423,9 @@ def test_files_may_have_moved(copy: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 5000, "<html>", '{"dossier": {}, "seal": {}}'])
 @pytest.mark.parametrize("ending", ["json", "html"])
-def test_what_is_no_dossier(text: str, ending: str, tmp_path: Path) -> None:
+def test_files_that_are_not_dossiers_are_refused(text: str, ending: str, tmp_path: Path) -> None:
     (tmp_path / f"d.{ending}").write_text(text)
-    with pytest.raises(ParameterError, match="is no dossier"):
+    with pytest.raises(ParameterError, match="is not a dossier"):
         verify_dossier(tmp_path / f"d.{ending}")
 
 
@@ -442,7 +444,7 @@ def test_keys_of_other_kinds_are_refused(copy: Path) -> None:
             write_dossier(copy / "d.json", dossier, key=copy / name)
         assert not (copy / "d.json").exists()
     write_dossier(copy / "d.json", dossier, key=copy / "key.pem")
-    with pytest.raises(ParameterError, match="no Ed25519 public key"):
+    with pytest.raises(ParameterError, match="not an Ed25519 public key"):
         verify_dossier(copy / "d.json", key=copy / "key.pem")
-    with pytest.raises(HushtableError, match="must end in"):
+    with pytest.raises(HushtableError, match="must have the suffix"):
         write_dossier(copy / "d.txt", dossier)

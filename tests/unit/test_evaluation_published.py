@@ -1,4 +1,4 @@
-"""What a release says is read rightly before it is compared."""
+"""The content of a release is read correctly before it is compared."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RATINGS = Schema.from_dict(
 
 
 def ratings() -> tuple[pa.Table, np.ndarray]:
-    """Generate ratings as a long table and as the matrix of people and movies (0: none)."""
+    """Generate ratings as a long table and as the matrix of people and movies (0 for none)."""
     draw = np.random.default_rng(shifted(7))
     matrix = np.where(draw.random((500, 6)) < 0.5, draw.integers(1, 6, (500, 6)), 0)
     user, movie = np.nonzero(matrix)
@@ -55,7 +55,7 @@ def test_values_are_drawn_evenly_from_inside_their_cell(name: str, rule: object)
     assert (cut.apply(drawn) == wanted).all()
     counts = np.bincount(drawn, minlength=column.size)
     expected = 4000 / cut.widths[cut.apply(np.arange(column.size))]
-    # Each count is binomial: six standard deviations fail with less than 1e-6 in all.
+    # Each count is binomial: six standard deviations fail with probability below 1e-6 in total.
     assert (abs(counts - expected) <= 6 * np.sqrt(expected) + 1).all()
 
 
@@ -70,7 +70,7 @@ def test_a_missing_value_stays_missing() -> None:
     ]
 
 
-def test_expected_noise_is_taken_off() -> None:
+def test_expected_noise_is_subtracted() -> None:
     rows = read_rows(ROWS, sample_schema())
     draw = np.random.default_rng(shifted(1))
     noise = {
@@ -91,7 +91,7 @@ def test_expected_noise_is_taken_off() -> None:
     assert as_is > 0.25
 
 
-def test_rows_of_a_release_are_those_it_publishes(tmp_path: Path) -> None:
+def test_rows_of_a_release_equal_the_published_ones(tmp_path: Path) -> None:
     release = publish(
         ROWS,
         sample_schema(),

@@ -1,4 +1,4 @@
-"""The report: complete, self-contained, escaped, and written whole or not at all."""
+"""The report: complete, self-contained, escaped, and written atomically."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def page(found: Evaluation) -> str:
 
 
 class Outline(HTMLParser):
-    """Collect what a page contains and would load."""
+    """Parser that collects the contents of a page and what it would load."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,7 +92,7 @@ def test_the_page_loads_nothing(page: str) -> None:
 def test_the_page_is_marked_internal(page: str) -> None:
     assert "INTERNAL" in page.split("<body>")[1]
     assert re.search(r"@page \{[^}]*INTERNAL", page)
-    assert "position: fixed" in page  # for browsers that do not know margin boxes
+    assert "position: fixed" in page  # for browsers without margin boxes
 
 
 def test_the_page_adapts(page: str) -> None:
@@ -101,11 +101,11 @@ def test_the_page_adapts(page: str) -> None:
     assert "@media print" in page
     svgs = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
     assert len(svgs) >= 9
-    # Colors come from the page, so that they suit light and dark.
+    # Colors come from the page, for light and dark mode.
     assert not any(re.search(r'(fill|stroke)="|#[0-9a-f]{3,6}', svg) for svg in svgs)
 
 
-def test_the_page_shows_the_numbers_of_its_twin(found: Evaluation, page: str) -> None:
+def test_the_page_shows_the_numbers_of_its_json(found: Evaluation, page: str) -> None:
     content = found.to_dict()
     pairs = content["utility"]["pairs"]
     assert f"{pairs['mean']['value']:.3f}" in page
@@ -119,7 +119,7 @@ def test_the_page_shows_the_numbers_of_its_twin(found: Evaluation, page: str) ->
     assert "control table" in content["utility"]["learning"]["test"]
 
 
-def test_every_metric_says_what_it_means(found: Evaluation) -> None:
+def test_every_metric_has_a_definition(found: Evaluation) -> None:
     utility = found.to_dict()["utility"]
     named = {metric["name"] for metric in utility["metrics"]}
     used = set(re.findall(r'"metric": "([^"]+)"', json.dumps(utility)))
@@ -148,7 +148,7 @@ def test_values_lie_in_their_intervals_and_ranges(found: Evaluation) -> None:
 
 
 def test_each_bar_has_its_own_number() -> None:
-    """Beside the original's bar stands the original's share, beside the release's the release's."""
+    """The original's share is next to its bar, and so is the release's."""
     shares = {"labels": ["a", "b"], "original": [0.2, 0.8], "published": [0.65, 0.35]}
     svg = column_plot({"name": "x", "ordered": False, "shares": shares})
     root = ET.fromstring(svg)  # noqa: S314 - our own text
@@ -210,7 +210,7 @@ def test_the_same_seed_gives_the_same_numbers() -> None:
     assert one["workload"] != other["workload"]
 
 
-def test_files_are_new_and_whole(
+def test_files_are_new_and_complete(
     found: Evaluation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found.write_json(tmp_path / "report.json")
@@ -237,7 +237,7 @@ def test_reports_are_for_their_owner_only(tmp_path: Path) -> None:
 
 def test_wrong_use_is_refused(found: Evaluation, tmp_path: Path) -> None:
     rows = sample().slice(0, 50)
-    with pytest.raises(ParameterError, match="give the schema"):
+    with pytest.raises(ParameterError, match="pass its schema"):
         evaluate(rows, rows)
     with pytest.raises(ParameterError, match="target 'nobody'"):
         evaluate(rows, rows, schema=sample_schema(), target="nobody")
@@ -248,7 +248,7 @@ def test_wrong_use_is_refused(found: Evaluation, tmp_path: Path) -> None:
         evaluate(tmp_path / "empty", rows)
 
 
-def test_the_extra_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ParameterError, match=r"pip install 'hushtable\[eval\]'"):
         evaluate(sample(), sample(), schema=sample_schema())

@@ -1,4 +1,4 @@
-"""Utility metrics are perfect on the table itself and fall when the table is spoiled."""
+"""Utility metrics are perfect for the table itself, and get worse if it is modified."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_independent_columns_keep_single_columns_and_lose_the_rest() -> None:
     found = utility(shuffled(ROWS))
     assert all(value == pytest.approx(0, abs=1e-12) for value in distances(found).values())
     pairs = found["pairs"]
-    # As far off as independence is, up to the chance of one shuffling.
+    # The error of independence, up to the randomness of one shuffle.
     assert pairs["mean"]["value"] == pytest.approx(pairs["independent"], abs=pairs["sampling"])
     assert pairs["mean"]["value"] > pairs["sampling"]
     assert found["triples"]["mean"]["value"] > pairs["mean"]["value"]
@@ -157,7 +157,7 @@ def test_missing_values_and_odd_types_are_compared() -> None:
     assert found["workload"]["n"] > 0
 
 
-def test_an_empty_release_is_as_far_as_can_be() -> None:
+def test_an_empty_release_has_the_largest_distance() -> None:
     found = utility(ROWS.slice(0, 0), learns=False)
     assert all(value == 1 or "missing" in name for name, value in distances(found).items())
     assert found["pairs"]["mean"]["value"] == 1
@@ -177,11 +177,11 @@ def test_questions_mean_the_same_as_their_sql() -> None:
 def test_questions_fill_the_ranges_of_selectivity() -> None:
     rows, draw = read_rows(sample(), sample_schema()), np.random.default_rng(shifted(6))
     truths = np.array([n for _ in range(2) for _, n in draw_questions(rows, draw)])
-    # A range has its upper end.
+    # A range includes its upper end.
     bins = np.diff([np.sum(truths <= rows.n_rows * share) for share in (0, 0.001, 0.01, 0.1, 1)])
     assert bins[2:].tolist() == [120, 120]
-    # Few columns of the sample are fine enough for the lower ranges: 24 with a standard deviation
-    # of 5.6, and 92 with one of 2.8 (over 40 seeds), so neither is missed by chance (below 1e-6).
+    # Few columns of the sample are fine enough for the lower ranges: over 40 seeds, 24 with a
+    # standard deviation of 5.6, and 92 with 2.8, so neither fails by chance (below 1e-6).
     assert bins[0] > 0
     assert bins[1] >= 70
 
@@ -207,7 +207,7 @@ def test_distances_of_distributions(one: list[float], two: list[float]) -> None:
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=12))
 @settings(max_examples=60, deadline=None)
-def test_the_nearest_distribution_is_one(values: list[float]) -> None:
+def test_the_projection_is_a_distribution(values: list[float]) -> None:
     shares = np.array(values)
     found = on_simplex(shares)
     assert found.min() >= 0

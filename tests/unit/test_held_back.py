@@ -1,4 +1,4 @@
-"""Attacks are measured against people who are not in the release, also where nobody gave any."""
+"""Attacks are compared with people who are not in the release, even without a control table."""
 
 from __future__ import annotations
 
@@ -41,33 +41,33 @@ def published(tmp_path: Path, table: pa.Table, method: ht.Method, **more: Any) -
 
 
 def population() -> pa.Table:
-    """What is known of one column tells the other: of everybody, in the release or not."""
+    """Make a table in which one column determines the other, for everyone."""
     x = np.random.default_rng(shifted(1)).integers(0, 10, N)
     return pa.table({"x": x, "y": x})
 
 
-def test_what_is_known_of_everybody_is_no_success(tmp_path: Path) -> None:
+def test_knowledge_about_the_population_is_not_a_success(tmp_path: Path) -> None:
     table = population()
     release = published(tmp_path, table, ht.NoisyCounts(epsilon=2, mechanism="pure"))
     content, value, note = evaluated(release, table)
     assert content["reproduce"]["held_back"] == N // 4
-    assert "500 rows were held back" in note
+    assert "500 rows held back" in note
     attacks = content["risk"]["attacks"]
     assert all(attack["control"] for attack in attacks)
     assert "membership" in {attack["name"] for attack in attacks}
-    assert any("run again on the others" in said for said in content["risk"]["notes"])
-    # Each of 8 attacks is above its control by chance once in 2,000; two at a time far less often.
+    assert any("run again on the other rows" in said for said in content["risk"]["notes"])
+    # Each of 8 attacks exceeds its control by chance once in 2,000; two at once far less often.
     assert int(value.split()[0]) <= 1
-    # Without a control the same release seems to give people away, and is no finding.
+    # Without a control, attacks on the same release seem to succeed, but are inconclusive.
     alone, value, note = evaluated(release, table, hold_back=False)
     assert sum(attack["succeeds"] for attack in alone["risk"]["attacks"]) >= 4
-    assert (value, "naive attacker" in note) == ("no finding", True)
-    # What is said about the rows themselves is said of those that are out.
+    assert (value, "naive attacker" in note) == ("inconclusive", True)
+    # Anonymity refers to the rows of the actual release.
     assert content["risk"]["anonymity"] == alone["risk"]["anonymity"]
     assert evaluated(release, table)[0]["risk"] == content["risk"]
 
 
-def test_nothing_of_the_second_run_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_second_run_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, made = population(), tmp_path / "spill"
     made.mkdir()
     monkeypatch.setattr(held_back, "spill_folder", lambda: str(made))
@@ -82,8 +82,8 @@ def test_nothing_of_the_second_run_is_left(tmp_path: Path, monkeypatch: pytest.M
     assert list(made.iterdir()) == []
 
 
-def test_a_method_that_gives_people_away_is_found_out(tmp_path: Path) -> None:
-    # Everybody has one double. Where both are in, both are published: those held back never are.
+def test_a_method_that_reveals_people_is_detected(tmp_path: Path) -> None:
+    # Every row has one duplicate. If both are in, both are published; rows held back never are.
     wide = np.random.default_rng(shifted(2)).integers(0, 1000, (N // 2, 3)).repeat(2, axis=0)
     table = pa.table({name: wide[:, at] for at, name in enumerate("abc")})
     release = published(tmp_path, table, ht.GeneralizeSuppress(k=2))
@@ -92,16 +92,16 @@ def test_a_method_that_gives_people_away_is_found_out(tmp_path: Path) -> None:
     assert "membership" in caught
 
 
-def test_persons_of_many_rows_are_not_torn_apart(tmp_path: Path) -> None:
+def test_persons_with_many_rows_are_not_split(tmp_path: Path) -> None:
     table = population().append_column("who", pa.array(np.arange(N) // 4))
     unit = {"kind": "person", "column": "who", "max_rows": 4}
     release = published(tmp_path, table, ht.NoisyCounts(epsilon=2, mechanism="pure"), unit=unit)
     content, value, _ = evaluated(release, table)
     assert content["reproduce"]["held_back"] == 0
-    assert value == "no finding"
+    assert value == "inconclusive"
 
 
-def test_a_table_of_few_rows_and_a_control_that_was_given_are_left_alone(tmp_path: Path) -> None:
+def test_small_tables_and_given_controls_have_no_second_run(tmp_path: Path) -> None:
     table = population()
     method = ht.NoisyCounts(epsilon=2, mechanism="pure")
     release = published(tmp_path, table.slice(0, 200), method)

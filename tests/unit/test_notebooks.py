@@ -44,7 +44,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         ("plan", ("Plan of contingency-table", "epsilon = 1", "expected")),
         ("ledger", ("Left: ", "released")),
         ("release", ("Published with contingency-table", "data")),
-        ("found", ("Internal.", "Count questions")),
+        ("found", ("Internal.", "Count queries")),
     ],
 )
 def test_it_is_shown_as_html(shown: dict[str, Any], what: str, words: tuple[str, ...]) -> None:

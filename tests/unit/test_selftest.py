@@ -1,4 +1,4 @@
-"""The selftest holds here, and notices what is broken."""
+"""The self-test passes here, and detects faults."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hushtable.selftest.ledgers import _forged, _race
 QUICK = [check for check in CHECKS if check.group in {"noise", "papers"}]
 
 
-def test_what_is_quick_holds() -> None:
+def test_fast_checks_hold() -> None:
     rows = run_checks(QUICK)
     assert [row.name for row in rows if row.word != "holds"] == []
     assert len(rows) == len(samplers.SAMPLERS) + 1 + 5
@@ -44,7 +44,7 @@ def test_everything_holds() -> None:
     assert [row for row in rows if row.word == "FAILS"] == []
 
 
-def test_a_wrong_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_sampler_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     right = SecureNoise.discrete_laplace
 
     def wider(self: SecureNoise, scale: Fraction, *, size: int) -> Any:
@@ -52,11 +52,11 @@ def test_a_wrong_sampler_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(SecureNoise, "discrete_laplace", wider)
     found = {row.name: row.word for row in run_checks(QUICK)}
-    assert found["discrete Laplace against exact mass"] == "FAILS"
-    assert found["geometric against exact mass"] == "holds"
+    assert found["discrete Laplace: exact probabilities"] == "FAILS"
+    assert found["geometric: exact probabilities"] == "holds"
 
 
-def test_a_wrong_number_of_a_paper_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_number_of_a_paper_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     scales = papers.gaussian_scales
     monkeypatch.setattr(
         papers, "gaussian_scales", lambda points, k: np.asarray(scales(points, k)) * 0.99
@@ -65,12 +65,12 @@ def test_a_wrong_number_of_a_paper_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     assert found["002, scales of uncertain records"] == "FAILS"
 
 
-def test_a_ledger_that_forgets_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_ledger_that_loses_entries_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Ledger, "entries", lambda self: [])
     assert _race().word == "FAILS"
 
 
-def test_an_error_is_a_check_that_fails() -> None:
+def test_an_error_is_a_failed_check() -> None:
     def breaks() -> Verdict:
         raise ValueError("no such thing")
 
@@ -79,7 +79,7 @@ def test_an_error_is_a_check_that_fails() -> None:
 
 
 @pytest.mark.parametrize(("word", "code"), [("holds", 0), ("FAILS", 1), ("not tested", 0)])
-def test_the_command_says_what_was_found(
+def test_the_command_prints_the_results(
     monkeypatch: pytest.MonkeyPatch, word: Any, code: int
 ) -> None:
     checks = [Check("noise", "a coin", lambda: Verdict(word, "3 draws"))]

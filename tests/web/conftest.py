@@ -1,4 +1,4 @@
-"""A folder with the sample, a desk on it, and a release to ask."""
+"""Fixtures: a folder with the sample, a workbench on it, and a release to query."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def desk(tmp_path: Path) -> DeskClient:
 
 @pytest.fixture
 def project(desk: DeskClient) -> DeskClient:
-    """A desk with the project `visits`, all but published."""
+    """A workbench with the project `visits`, ready to publish."""
     desk.post("/projects", name="visits")
     desk.post("/p/visits/data", path=str(desk.folder / "visits.csv"))
     (desk.folder / "visits" / "schema.yaml").write_text(sample_schema().to_yaml())

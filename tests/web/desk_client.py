@@ -1,4 +1,4 @@
-"""A browser without a window: it keeps the cookie, and finds the word that a form carries."""
+"""A test client that keeps the cookie and adds the CSRF token to forms."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_UPLOAD = 3_000_000
 
 
 class DeskClient:
-    """Use the desk of a folder as a person would."""
+    """Client of a workbench on a folder."""
 
     def __init__(self, folder: Path, *, door: Door | None = None) -> None:
         self.folder, self.door = folder, door or Door()
@@ -49,7 +49,7 @@ class DeskClient:
         return (browser or self.browser).post(path, data=given)
 
     def finish(self, answer: Any) -> str:
-        """Wait for the job that an answer led to, and say how it ended."""
+        """Wait for the job that a response started, and return its status."""
         assert "/jobs/" in answer.url.path, problems(answer)
         until = time.monotonic() + 600
         while (status := self.status(answer.url.path)) in {"starting", "running"}:
@@ -82,6 +82,6 @@ class DeskClient:
 
 
 def problems(answer: Response | Any) -> list[str]:
-    """Give what a page says in its alert."""
+    """Return the messages in a page's alert."""
     _, _, after = answer.text.partition('class="problems" role="alert"')
     return [html.unescape(p) for p in re.findall(r"<li>(.*?)</li>", after.split("</div>")[0])]

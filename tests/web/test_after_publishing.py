@@ -1,4 +1,4 @@
-"""What a custodian does with releases: look at them, evaluate, compare."""
+"""Releases in the workbench: exploring, evaluating and comparing them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from hushtable.web.security import POLICY
 
 from .desk_client import DeskClient, problems
 
-COLUMNS = ("sex", "region")  # few, so that evaluations are quick
+COLUMNS = ("sex", "region")  # few, so that evaluations are fast
 LOOK = "/p/visits/releases/first/look"
 
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> DeskClient:
-    """A desk with a small table and two releases of it."""
+    """A workbench with a small table and two releases of it."""
     folder = tmp_path_factory.mktemp("desk")
     table = sample().slice(0, 300).select(list(COLUMNS))
     whole = sample_schema().to_dict()
@@ -52,7 +52,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> DeskClient:
     return desk
 
 
-def test_a_release_is_looked_at_as_analysts_do(published: DeskClient) -> None:
+def test_a_release_opens_in_the_explorer(published: DeskClient) -> None:
     assert f'href="{LOOK}/"' in published.get("/p/visits/report").text
     page = published.get(f"{LOOK}/?in:sex=F&by=region")
     assert page.headers["content-security-policy"] == POLICY
@@ -60,7 +60,7 @@ def test_a_release_is_looked_at_as_analysts_do(published: DeskClient) -> None:
     text = html.unescape(page.text)
     release = published.app.state.bench.project("visits").release("first")
     assert release.statement.guarantees[0].explain() in text
-    assert 'aria-current="step"' in text  # the steps of the project are around it
+    assert 'aria-current="step"' in text  # the page has the navigation of the project
     assert '<link rel="stylesheet" href="/static/style.css">' in text
     assert f'hx-get="{LOOK}/answer"' in text
     assert "hushtable query releases/first \"sex = 'F'\" --by region" in text
@@ -73,18 +73,18 @@ def test_a_release_is_looked_at_as_analysts_do(published: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["third", "..", "first%2F..%2Fsecond"])
-def test_only_releases_of_the_project_are_looked_at(published: DeskClient, name: str) -> None:
+def test_only_releases_of_the_project_open(published: DeskClient, name: str) -> None:
     assert published.get(f"/p/visits/releases/{name}/look/").status_code in {400, 404}
 
 
-def test_nobody_looks_without_the_cookie(published: DeskClient) -> None:
+def test_the_explorer_requires_the_cookie(published: DeskClient) -> None:
     stranger = published.new_browser()
     stranger.cookies.clear()
     assert stranger.get(f"{LOOK}/").status_code == 403
     assert stranger.get(f"{LOOK}/rows.csv").status_code == 403
 
 
-def test_a_release_that_was_replaced_is_read_anew(published: DeskClient) -> None:
+def test_a_replaced_release_is_read_again(published: DeskClient) -> None:
     first = published.get(f"{LOOK}/answer").text
     assert published.get(f"{LOOK}/answer").text == first
     folder = published.folder / "visits" / "releases"
@@ -97,7 +97,7 @@ def test_a_release_that_was_replaced_is_read_anew(published: DeskClient) -> None
         folder.joinpath("kept").rename(folder / "first")
 
 
-def test_the_shelf_holds_few_releases(published: DeskClient) -> None:
+def test_the_cache_keeps_few_releases(published: DeskClient) -> None:
     shelf, folder = Shelf(), published.folder / "visits" / "releases"
     project = published.app.state.bench.project("visits")
     names = [f"copy-{n}" for n in range(6)]
@@ -119,7 +119,7 @@ def test_the_shelf_holds_few_releases(published: DeskClient) -> None:
             (folder / name).rmdir()
 
 
-def test_what_lies_beside_a_release_is_not_handed_out(
+def test_other_files_in_a_release_folder_are_not_downloaded(
     published: DeskClient, tmp_path: Path
 ) -> None:
     folder = published.folder / "visits" / "releases" / "first"
@@ -141,7 +141,7 @@ def test_what_lies_beside_a_release_is_not_handed_out(
 
 
 @pytest.mark.parametrize("name", ["first%22", "first%0d%0aSet-Cookie:x=1", "first%2f..%2fsecond"])
-def test_no_name_gets_into_a_header(published: DeskClient, name: str) -> None:
+def test_names_cannot_inject_headers(published: DeskClient, name: str) -> None:
     answer = published.get(f"/p/visits/releases/{name}.zip")
     assert answer.status_code in {400, 404}
     assert "content-disposition" not in answer.headers
@@ -160,7 +160,7 @@ def report_of(desk: DeskClient, path: str) -> str:
     return html.unescape(report.text)
 
 
-def test_a_rehearsal_shows_the_whole_report_and_touches_nothing(published: DeskClient) -> None:
+def test_a_dry_run_shows_the_full_report_without_the_private_table(published: DeskClient) -> None:
     plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
     assert not problems(published.post("/p/visits/plan", **plan))
     table = published.folder / "visits.csv"
@@ -180,7 +180,7 @@ def test_a_rehearsal_shows_the_whole_report_and_touches_nothing(published: DeskC
     assert "/p/visits/rehearsals/001" in published.get("/p/visits/rehearse").text
 
 
-def test_the_commands_that_are_shown_do_the_same(
+def test_the_displayed_commands_are_equivalent(
     published: DeskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
@@ -202,7 +202,7 @@ def test_the_commands_that_are_shown_do_the_same(
     assert "Rehearsed on" in done.output
 
 
-def test_a_release_is_evaluated_inside(published: DeskClient) -> None:
+def test_a_release_is_evaluated(published: DeskClient) -> None:
     answer = published.post("/p/visits/evaluate", release="first")
     assert published.finish(answer) == "done", problems(published.get(answer.url.path))
     report = report_of(published, answer.url.path)
@@ -211,7 +211,7 @@ def test_a_release_is_evaluated_inside(published: DeskClient) -> None:
     assert "Internal." in published.get("/p/visits/report").text
 
 
-def test_releases_are_compared_inside(published: DeskClient) -> None:
+def test_releases_are_compared(published: DeskClient) -> None:
     assert "at least two" in problems(published.post("/p/visits/compare", release=["first"]))[0]
     answer = published.post("/p/visits/compare", release=["first", "second"])
     assert published.finish(answer) == "done", problems(published.get(answer.url.path))
@@ -222,19 +222,19 @@ def test_releases_are_compared_inside(published: DeskClient) -> None:
     assert "hushtable compare" in report
 
 
-def test_a_table_that_is_gone_refuses_to_be_compared(published: DeskClient) -> None:
+def test_a_missing_table_is_refused(published: DeskClient) -> None:
     table = published.folder / "visits.csv"
     table.rename(published.folder / "elsewhere.csv")
     try:
         for act in ("evaluate", "compare"):
             answer = published.post(f"/p/visits/{act}", release=["first", "second"])
             assert answer.status_code == 400
-            assert "no table is chosen" in problems(answer)[0]
+            assert "no table is available" in problems(answer)[0]
     finally:
         (published.folder / "elsewhere.csv").rename(table)
 
 
-def test_a_spoiled_release_is_told_and_not_handed_out(published: DeskClient) -> None:
+def test_a_damaged_release_is_reported_and_not_downloaded(published: DeskClient) -> None:
     path = published.folder / "visits" / "releases" / "second" / "statement.json"
     before = path.read_bytes()
     content = json.loads(before)

@@ -1,4 +1,4 @@
-"""The analyst's page: it answers what `hushtable query` answers, and its addresses ask again."""
+"""The release explorer: it gives the answers of `hushtable query`, and addresses repeat queries."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def page(release: Release) -> Iterator[TestClient]:
         yield client
 
 
-def test_it_shows_the_promise_and_what_is_left_out(page: TestClient, release: Release) -> None:
+def test_it_shows_the_promise_and_its_limits(page: TestClient, release: Release) -> None:
     text = html.unescape(page.get("/").text)
     for promise in release.statement.guarantees:
         assert promise.explain() in text
     for sentence in release.statement.unprotected:
         assert sentence in text
-    assert "What may not be concluded" in text
+    assert "Limits of interpretation" in text
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_it_shows_the_promise_and_what_is_left_out(page: TestClient, release: Re
         ("where=age < 20 OR age >= 60&in:sex=M", "sex = 'M' AND (age < 20 OR age >= 60)"),
     ],
 )
-def test_an_answer_is_that_of_the_release(
+def test_an_answer_equals_that_of_the_release(
     page: TestClient, release: Release, query: str, clause: str
 ) -> None:
     text = html.unescape(page.get(f"/answer?{query}").text)
@@ -83,14 +83,14 @@ def _quoted(clause: str) -> str:
     return clause if clause == "TRUE" else f'"{clause}"' if "'" in clause else f"'{clause}'"
 
 
-def test_the_link_asks_the_same_again(page: TestClient) -> None:
+def test_the_link_repeats_the_query(page: TestClient) -> None:
     asked = "from:age=20&in:sex=F&where=region+%3D+%27bay%27&by=diagnosis"
     first = page.get(f"/answer?{asked}").text
     link = html.unescape(re.search(r'href="(/\?[^"]*)#ask"', first)[1])  # type: ignore[index]
     again = page.get(link.replace("/?", "/answer?")).text
     assert again == first
     whole = page.get(link).text
-    assert first.strip() in whole  # the page itself answers too, without any script
+    assert first.strip() in whole  # the page also answers without scripts
 
 
 def test_groups_and_cross_tables_add_up(page: TestClient, release: Release) -> None:
@@ -120,7 +120,7 @@ def test_groups_and_cross_tables_add_up(page: TestClient, release: Release) -> N
         "regress=sex+~+age&logistic=1",
     ],
 )
-def test_the_command_that_is_shown_gives_the_same_numbers(
+def test_the_displayed_command_gives_the_same_numbers(
     page: TestClient, release: Release, query: str
 ) -> None:
     text = html.unescape(page.get(f"/answer?{query}").text)
@@ -146,7 +146,7 @@ def test_the_command_that_is_shown_gives_the_same_numbers(
     assert drawing.count('class="whisker"') == len(rows)
 
 
-def test_a_figure_may_be_grouped_by_ranges(page: TestClient, release: Release) -> None:
+def test_a_statistic_can_be_grouped_by_ranges(page: TestClient, release: Release) -> None:
     rows = list(csv.DictReader(io.StringIO(page.get("/answer.csv?figure=mean&of=age&by=age").text)))
     assert len(rows) == 10
     for row in rows:
@@ -155,7 +155,7 @@ def test_a_figure_may_be_grouped_by_ranges(page: TestClient, release: Release) -
 
 
 @pytest.mark.parametrize("name", list(sample_schema().attributes))
-def test_cells_of_a_cross_table_are_called_what_they_are(release: Release, name: str) -> None:
+def test_cells_of_a_cross_table_have_the_right_labels(release: Release, name: str) -> None:
     asked = Question(by=(name,))
     if not asked.lists_values(release.schema):
         assert name == "age"
@@ -165,7 +165,7 @@ def test_cells_of_a_cross_table_are_called_what_they_are(release: Release, name:
     assert labels == ["(missing)" if key is None else str(key) for (key,) in table.keys]
 
 
-def test_bars_have_one_scale_and_what_is_not_known_has_none() -> None:
+def test_bars_have_one_scale_and_unknown_values_no_bar() -> None:
     def cell(value: float, low: float, high: float, what: str = "mean of x") -> Cell:
         return Cell((), "", Estimate(
             value=value, low=low, high=high, privacy_std=1, model_std=0, what=what,
@@ -182,7 +182,7 @@ def test_bars_have_one_scale_and_what_is_not_known_has_none() -> None:
     assert Reach(counts).along(counts[0].estimate) == Bar(start=0, length=50, low=0, high=90)
 
 
-def test_downloads_are_those_of_export(page: TestClient, release: Release) -> None:
+def test_downloads_equal_those_of_export(page: TestClient, release: Release) -> None:
     rows = pa_csv.read_csv(io.BytesIO(page.get("/rows.csv").content))
     assert rows.num_rows == release.frame().num_rows
     packed = pq.read_table(io.BytesIO(page.get("/rows.parquet").content))
@@ -219,7 +219,7 @@ def test_every_column_has_its_distribution(page: TestClient) -> None:
         f"regress={'a' * 2001}",
     ],
 )
-def test_what_cannot_be_answered_says_why(page: TestClient, query: str) -> None:
+def test_unanswerable_queries_say_why(page: TestClient, query: str) -> None:
     for path in ("/answer", "/"):
         answer = page.get(f"{path}?{query}")
         assert answer.status_code == 200
@@ -231,7 +231,7 @@ def test_too_many_cells_are_refused() -> None:
     wide = Schema.from_dict({"name": "t", "columns": {
         name: {"type": "categorical", "values": [str(n) for n in range(50)]} for name in "ab"
     }})  # fmt: skip
-    with pytest.raises(ParameterError, match=f"2,500 cells; at most {MAX_CELLS}"):
+    with pytest.raises(ParameterError, match=f"2,500 cells; the limit is {MAX_CELLS}"):
         Question(by=("a", "b")).cells(wide)
 
 
@@ -256,7 +256,7 @@ def test_parts_of_a_column_cover_it_once(name: str, release: Release) -> None:
     assert sum(cell.estimate.value for cell in cells) == pytest.approx(whole, rel=1e-6)
 
 
-def test_an_answer_is_worked_out_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_is_computed_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     answers, asked = Answers(release), []
 
     def noted(name: str, ask: Any) -> Any:
@@ -276,7 +276,7 @@ def test_an_answer_is_worked_out_once(release: Release, monkeypatch: pytest.Monk
     ]  # fmt: skip
 
 
-def test_what_is_remembered_is_bounded(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_is_bounded(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hushtable.web.answers._REMEMBERED", 12)
     answers = Answers(release)
     for _ in range(3):
@@ -287,7 +287,7 @@ def test_what_is_remembered_is_bounded(release: Release, monkeypatch: pytest.Mon
             assert answers._n_known == sum(map(len, held)) + singles <= 12
 
 
-def test_a_note_says_of_how_many_numbers_it_holds() -> None:
+def test_a_note_states_how_many_numbers_it_applies_to() -> None:
     def estimate(*notes: str) -> Estimate:
         return Estimate(value=1, low=0, high=2, privacy_std=1, model_std=0, notes=notes)
 
@@ -296,7 +296,7 @@ def test_a_note_says_of_how_many_numbers_it_holds() -> None:
     assert answer.notes == ["all", words.SOME_NUMBERS.format(n=1, all=3, note="some")]
 
 
-def test_it_may_stand_behind_a_proxy(release: Release) -> None:
+def test_it_works_behind_a_proxy(release: Release) -> None:
     client = TestClient(make_analyst_page(release), root_path="/clinic")
     text = client.get("/clinic/").text
     assert 'href="/clinic/static/style.css"' in text
@@ -304,11 +304,11 @@ def test_it_may_stand_behind_a_proxy(release: Release) -> None:
     assert 'hx-get="/clinic/answer"' in text
 
 
-def test_the_page_does_not_tell_where_the_release_lies(page: TestClient, release: Release) -> None:
+def test_the_page_does_not_show_the_path_of_the_release(page: TestClient, release: Release) -> None:
     assert str(release.folder.parent) not in page.get("/?by=sex").text
 
 
-def test_moments_truths_and_special_values_are_asked_for(tmp_path: Path) -> None:
+def test_dates_booleans_and_special_values_can_be_queried(tmp_path: Path) -> None:
     schema = Schema.parse("""
 name: stays
 columns:
@@ -342,7 +342,7 @@ columns:
     assert 'role="alert"' in client.get("/answer?from:admission=soon").text
 
 
-def test_a_page_that_is_asked_for_again_is_the_same_packed_or_not(page: TestClient) -> None:
+def test_a_cached_page_is_the_same_compressed_or_not(page: TestClient) -> None:
     for path in ("/?in:sex=F", "/answer?by=region", "/column/1"):
         packed = page.get(path, headers={"accept-encoding": "gzip"})
         plain = page.get(path, headers={"accept-encoding": "identity"})

@@ -1,4 +1,4 @@
-"""The desk, screen by screen: from a table to a release that is paid for, and every refusal."""
+"""The workbench, screen by screen: from a table to a charged release, and every error."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_from_a_table_to_a_release(desk: DeskClient) -> None:
     assert release.statement.ledger is not None
     assert release.statement.ledger.receipt == entry.receipt
     assert (desk.folder.parent / "handed-out" / "visits-1" / "STATEMENT.md").exists()
-    # What is left does not pay for another one, and nothing of it is charged.
+    # The remaining budget is not enough for another release, and nothing is charged.
     again = desk.publish("visits", "visits-2")
     assert any("remains" in problem for problem in problems(again))
     assert len(Ledger.open(project.ledger_path).entries()) == 1
@@ -82,13 +82,15 @@ def test_from_a_table_to_a_release(desk: DeskClient) -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"typed": "visits-2"}, "nothing charged"),
-        ({"typed": ""}, "nothing charged"),
-        ({"seen": "0" * 64}, "changed since the page was shown"),
-        ({"name": "../x", "typed": "../x"}, "the release's name"),
+        ({"typed": "visits-2"}, "nothing was charged"),
+        ({"typed": ""}, "nothing was charged"),
+        ({"seen": "0" * 64}, "changed after this page was opened"),
+        ({"name": "../x", "typed": "../x"}, "the release name"),
     ],
 )
-def test_publishing_is_meant(project: DeskClient, fields: dict[str, str], told: str) -> None:
+def test_publishing_needs_confirmation(
+    project: DeskClient, fields: dict[str, str], told: str
+) -> None:
     answer = project.publish("visits", "visits-1", **fields)
     assert answer.status_code == 400
     assert any(told in problem for problem in problems(answer))
@@ -101,7 +103,7 @@ def test_a_plan_changed_in_another_window_is_not_published(project: DeskClient) 
     seen = re.search(r'name="seen" value="(\w+)"', page)[1]  # type: ignore[index]
     project.post("/p/visits/plan", browser=other, **{**PLAN, "epsilon": "1.5"})
     answer = project.post("/p/visits/publish", name="one", typed="one", seen=seen)
-    assert "changed since the page was shown" in problems(answer)[0]
+    assert "changed after this page was opened" in problems(answer)[0]
     assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
 
 
@@ -111,7 +113,7 @@ def test_two_browsers_on_one_ledger_never_overspend(project: DeskClient) -> None
     for browser, name in ((None, "one"), (other, "two")):
         page = project.get(f"/p/visits/publish?name={name}", browser=browser).text
         seen = re.search(r'name="seen" value="(\w+)"', page)[1]  # type: ignore[index]
-        answers.append((browser, name, seen))  # both pages say that it fits
+        answers.append((browser, name, seen))  # both pages say that the budget is sufficient
     sent = [
         project.post("/p/visits/publish", browser=browser, name=name, typed=name, seen=seen)
         for browser, name, seen in answers
@@ -123,7 +125,7 @@ def test_two_browsers_on_one_ledger_never_overspend(project: DeskClient) -> None
     assert len(Ledger.open(project.folder / "visits" / "table.ledger").entries()) == 1
 
 
-def test_a_charge_is_taken_back_with_a_reason_only(project: DeskClient) -> None:
+def test_a_charge_is_voided_only_with_a_reason(project: DeskClient) -> None:
     book = Ledger.open(project.folder / "visits" / "table.ledger")
     promise = make_method("quilt", {"epsilon": "1/2"}).guarantee(sample_schema())
     entry = book.charge(promise, purpose="failed run", schema=sample_schema())
@@ -146,12 +148,12 @@ def test_a_plan_is_live_and_reads_no_data(
     text = project.get(f"/p/visits/plan/live?{query}").text
     assert "epsilon = 0.5" in text
     assert words.NO_DATA_READ in text
-    assert "That takes epsilon" in text
+    assert "This requires epsilon" in text
     assert "--epsilon 0.5 --delta 0.000001 --rows 12000" in text
     wrong = project.get("/p/visits/plan/live?method=quilt&epsilon=-1")
     assert "epsilon" in problems(wrong)[0]
     unknown = project.get("/p/visits/plan/live?method=nothing")
-    assert "there is no method" in problems(unknown)[0]
+    assert "is not a method" in problems(unknown)[0]
 
 
 @pytest.mark.parametrize("name", list(METHODS))
@@ -178,8 +180,8 @@ def test_a_field_that_was_left_empty_stays_empty(project: DeskClient) -> None:
     assert re.search(r'name="delta" value="0.000001"', fresh)
 
 
-def test_wherever_a_slider_stands_the_field_takes_it() -> None:
-    """A slider of whole numbers gives whole ones; its ends are what the method takes."""
+def test_every_slider_position_is_a_valid_value() -> None:
+    """An integer slider gives integers; the method accepts its ends."""
     schema = sample_schema()
     seen = set()
     for name in METHODS:
@@ -216,7 +218,7 @@ def test_options_are_those_of_the_command_line() -> None:
     assert "--consistent" in options(Partition(epsilon=1, consistent=True))
 
 
-def test_the_command_that_is_shown_makes_the_same_plan(project: DeskClient) -> None:
+def test_the_displayed_command_makes_the_same_plan(project: DeskClient) -> None:
     page = project.get("/p/visits/plan").text
     shown = html.unescape(re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[-1])
     change, command = shown.splitlines()
@@ -234,7 +236,7 @@ def all_answers() -> list[dict[str, str]]:
     return [dict(zip(names, picked, strict=True)) for picked in product(*choices)]
 
 
-def test_whatever_is_answered_the_advice_can_be_planned() -> None:
+def test_every_advice_can_be_planned() -> None:
     numbers = Schema.from_dict({"name": "n", "columns": {
         name: {"type": "integer", "low": 0, "high": 9} for name in "xy"
     }})  # fmt: skip
@@ -249,7 +251,7 @@ def test_whatever_is_answered_the_advice_can_be_planned() -> None:
     assert advise({"use": "numbers", "formal": "no"}, numbers).method == "uncertain"
 
 
-def test_every_screen_is_in_words() -> None:
+def test_every_screen_has_texts() -> None:
     for name, choices in QUESTIONS.items():
         assert name in words.QUESTIONS
         assert set(choices) == set(words.CHOICES.get(name, {}))
@@ -259,7 +261,7 @@ WEB = Path(words.__file__).parent
 
 
 @pytest.mark.parametrize("path", sorted((WEB / "pages").glob("*.py")), ids=lambda path: path.stem)
-def test_no_screen_has_sentences_of_its_own(path: Path) -> None:
+def test_no_screen_contains_hard_coded_sentences(path: Path) -> None:
     tree = ast.parse(path.read_text())
     documents = {
         id(node.body[0].value)
@@ -279,13 +281,13 @@ def test_no_screen_has_sentences_of_its_own(path: Path) -> None:
 @pytest.mark.parametrize(
     "path", sorted((WEB / "templates").glob("*.html")), ids=lambda path: path.stem
 )
-def test_no_template_has_words_of_its_own(path: Path) -> None:
+def test_no_template_contains_hard_coded_text(path: Path) -> None:
     text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|&\w+;", " ", path.read_text(), flags=re.DOTALL)
     files = r"project\.json|schema\.yaml|table\.ledger|releases/|reports/|rehearsals/|hushtable"
     assert re.findall(r"[A-Za-z]{2,}", re.sub(files, "", text)) == []
 
 
-def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
+def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
     schema = stand_in_schema(sample_schema())
     table = make_stand_in(schema, 3000)
     assert table.num_rows == 3000
@@ -295,16 +297,16 @@ def test_a_stand_in_fits_the_schema_and_knows_no_row() -> None:
     assert schema.digest != sample_schema().digest  # no ledger takes it for the table
 
 
-def test_the_private_table_is_not_rehearsed_on(project: DeskClient) -> None:
+def test_a_dry_run_refuses_the_private_table(project: DeskClient) -> None:
     private = str(project.folder / "visits.csv")
     answer = project.post("/p/visits/rehearse", rows="100", table=private)
     assert words.NOT_THE_PRIVATE_TABLE in problems(answer)
     outside = project.post("/p/visits/rehearse", rows="100", table="/etc/passwd")
-    assert "outside of the folders" in problems(outside)[0]
+    assert "outside of the allowed folders" in problems(outside)[0]
     assert project.post("/p/visits/rehearse", rows="0").status_code == 400
 
 
-def test_the_schema_is_checked_as_one_edits(project: DeskClient) -> None:
+def test_the_schema_is_checked_after_each_edit(project: DeskClient) -> None:
     answer = project.post("/p/visits/schema/column", column="age", low="50", high="10")
     assert "low 50 is above high 10" in problems(answer)[0]
     project.post("/p/visits/schema/column", column="age", high="49")
@@ -326,8 +328,8 @@ def test_nothing_is_confirmed_unseen(desk: DeskClient) -> None:
     schema = Schema.load(desk.folder / "odd" / "schema.yaml")
     assert {"reading", "missing_values"} <= set(schema.confirm)
     text = html.unescape(desk.get("/p/odd/schema").text)
-    assert "how the file is read: <code>decimal = ,</code>" in text
-    assert "words for a missing value: <code>(an empty cell)</code>" in text
+    assert "file format: <code>decimal = ,</code>" in text
+    assert "codes for missing values: <code>(an empty cell)</code>" in text
     assert "Internal note: not published: its 900 whole numbers all differ" in text
     assert "special" in schema.attributes["mood"].confirm
     assert '<textarea name="special"' in text
@@ -338,7 +340,7 @@ def test_nothing_is_confirmed_unseen(desk: DeskClient) -> None:
     assert text.count("Everything is confirmed.") == 2  # above, and where the last one was
 
 
-def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskClient) -> None:
+def test_an_uninformative_release_is_announced_before_the_charge(project: DeskClient) -> None:
     ledger = project.folder / "visits" / "table.ledger"
     project.post("/p/visits/plan", **{**PLAN, "rows": "50"})
     live = project.get("/p/visits/plan").text
@@ -347,7 +349,7 @@ def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskCli
     assert "would be empty" in page
     assert "--rows 50 --anyway" in page
     answer = project.publish("visits", "one")
-    assert "nothing is charged" in problems(answer)[0]
+    assert "Nothing is charged until then" in problems(answer)[0]
     assert not Ledger.open(ledger).entries()
     answer = project.publish("visits", "one", anyway="1")
     assert project.finish(answer) == "done"
@@ -356,10 +358,10 @@ def test_a_release_that_tells_nothing_is_said_before_the_charge(project: DeskCli
 
 def test_a_plan_without_rows_asks_for_them(project: DeskClient) -> None:
     live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001").text
-    assert "Say how many rows to expect" in live
+    assert "Enter the approximate number of rows" in live
     assert "<svg" not in live
     live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001&rows=500").text
-    assert "Say how many rows to expect" not in live
+    assert "Enter the approximate number of rows" not in live
     assert "<svg" in live
     assert "e+0" not in live  # errors are percentages that people read
 
@@ -378,7 +380,7 @@ def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
     assert Schema.load(schema).attributes["smoker"].taxonomy is None  # type: ignore[union-attr]
 
 
-def test_a_schema_changed_after_the_ledger_needs_a_word(project: DeskClient) -> None:
+def test_a_schema_changed_after_the_ledger_needs_a_reason(project: DeskClient) -> None:
     book = project.folder / "visits" / "table.ledger"
     assert 'name="same_people"' not in project.get("/p/visits/publish").text
     project.post("/p/visits/schema/table", name="visits to clinics")
@@ -405,13 +407,13 @@ def test_a_report_runs_nothing(project: DeskClient) -> None:
         assert project.get(f"/p/visits/reports/{name}").status_code in {400, 404}
 
 
-def test_what_belongs_to_a_project_is_the_owners_alone(project: DeskClient) -> None:
+def test_project_files_are_private_to_the_owner(project: DeskClient) -> None:
     for path in (project.folder / "visits").rglob("*"):
         if path.name not in {"schema.yaml"}:  # written by the test itself
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_files_of_a_project_are_those_of_the_command_line(project: DeskClient) -> None:
+def test_project_files_work_with_the_command_line(project: DeskClient) -> None:
     folder: Path = project.folder / "visits"
     assert Ledger.open(folder / "table.ledger").tables()[0].name == sample_schema().name
     assert Schema.load(folder / "schema.yaml") == sample_schema()

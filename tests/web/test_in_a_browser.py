@@ -1,6 +1,6 @@
-"""The real pages in a real browser: from a CSV file to a release in hand, through crashes.
+"""The real pages in a real browser: from a CSV file to a downloaded release, with crashes.
 
-axe-core (a checker of accessibility) is taken from the npm registry where npm can reach it.
+axe-core, an accessibility checker, is downloaded from the npm registry if npm is available.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ EVIL = "<img src=x onerror=document.title='broken'>"
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Path]]:
-    """Go the whole way by clicking: the server is killed and the browser closed on it."""
+    """Publish by clicking, while the server is killed and the browser closed."""
     folder = tmp_path_factory.mktemp("desk")
     pa_csv.write_csv(sample(), folder / "visits.csv")
     server = Server("workbench", folder, "--no-browse")
@@ -58,7 +58,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Pa
         walk_to_publishing(visitor, folder)
         visitor.send("form[action$='/publish']", typed="visits-1", purpose="yearly table")
         server.stop(kill=True)
-    # Browser and server are gone; the job is not.
+    # Browser and server are gone; the job continues.
     server = Server("workbench", folder, "--no-browse")
     with Browser() as second:
         visitor = Visitor(second, server)
@@ -70,7 +70,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Pa
 
 
 def begin_others(folder: Path) -> None:
-    """Lay down a project without anything, and one whose schema is not confirmed."""
+    """Create an empty project, and one with an unconfirmed schema."""
     drafted = sample_schema().to_dict()
     for name in ("age", "sex"):
         drafted["columns"][name]["confirm"] = ["missing", "outside"]
@@ -80,13 +80,13 @@ def begin_others(folder: Path) -> None:
     (folder / "fresh" / "schema.yaml").write_text(json.dumps(drafted))
 
 
-def test_the_release_is_in_hand_and_paid_for(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
+def test_the_release_is_downloaded_and_charged(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
     require_in_hand(*desk, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("view", [{"dark": True}, {"width": 400}], ids=["dark", "400px"])
-def test_the_whole_way_by_keyboard_alone(tmp_path: Path, view: dict[str, Any]) -> None:
+def test_the_whole_workflow_works_with_the_keyboard(tmp_path: Path, view: dict[str, Any]) -> None:
     folder = tmp_path / "desk"
     folder.mkdir()
     pa_csv.write_csv(sample(), folder / "visits.csv")
@@ -119,7 +119,7 @@ def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:
     assert visitor.browser.value("document.getElementById('f-epsilon').value") == "0.1"
 
 
-def test_a_slider_of_whole_numbers_gives_whole_ones(desk: tuple[Visitor, Path]) -> None:
+def test_an_integer_slider_gives_integers(desk: tuple[Visitor, Path]) -> None:
     visitor, _ = desk
     visitor.go("/p/visits/plan?method=noisy-counts&rows=12000")
     for place, number in (("0.35", "2"), ("1.65", "45"), ("2.5", "320")):
@@ -169,7 +169,7 @@ def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
     [{}, {"dark": True}, {"width": 400}, {"width": 500}],
     ids=["wide", "dark", "400px", "zoomed to 200 %"],
 )
-def test_every_screen_is_whole(desk: tuple[Visitor, Path], view: dict[str, Any]) -> None:
+def test_every_screen_is_complete(desk: tuple[Visitor, Path], view: dict[str, Any]) -> None:
     visitor, _ = desk
     for screen in (*SCREENS, *(EARLY if "width" in view else ())):
         visitor.go(screen, **view)
@@ -178,7 +178,7 @@ def test_every_screen_is_whole(desk: tuple[Visitor, Path], view: dict[str, Any])
         assert all(asked.startswith(visitor.server.root) for asked in visitor.browser.requests)
         wide = visitor.browser.value("document.documentElement.scrollWidth - window.innerWidth")
         assert wide <= 0, screen
-        # htmx notes the path of the page; nothing else is kept in the browser.
+        # htmx stores the path of the page; the browser stores nothing else.
         kept = visitor.browser.value(
             "JSON.stringify([...Object.entries(localStorage), ...Object.entries(sessionStorage)])"
         )
@@ -239,7 +239,7 @@ def test_axe_finds_nothing_serious(
     assert found == {}
 
 
-def test_an_analyst_asks_by_clicking(desk: tuple[Visitor, Path]) -> None:
+def test_an_analyst_queries_by_clicking(desk: tuple[Visitor, Path]) -> None:
     visitor, folder = desk
     release = folder / "visits" / "releases" / "visits-1"
     server = Server("serve", release)
@@ -259,7 +259,7 @@ def test_an_analyst_asks_by_clicking(desk: tuple[Visitor, Path]) -> None:
         assert visitor.browser.value("document.documentElement.scrollWidth") <= 400
         assert not visitor.browser.complaints
         visitor.browser.open(server.root.replace("127.0.0.1", "evil.localhost") + "/")
-        assert "does not answer to the name" in visitor.text
+        assert "does not accept requests under this host name" in visitor.text
     finally:
         server.stop()
 

@@ -1,4 +1,4 @@
-"""Jobs go on whatever happens to the browser and the workbench, and say how they ended."""
+"""Jobs continue without the browser and the workbench, and report how they ended."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wait_for(path: Path) -> None:
 
 @pytest.fixture
 def slow(project: DeskClient, monkeypatch: pytest.MonkeyPatch) -> DeskClient:
-    """A desk whose drafts take ten minutes."""
+    """A workbench whose drafts take ten minutes."""
     start = subprocess.Popen
 
     def popen(command: list[str], **more: object) -> subprocess.Popen[bytes]:
@@ -67,7 +67,7 @@ def job_of(desk: DeskClient) -> Job:
     return Jobs().all(desk.app.state.bench.project("visits"))[-1]
 
 
-def test_a_job_outlives_its_desk_and_is_found_again(slow: DeskClient) -> None:
+def test_a_job_continues_after_its_workbench_stops(slow: DeskClient) -> None:
     slow.post("/p/visits/draft")
     wait_for(slow.folder / "visits" / "begun")
     restarted = DeskClient(slow.folder)  # another program, another token, the same folder
@@ -75,13 +75,13 @@ def test_a_job_outlives_its_desk_and_is_found_again(slow: DeskClient) -> None:
     assert 'data-status="running"' in page
     assert "Reading the table" in page
     job = job_of(restarted)
-    assert os.getsid(job.state["pid"]) != os.getsid(0)  # Ctrl-C for the desk does not reach it
+    assert os.getsid(job.state["pid"]) != os.getsid(0)  # Ctrl-C in the workbench does not reach it
     restarted.post("/p/visits/jobs/0001/cancel")
     assert restarted.finish(restarted.get("/p/visits/jobs/0001")) == "canceled"
 
 
-def test_a_job_of_a_desk_in_the_background_is_canceled(slow: DeskClient) -> None:
-    """A shell has the programs behind its & ignore interrupts, and what they start does as well."""
+def test_a_job_of_a_background_workbench_can_be_canceled(slow: DeskClient) -> None:
+    """Background programs of a shell ignore interrupts, and so do their child processes."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         slow.post("/p/visits/draft")
@@ -92,7 +92,7 @@ def test_a_job_of_a_desk_in_the_background_is_canceled(slow: DeskClient) -> None
     assert slow.finish(slow.get("/p/visits/jobs/0001")) == "canceled"
 
 
-def test_a_job_that_is_slow_to_start_is_not_taken_for_dead(
+def test_a_slowly_starting_job_counts_as_alive(
     project: DeskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = subprocess.Popen
@@ -112,14 +112,14 @@ def test_a_job_that_is_slow_to_start_is_not_taken_for_dead(
     assert job.state["status"] == "killed"
 
 
-def test_a_killed_job_is_told_as_such(slow: DeskClient) -> None:
+def test_a_killed_job_is_reported(slow: DeskClient) -> None:
     slow.post("/p/visits/draft")
     wait_for(slow.folder / "visits" / "begun")
     job = job_of(slow)
     os.kill(job.state["pid"], signal.SIGKILL)
     assert slow.finish(slow.get("/p/visits/jobs/0001")) == "killed"
-    assert "a charge that was recorded stands" in slow.get("/p/visits/jobs/0001").text
-    with pytest.raises(ParameterError, match="nothing to cancel"):
+    assert "a charge that was recorded remains" in slow.get("/p/visits/jobs/0001").text
+    with pytest.raises(ParameterError, match="already ended"):
         job.cancel()
 
 
@@ -128,7 +128,7 @@ def test_jobs_are_limited(slow: DeskClient) -> None:
         slow.post("/p/visits/draft")
     answer = slow.post("/p/visits/draft")
     assert answer.status_code == 409
-    assert "are running, and at most" in problems(answer)[0]
+    assert "are running; the limit is" in problems(answer)[0]
     project = slow.app.state.bench.project("visits")
     with pytest.raises(Refused):
         Jobs().start(project, "draft")
@@ -136,20 +136,20 @@ def test_jobs_are_limited(slow: DeskClient) -> None:
         wait_for(job.folder / "state.json")
         until = time.monotonic() + PATIENCE
         while not job.is_over and time.monotonic() < until:
-            with contextlib.suppress(ParameterError):  # it may end between the two looks
+            with contextlib.suppress(ParameterError):  # it may end between the two reads
                 job.cancel()
             time.sleep(0.2)
         assert job.is_over
 
 
-def test_the_number_of_another_process_is_never_signaled(project: DeskClient) -> None:
+def test_another_process_is_never_signaled(project: DeskClient) -> None:
     folder = project.folder / "visits" / "jobs" / "0001"
     folder.mkdir(parents=True)
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     try:
         write_json(folder / "job.json", {"kind": "draft", "begun": time.time()})
         write_json(folder / "state.json", {"status": "running", "pid": bystander.pid})
-        (folder / "held").touch()  # held by nobody: the job's process is gone
+        (folder / "held").touch()  # not locked: the job's process is gone
         assert Job(folder).state["status"] == "killed"
         assert project.post("/p/visits/jobs/0001/cancel").status_code == 400
         assert bystander.poll() is None
@@ -182,7 +182,7 @@ def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: DeskClient) -> N
     held = Path(job.stdout.readline().strip())
     assert held != upload
     assert held.parent.stat().st_mode & 0o077 == 0
-    upload.unlink()  # as when the workbench is closed
+    upload.unlink()  # as if the workbench was closed
     job.stdin.write("\n")
     job.stdin.close()
     assert int(job.stdout.readline()) == len(content)
@@ -190,7 +190,7 @@ def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: DeskClient) -> N
     assert not held.exists()
 
 
-def test_a_refusal_of_a_job_is_told_in_full(project: DeskClient) -> None:
+def test_a_refusal_of_a_job_is_shown_in_full(project: DeskClient) -> None:
     table = project.folder / "visits.csv"
     table.write_text("other\n1\n")
     answer = project.publish("visits", "visits-1")
@@ -201,7 +201,7 @@ def test_a_refusal_of_a_job_is_told_in_full(project: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("number", ["9", "x", "0001"])
-def test_a_job_that_is_not_there(project: DeskClient, number: str) -> None:
+def test_an_unknown_job_is_refused(project: DeskClient, number: str) -> None:
     assert project.get(f"/p/visits/jobs/{number}").status_code in {400, 404}
 
 
@@ -213,7 +213,7 @@ def made_job(desk: DeskClient, number: str, what: dict[str, Any], state: dict[st
     return Job(folder)
 
 
-def test_how_long_it_takes_is_told_by_the_last_run_like_it(project: DeskClient) -> None:
+def test_the_remaining_time_is_estimated_from_the_last_similar_run(project: DeskClient) -> None:
     bench_project = project.app.state.bench.project("visits")
     state = {"status": "done", "started": 100.0, "ended": 180.0}
     made_job(project, "0001", {"kind": "rehearse", "method": "quilt"},
@@ -228,7 +228,7 @@ def test_how_long_it_takes_is_told_by_the_last_run_like_it(project: DeskClient) 
     assert before(kind="publish", method="quilt") == 12.5
     assert before(kind="rehearse", method="quilt") == 80.0
     assert before(kind="publish", method="partition") is None
-    assert before(kind="evaluate") == 30.0  # one that was canceled tells nothing
+    assert before(kind="evaluate") == 30.0  # a canceled one is not used
 
 
 def test_a_running_job_shows_phase_counts_and_time_left(
@@ -246,21 +246,21 @@ def test_a_running_job_shows_phase_counts_and_time_left(
         assert "adding noise" in text
         assert "12 noisy answers" in text
         assert 'value="0.5"' in text
-        assert "5 min so far. About 5 min left, going by how far it is." in text
+        assert "5 min elapsed. About 5 min remaining at the current rate." in text
         made_job(project, "0002", {"kind": "rehearse", "method": "quilt"},
                  {"status": "done", "publish_seconds": 900})  # fmt: skip
         text = project.get("/p/visits/jobs/0001/state").text
-        assert "About 10 min left, going by the last run" in text
+        assert "About 10 min remaining, judging by the last run" in text
 
 
-def test_what_was_shown_is_what_is_published(project: DeskClient) -> None:
-    """A schema that was changed in another window was not seen, so nothing is charged for it."""
+def test_only_the_displayed_plan_is_published(project: DeskClient) -> None:
+    """If the schema was changed in another window, nothing is charged."""
     folder = project.folder / "visits"
     page = project.get("/p/visits/publish?name=one").text
     seen = re.search(r'name="seen" value="(\w+)"', page)
     assert seen is not None
     other = sample_schema().to_dict()
-    other["columns"]["age"] |= {"outside": "refuse"}  # the ledger takes it for the same table
+    other["columns"]["age"] |= {"outside": "refuse"}  # the ledger treats it as the same table
     assert Schema.from_dict(other).digest == sample_schema().digest
     (folder / "schema.yaml").write_text(Schema.from_dict(other).to_yaml())
     answer = project.post("/p/visits/publish", name="one", typed="one", seen=seen[1])
@@ -277,7 +277,7 @@ def test_what_was_shown_is_what_is_published(project: DeskClient) -> None:
     assert not Ledger.open(folder / "table.ledger").entries()
 
 
-def test_a_job_writes_down_the_counts_of_its_run(project: DeskClient) -> None:
+def test_a_job_records_the_counts_of_its_run(project: DeskClient) -> None:
     answer = project.publish("visits", "visits-1")
     assert project.finish(answer) == "done"
     state = job_of(project).state
@@ -285,7 +285,7 @@ def test_a_job_writes_down_the_counts_of_its_run(project: DeskClient) -> None:
     assert (state["phase"], state["share"]) == ("done", 1.0)
 
 
-def test_what_a_run_warns_of_is_shown_when_it_is_over(
+def test_warnings_of_a_run_are_shown_at_the_end(
     project: DeskClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def publish(*_: Any, out: Path, **__: Any) -> Any:

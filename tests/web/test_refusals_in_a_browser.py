@@ -1,4 +1,4 @@
-"""What the desk refuses, tried in a real browser: nothing is done, and the page says why."""
+"""Errors of the workbench in a real browser: nothing is done, and the page says why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Desk = tuple[Visitor, Path]
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """A project that is all but published; its ledger has room for one release more."""
+    """A project that is ready to publish; its ledger can pay for one more release."""
     folder = tmp_path_factory.mktemp("desk")
     pa_csv.write_csv(sample(), folder / "visits.csv")
     project = folder / "visits"
@@ -57,15 +57,17 @@ def test_a_wrong_token_and_a_foreign_name(desk: Desk) -> None:
         stranger.open(f"{visitor.server.root}/?token=guessed")
         assert "The token is wrong" in stranger.value("document.body.innerText")
         stranger.open(f"{visitor.server.root}/p/visits/ledger")
-        assert "does not know this browser" in stranger.value("document.body.innerText")
-        # Browsers send every name below localhost to this machine, as a rebound name would be.
+        assert "does not recognize this browser" in stranger.value("document.body.innerText")
+        # Browsers resolve every name below localhost to this machine, like a rebound name.
         foreign = visitor.server.entrance.replace("127.0.0.1", "evil.localhost")
         assert foreign != visitor.server.entrance
         stranger.open(foreign)
-        assert "not the workbench's" in stranger.value("document.body.innerText")
+        assert "does not accept requests under this host name" in stranger.value(
+            "document.body.innerText"
+        )
 
 
-def test_a_form_without_its_word(desk: Desk) -> None:
+def test_a_form_without_its_csrf_token(desk: Desk) -> None:
     visitor, folder = desk
     visitor.go("/")
     visitor.browser.value(
@@ -84,7 +86,7 @@ def test_another_page_of_this_machine_sends_nothing(desk: Desk, tmp_path: Path) 
     )
     visitor.browser.open(tmp_path / "page.html")
     visitor.send("form")
-    assert "does not know this browser" in visitor.text  # the cookie stays at home
+    assert "does not recognize this browser" in visitor.text  # the cookie is not sent
     assert not (folder / "sneaked").exists()
 
 
@@ -93,7 +95,7 @@ def test_a_path_outside(desk: Desk, tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("age\n41\n")
     visitor.go("/p/visits/data")
     visitor.send("form[action$='/data']", other=str(tmp_path / "people.csv"))
-    assert "outside of the folders" in told(visitor)
+    assert "outside of the allowed folders" in told(visitor)
     settings = json.loads((folder / "visits" / "project.json").read_text())
     assert settings["data"] == str(folder / "visits.csv")
 
@@ -108,7 +110,7 @@ def test_a_huge_upload(desk: Desk, tmp_path: Path) -> None:
         "DOM.setFileInputFiles", nodeId=field["nodeId"], files=[str(tmp_path / "huge.csv")]
     )
     visitor.send("form[action$='/upload']")
-    assert "More was sent than is taken here" in visitor.text
+    assert "The request is too large" in visitor.text
 
 
 def test_a_schema_that_is_not_confirmed(desk: Desk) -> None:
@@ -138,7 +140,7 @@ def test_a_release_that_goes_beyond_the_budget(desk: Desk) -> None:
     assert not Ledger.open(folder / "visits" / "table.ledger").entries()
 
 
-def test_two_browsers_that_want_the_last_of_the_budget(desk: Desk) -> None:
+def test_two_browsers_compete_for_the_last_budget(desk: Desk) -> None:
     visitor, folder = desk
     visitor.go("/p/visits/plan?method=noisy-counts")
     fields: dict[str, Any] = {

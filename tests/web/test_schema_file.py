@@ -1,4 +1,4 @@
-"""A schema edited on the desk keeps its comments and order, is always valid, and can be undone."""
+"""Edits of a schema keep its comments and order, always leave it valid, and can be undone."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def comments(text: str) -> list[str]:
     return [line.partition("#")[2].strip() for line in text.splitlines() if "#" in line]
 
 
-def test_an_edit_changes_its_line_and_no_other(file: SchemaFile) -> None:
+def test_an_edit_changes_only_its_line(file: SchemaFile) -> None:
     file.set("age", {"low": "0", "high": "99"})
     before, after = TEXT.splitlines(), file.text().splitlines()
     changed = {
@@ -58,7 +58,7 @@ def test_an_edit_changes_its_line_and_no_other(file: SchemaFile) -> None:
     }
 
 
-def test_comments_stay_whatever_is_taken_out(file: SchemaFile) -> None:
+def test_comments_stay_whatever_is_removed(file: SchemaFile) -> None:
     file.confirm("age", ["low", "high"], "asked from 3 to 97")
     file.confirm("answer", ["values"], "printed")
     file.set("age", {"missing": "", "outside": ""})
@@ -71,7 +71,7 @@ def test_comments_stay_whatever_is_taken_out(file: SchemaFile) -> None:
     assert list(schema.columns) == ["age", "answer"]
 
 
-def test_words_that_yaml_reads_otherwise_are_quoted(file: SchemaFile) -> None:
+def test_ambiguous_yaml_texts_are_quoted(file: SchemaFile) -> None:
     file.set("answer", {"values": "yes\nno\n12\n1.5\nnull\n~\n a: b \n#x\n- y\nplain"})
     column = Schema.load(file.path).attributes["answer"]
     assert column.values == ("yes", "no", "12", "1.5", "null", "~", "a: b", "#x", "- y", "plain")  # type: ignore[union-attr]
@@ -86,7 +86,7 @@ def test_words_that_yaml_reads_otherwise_are_quoted(file: SchemaFile) -> None:
         ({"password": "x"}, "not a field"),
     ],
 )
-def test_what_would_not_be_valid_is_not_written(
+def test_an_invalid_schema_is_not_written(
     file: SchemaFile, fields: dict[str, str], told: str
 ) -> None:
     with pytest.raises(HushtableError, match=told):
@@ -95,7 +95,7 @@ def test_what_would_not_be_valid_is_not_written(
     assert not file.can_undo
 
 
-def test_remarks_stand_with_their_column(file: SchemaFile) -> None:
+def test_remarks_are_assigned_to_their_column(file: SchemaFile) -> None:
     assert file.remarks() == {"age": ["question 1"], "answer": ["question 2"]}
     file.confirm("age", ["low"], "page 2: the questionnaire")
     file.confirm("answer", ["values"], "as printed")
@@ -108,7 +108,7 @@ def test_remarks_stand_with_their_column(file: SchemaFile) -> None:
     assert file.reasons() == ["as printed", "page 2: the questionnaire"]
 
 
-def test_remarks_of_what_is_no_schema_are_none(file: SchemaFile) -> None:
+def test_an_invalid_schema_has_no_remarks(file: SchemaFile) -> None:
     for text in ("columns: [", "columns: 3", "name: x", "- 1"):
         file.path.write_text(text)
         assert file.remarks() == {}
@@ -136,11 +136,11 @@ def test_undo_goes_back_step_by_step(file: SchemaFile) -> None:
     assert file.text() == first
     file.undo()
     assert file.text() == TEXT
-    with pytest.raises(ParameterError, match="nothing to undo"):
+    with pytest.raises(ParameterError, match="no earlier version"):
         file.undo()
 
 
-def test_a_change_of_type_brings_what_the_type_needs(file: SchemaFile) -> None:
+def test_a_change_of_type_adds_the_required_fields(file: SchemaFile) -> None:
     file.set("age", {"type": "number"})
     assert Schema.load(file.path).attributes["age"].type == "number"
     file.set("age", {"type": "categorical"})
@@ -151,12 +151,12 @@ def test_a_change_of_type_brings_what_the_type_needs(file: SchemaFile) -> None:
 
 
 @pytest.mark.parametrize("reason", ["", "  ", "ok", "x" * 301, "a\x07b c"])
-def test_a_mark_goes_only_with_a_public_reason(file: SchemaFile, reason: str) -> None:
-    with pytest.raises(ParameterError, match="public reason"):
+def test_a_mark_is_removed_only_with_a_public_reason(file: SchemaFile, reason: str) -> None:
+    with pytest.raises(ParameterError, match="public source"):
         file.confirm("age", ["low"], reason)
     with pytest.raises(ParameterError, match="tick"):
         file.confirm("age", [], "a public reason")
-    with pytest.raises(ParameterError, match="not marked: step"):
+    with pytest.raises(ParameterError, match="cannot confirm step"):
         file.confirm("age", ["step"], "a public reason")
     assert file.text() == TEXT
 
@@ -167,14 +167,14 @@ def test_a_reason_cannot_become_part_of_the_schema(file: SchemaFile) -> None:
     assert list(Schema.load(file.path).columns) == ["age", "answer"]
 
 
-def test_text_that_is_no_schema_is_refused(file: SchemaFile) -> None:
+def test_text_that_is_not_a_schema_is_refused(file: SchemaFile) -> None:
     for text in ("", "a: [", "name: x", "just words"):
         with pytest.raises(SchemaError):
             file.replace(text)
     assert file.text() == TEXT
 
 
-def test_a_tree_is_written_and_taken_out(file: SchemaFile) -> None:
+def test_a_tree_is_written_and_removed(file: SchemaFile) -> None:
     tree = Tree.of_values(["yes", "no", "it depends"])
     tree.group(["0", "1"], "clear")
     file.set_tree("answer", tree.nested())
@@ -192,7 +192,7 @@ def test_moves_in_a_tree() -> None:
     tree.group(["1", "2"], "second")
     assert tree.nested() == {"any": [{"first": ["a", "b"]}, {"second": ["c", "d"]}]}
     tree.move("0.0", "1")
-    tree.move("0.0", "1")  # leaves the first group empty, so it goes
+    tree.move("0.0", "1")  # leaves the first group empty, so it is removed
     assert tree.nested() == {"any": [{"second": ["c", "d", "a", "b"]}]}
     tree.rename("0", "all")
     tree.remove_group("0")
@@ -202,7 +202,7 @@ def test_moves_in_a_tree() -> None:
 @pytest.mark.parametrize(
     ("node", "to"), [("", "0"), ("0", "0"), ("0", "0.0"), ("0", "9"), ("1", "0.0")]
 )
-def test_a_move_that_makes_no_tree_is_refused(node: str, to: str) -> None:
+def test_an_impossible_move_is_refused(node: str, to: str) -> None:
     tree = Tree.of_values(list("abc"))
     tree.group(["0", "1"], "first")
     before = tree.nested()
@@ -211,7 +211,7 @@ def test_a_move_that_makes_no_tree_is_refused(node: str, to: str) -> None:
     assert tree.nested() == before
 
 
-def test_who_is_protected_is_chosen(file: SchemaFile) -> None:
+def test_the_unit_of_privacy_can_be_chosen(file: SchemaFile) -> None:
     file.set("age", {"role": "identifier"})
     file.set_table({"name": "survey", "rows": "500", "unit": "age", "max_rows": "3"})
     schema = Schema.load(file.path)
@@ -235,7 +235,7 @@ def test_who_is_protected_is_chosen(file: SchemaFile) -> None:
         "values:\n    - a\n    - b  # and b",
     ],
 )
-def test_a_comment_below_what_is_taken_out_stays(tmp_path: Path, values: str) -> None:
+def test_a_comment_below_a_removed_entry_stays(tmp_path: Path, values: str) -> None:
     text = (
         f"name: t\ncolumns:\n  x:\n    type: categorical\n    {values}\n    confirm: [values]\n"
         "  # about y\n  y: {type: integer, low: 0, high: 9}\n  # the end\n"
@@ -260,14 +260,14 @@ def test_every_type_can_become_every_other(file: SchemaFile, first: str) -> None
         assert Schema.load(file.path).attributes["age"].type == kind
 
 
-def test_bounds_of_moments_are_edited(file: SchemaFile) -> None:
+def test_bounds_of_dates_and_times_are_edited(file: SchemaFile) -> None:
     file.set("age", {"type": "date"})
     file.set("age", {"low": "2020-01-01", "high": "2020-12-31", "step": "month"})
     column = Schema.load(file.path).attributes["age"]
     assert (column.n_values, column.value(0)) == (12, "2020-01-01")
 
 
-def test_a_mark_of_what_is_not_written_stays_through_other_edits(file: SchemaFile) -> None:
+def test_a_mark_of_a_default_stays_through_other_edits(file: SchemaFile) -> None:
     file.replace(TEXT.replace("confirm: [low, high]", "confirm: [low, bins]"))
     file.set("age", {"high": "98"})
     assert Schema.load(file.path).attributes["age"].confirm == ("low", "bins")

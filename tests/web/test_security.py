@@ -1,4 +1,4 @@
-"""Nobody comes in but who may, and nothing is written but what a page of the desk sent."""
+"""Only authenticated browsers get access, and only pages of the workbench can write."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def filled(path: str) -> str:
     return path.replace("{project}", "visits").replace("{job}", "0001")
 
 
-def test_there_are_writes_to_test() -> None:
+def test_there_are_write_endpoints_to_test() -> None:
     assert len(WRITES) > 12
     assert all(isinstance(route, Route) for route in ROUTES)
 
 
-def test_no_write_without_the_word_of_the_browser(project: DeskClient) -> None:
+def test_writes_require_the_csrf_token(project: DeskClient) -> None:
     before = files(project.folder)
     for path in WRITES:
         for given in ({}, {"csrf": "0" * 64}):
@@ -44,7 +44,7 @@ def test_no_write_without_the_word_of_the_browser(project: DeskClient) -> None:
             assert files(project.folder) == before, path
 
 
-def test_the_word_of_one_browser_is_not_that_of_another(desk: DeskClient) -> None:
+def test_csrf_tokens_differ_between_browsers(desk: DeskClient) -> None:
     other = desk.new_browser()
     assert desk.csrf() != desk.csrf(other)
     answer = other.post("/projects", data={"csrf": desk.csrf(), "name": "x"})
@@ -52,7 +52,7 @@ def test_the_word_of_one_browser_is_not_that_of_another(desk: DeskClient) -> Non
 
 
 @pytest.mark.parametrize("cookies", [{}, {f"hushtable-{PORT}": "made.up"}])
-def test_no_page_without_the_cookie(project: DeskClient, cookies: dict[str, str]) -> None:
+def test_pages_require_the_cookie(project: DeskClient, cookies: dict[str, str]) -> None:
     stranger = TestClient(project.app, base_url=f"http://127.0.0.1:{PORT}", cookies=cookies)
     for path in (*(f"/p/visits/{screen}" for screen in SCREENS), "/", "/projects"):
         answer = stranger.get(path)
@@ -61,14 +61,14 @@ def test_no_page_without_the_cookie(project: DeskClient, cookies: dict[str, str]
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "0" * 43, "\u00e4"])
-def test_a_wrong_token_opens_nothing(desk: DeskClient, token: str) -> None:
+def test_a_wrong_token_is_rejected(desk: DeskClient, token: str) -> None:
     stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}")
     answer = stranger.get("/", params={"token": token})
     assert answer.status_code == 403
     assert not stranger.cookies
 
 
-def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(desk: DeskClient) -> None:
+def test_the_cookie_is_protected_from_scripts_and_other_sites(desk: DeskClient) -> None:
     stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
     answer = stranger.get(f"/?token={desk.door.token}")
     cookie = answer.headers["set-cookie"].lower()
@@ -78,7 +78,7 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(desk: DeskClient)
     assert desk.door.token not in cookie
 
 
-def test_a_ticket_lets_in_once_and_the_token_always(desk: DeskClient) -> None:
+def test_a_ticket_works_once_and_the_token_always(desk: DeskClient) -> None:
     ticket = desk.door.new_ticket()
     assert ticket not in repr(desk.door)
     answers = []
@@ -107,7 +107,7 @@ def test_the_browser_is_opened_with_a_ticket(
     monkeypatch.setattr("typer.launch", launched.append)
     workbench(tmp_path / "desk")
     (door,), (address,) = doors, launched
-    assert door.token not in address  # the process list is everybody's
+    assert door.token not in address  # other users can read the process list
     assert door.token in capsys.readouterr().out
     assert door.admits(address.partition("token=")[2])
 
@@ -121,7 +121,7 @@ def test_there_are_no_websockets(desk: DeskClient) -> None:
     assert refused.value.code == 1008
 
 
-def test_on_the_usual_port_the_name_alone_will_do(desk: DeskClient) -> None:
+def test_on_the_default_port_the_name_is_sufficient(desk: DeskClient) -> None:
     app = make_desk(desk.app.state.bench, door=desk.door, port=80, max_upload=MAX_UPLOAD)
     answers = [
         TestClient(app, base_url=f"http://{host}").get("/").status_code
@@ -133,7 +133,7 @@ def test_on_the_usual_port_the_name_alone_will_do(desk: DeskClient) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1"]
 )
-def test_a_foreign_host_is_answered_nothing(desk: DeskClient, host: str) -> None:
+def test_a_foreign_host_is_rejected(desk: DeskClient, host: str) -> None:
     for path in ("/", f"/?token={desk.door.token}", "/static/style.css"):
         answer = desk.browser.get(path, headers={"host": host}, follow_redirects=False)
         assert answer.status_code == 400
@@ -161,7 +161,7 @@ def test_every_page_has_its_headers(project: DeskClient) -> None:
         assert answer.headers["cache-control"] == "no-store"
         assert answer.headers["x-frame-options"] == "DENY"
         assert answer.headers["x-content-type-options"] == "nosniff"
-        # What the policy would stop is not there in the first place.
+        # The pages contain nothing that the policy would block.
         for what in ("<script>", " style=", " onclick=", 'src="http', 'href="http'):
             assert what not in answer.text, screen
 
@@ -187,7 +187,7 @@ def test_a_path_outside_is_refused(desk: DeskClient, tmp_path: Path, path: str) 
     assert "data" not in (desk.folder / "visits" / "project.json").read_text()
 
 
-def test_what_a_link_leads_out_to_is_refused(project: DeskClient, tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_refused(project: DeskClient, tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     (outside / "project.json").write_text("{}")
@@ -206,9 +206,7 @@ def test_what_a_link_leads_out_to_is_refused(project: DeskClient, tmp_path: Path
         assert "SECRET" not in answer.text
 
 
-def test_a_project_that_was_made_elsewhere_names_no_table_outside(
-    project: DeskClient, tmp_path: Path
-) -> None:
+def test_a_copied_project_cannot_read_tables_outside(project: DeskClient, tmp_path: Path) -> None:
     (tmp_path / "outside.csv").write_text("age\n41\n")
     for path in (tmp_path / "outside.csv", project.folder / "link.csv"):
         if path.parent == project.folder:
@@ -216,7 +214,7 @@ def test_a_project_that_was_made_elsewhere_names_no_table_outside(
         (project.folder / "visits" / "project.json").write_text(json.dumps({"data": str(path)}))
         assert project.get("/p/visits/data").text.count(">age<") == 0
         answer = project.post("/p/visits/draft")
-        assert "outside of the folders" in problems(answer)[0]
+        assert "outside of the allowed folders" in problems(answer)[0]
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "", "x" * 65, "a b", "é"])
@@ -226,7 +224,7 @@ def test_a_project_is_a_plain_folder(desk: DeskClient, name: str) -> None:
     assert files(desk.folder.parent) == before
 
 
-def test_an_upload_is_the_owners_alone_and_bounded(desk: DeskClient) -> None:
+def test_an_upload_is_private_and_bounded(desk: DeskClient) -> None:
     desk.post("/projects", name="visits")
 
     def send(name: str, content: bytes) -> Any:
@@ -270,13 +268,13 @@ def test_a_body_longer_than_it_declares_is_stopped(desk: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "example.org", ""])  # noqa: S104
-def test_the_desk_listens_to_this_machine_alone(host: str) -> None:
-    with pytest.raises(ParameterError, match="this machine alone"):
+def test_the_workbench_listens_on_loopback_only(host: str) -> None:
+    with pytest.raises(ParameterError, match=r"must be 127\.0\.0\.1, ::1 or localhost"):
         require_loopback(host, 80)
     require_loopback("127.0.0.1", 80)
 
 
-def test_an_unforeseen_error_says_only_its_kind(
+def test_an_unexpected_error_shows_only_its_type(
     project: DeskClient, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_: Any) -> None:
@@ -309,7 +307,7 @@ def test_markup_is_shown_as_text(desk: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
-def test_the_analysts_page_answers_to_its_own_names(release: Any, path: str) -> None:
+def test_the_explorer_accepts_only_its_own_names(release: Any, path: str) -> None:
     page = make_analyst_page(release, names={*own_names(PORT), "clinic.example:8443"})
     client = TestClient(page)
     answered = {
@@ -337,7 +335,7 @@ def test_the_analysts_page_answers_to_its_own_names(release: Any, path: str) -> 
     ],
     ids=["loopback", "behind a proxy", "open to all", "open under a name"],
 )  # fmt: skip
-def test_serve_knows_its_names(
+def test_serve_configures_its_host_names(
     release: Any, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], hosts: set[str]
 ) -> None:
     answered = set()
@@ -357,7 +355,7 @@ def test_serve_knows_its_names(
 
 @pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_the_analysts_page_only_reads(release: Any, path: str, method: str) -> None:
+def test_the_explorer_is_read_only(release: Any, path: str, method: str) -> None:
     client = TestClient(make_analyst_page(release))
     assert client.request(method, path).status_code == 405
     assert client.get(path).headers["content-security-policy"] == POLICY

@@ -1,4 +1,4 @@
-"""A person at a real browser, and the servers that are visited."""
+"""Simulated users of a real browser, and the servers that they visit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hushtable.release import Release
 
 
 class Server:
-    """A command that serves pages, in a process of its own."""
+    """A command that serves pages, in its own process."""
 
     def __init__(self, *words: str | Path) -> None:
         self.process = subprocess.Popen(
@@ -38,7 +38,7 @@ class Server:
 
 
 class Visitor:
-    """A person at the browser, who sees pages in one way (dark, narrow) unless told otherwise."""
+    """A user of the browser, with fixed display settings (dark, narrow) by default."""
 
     def __init__(self, browser: Browser, server: Server, **view: Any) -> None:
         self.browser, self.server, self.view = browser, server, view
@@ -84,14 +84,14 @@ class Visitor:
 
 
 class KeyboardVisitor(Visitor):
-    """A person without a mouse: Tab, Space, Enter, and typing."""
+    """A user without a mouse: Tab, Space, Enter, and typing."""
 
     def __init__(self, browser: Browser, server: Server, **view: Any) -> None:
         super().__init__(browser, server, **view)
         browser.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
     def reach(self, selector: str) -> None:
-        """Press Tab until an element has the focus; what is folded away is opened on the way."""
+        """Press Tab until an element has the focus, opening collapsed parts on the way."""
         spelled, last = json.dumps(selector), selector.rpartition(" ")[2]
         folded = f"!!document.querySelector({spelled})?.closest('details:not([open])')"
         if not last.startswith("summary") and self.browser.value(folded):
@@ -104,7 +104,7 @@ class KeyboardVisitor(Visitor):
             self.browser.press("Tab")
         else:
             raise AssertionError(f"Tab never comes to {selector}")
-        # Whoever sees can tell where the focus is.
+        # The focus is visible.
         ring = self.browser.value("getComputedStyle(document.activeElement).outlineStyle")
         assert ring != "none", selector
 
@@ -118,13 +118,13 @@ class KeyboardVisitor(Visitor):
         self.browser.wait_for_load()
 
     def tick_all(self, form: str) -> None:
-        first = f"{form} input[type=checkbox]"  # "all of them", where there are several
+        first = f"{form} input[type=checkbox]"  # the "all" box, if there are several
         self.reach(first)
         self.browser.press("Space")
 
 
 def walk_to_publishing(visitor: Visitor, folder: Path) -> None:
-    """Go from a CSV file to the screen that publishes."""
+    """Go from a CSV file to the publish screen."""
     visitor.send("form[action='/projects']", name="visits")
     visitor.send("form[action$='/data']", other=str(folder / "visits.csv"))
     visitor.send("form[action$='/draft']")
@@ -141,7 +141,7 @@ def walk_to_publishing(visitor: Visitor, folder: Path) -> None:
 
 
 def require_in_hand(visitor: Visitor, folder: Path, downloads: Path) -> None:
-    """See that the release is in the ledger, and that what is downloaded is it."""
+    """Check that the release is in the ledger, and that the download is that release."""
     release = Release.load(folder / "visits" / "releases" / "visits-1")
     (entry,) = Ledger.open(folder / "visits" / "table.ledger").entries()
     assert release.statement.ledger is not None

@@ -1,4 +1,4 @@
-"""Try to falsify what a method promises, by running it on made-up neighbors."""
+"""Empirical audits of methods: attempts to falsify their promises on artificial neighbors."""
 
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.run import audit

@@ -1,9 +1,9 @@
-"""What counts of an event prove about the privacy loss: Clopper-Pearson, nothing asymptotic.
+"""Lower bounds on the privacy loss from counts of an event (Clopper-Pearson, not asymptotic).
 
-Let an event happen with probability p on one input and q on its neighbor. A mechanism that keeps
+Let an event have probability p on one input and q on its neighbor. A mechanism that satisfies
 (epsilon, delta) has p <= exp(epsilon) q + delta. From independent runs, p is at least `at_least`
-and q at most `at_most`, each but for its own chance of error; so the loss is at least
-ln((p_low - delta) / q_high), but for the sum of the two.
+and q at most `at_most`, each except with its own error probability. So the loss is at least
+ln((p_low - delta) / q_high), except with the sum of the two probabilities.
 """
 
 from __future__ import annotations
@@ -21,27 +21,19 @@ with needing("science"):
 
 @dataclass(frozen=True)
 class EventTally:
-    """Hold how often an event happened on one input.
-
-    Parameters
-    ----------
-    hits : int
-        Runs in which it happened.
-    runs : int
-        All runs.
-    """
+    """Number of runs in which an event occurred, out of all runs on one input."""
 
     hits: int
     runs: int
 
     @property
     def rate(self) -> float:
-        """Share of the runs in which it happened."""
+        """Share of the runs in which the event occurred."""
         return self.hits / self.runs
 
 
 def at_least(tally: EventTally, *, error: float) -> float:
-    """Bound a probability from below; wrong with probability `error` at most.
+    """Return a lower bound on a probability; wrong with probability at most `error`.
 
     Examples
     --------
@@ -54,7 +46,7 @@ def at_least(tally: EventTally, *, error: float) -> float:
 
 
 def at_most(tally: EventTally, *, error: float) -> float:
-    """Bound a probability from above; wrong with probability `error` at most.
+    """Return an upper bound on a probability; wrong with probability at most `error`.
 
     Examples
     --------
@@ -65,7 +57,7 @@ def at_most(tally: EventTally, *, error: float) -> float:
 
 
 def loss_at_least(more: EventTally, less: EventTally, *, delta: float, error: float) -> float:
-    """Bound epsilon from below by an event; wrong with probability `error` at most.
+    """Return a lower bound on epsilon from an event; wrong with probability at most `error`.
 
     Examples
     --------
@@ -79,14 +71,14 @@ def loss_at_least(more: EventTally, less: EventTally, *, delta: float, error: fl
 
 
 POWER = 0.95
-"""Chance with which a violation is seen that is said to be visible."""
+"""Probability of detecting a violation that is reported as detectable."""
 
 
 def visible_rate(n_runs: int, caught: Callable[[EventTally], bool]) -> float:
-    """Give the least probability at which so many runs lead to a catch with the chance `POWER`.
+    """Return the smallest probability at which `n_runs` runs detect an event with power `POWER`.
 
-    Infinite, if not even certainty would have been enough. `caught` must hold for all larger
-    tallies where it holds for one.
+    Infinite if even a certain event would not be detected. If `caught` holds for a tally, it must
+    hold for all larger tallies.
 
     Examples
     --------
@@ -103,10 +95,10 @@ def visible_rate(n_runs: int, caught: Callable[[EventTally], bool]) -> float:
 
 
 def visible_loss(less: EventTally, *, limit: float, delta: float, error: float) -> float:
-    """Give the least loss that would have been caught at an event as common as this one.
+    """Return the smallest loss that would be detected at an event as frequent as this one.
 
-    The event happens on the neighbor as often as it was seen to; infinite, if no probability would
-    have been enough.
+    The event's probability on the neighbor is its observed rate. Infinite if no probability on the
+    other input would be sufficient.
 
     Examples
     --------
@@ -120,7 +112,7 @@ def visible_loss(less: EventTally, *, limit: float, delta: float, error: float) 
 
 
 def visible_delta(less: EventTally, *, limit: float, delta: float, error: float) -> float:
-    """Give the least delta, beside an epsilon of `limit`, that would have been caught.
+    """Return the smallest delta, for an epsilon of `limit`, that would be detected.
 
     Examples
     --------
@@ -138,5 +130,5 @@ def _rate_caught(less: EventTally, *, limit: float, delta: float, error: float) 
 
 
 def deviations(error: float) -> float:
-    """Give how many standard deviations a normal variable exceeds with probability `error`."""
+    """Return the standard normal quantile that is exceeded with probability `error`."""
     return -normal_quantile(error)

@@ -1,4 +1,4 @@
-"""Every kind of promise as something that runs can falsify."""
+"""Claims derived from every kind of promise, in a form that runs can falsify."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ from hushtable.schema import Categorical, Schema
 
 LOG_RATIO = "log likelihood ratio"
 ORDERED = 40
-"""Runs in which the order of published records is looked at."""
+"""Runs in which the order of published records is tested."""
 
-BEYOND_DELTA = "epsilon, where delta is spent"
+BEYOND_DELTA = "epsilon, at events that use delta"
 
 
 def loss_claims(
     promise: Guarantee, case: Case[Any], subject: Subject, largest: int
 ) -> Iterator[LossClaim]:
-    """Turn a promise about neighbors into bounds on the loss; nothing for other promises."""
+    """Yield bounds on the loss for a promise about neighbors; nothing for other promises."""
     if isinstance(promise, PureDP | ApproxDP):
         pairs = _pairs(case, subject, promise.neighbors, largest)
         epsilon = float(promise.epsilon)
@@ -55,20 +55,20 @@ def loss_claims(
         )
         rare = [pair for pair in pairs if pair.rare]
         if delta > 0 and rare:
-            # Where all of delta is spent, tested whatever the search prefers.
+            # Pairs that use all of delta are always tested, whatever the search prefers.
             yield LossClaim(
                 promise.explain(), rare, epsilon, epsilon, delta, BEYOND_DELTA, about_delta=True
             )
     elif isinstance(promise, BoundedAdversary):
-        # By Bayes, a chance of d rises to gamma exactly if the likelihood ratio is this large ...
+        # By Bayes' rule, probability d rises to gamma exactly if the likelihood ratio is this large
         rises = math.log(odds_limit(promise.d, promise.gamma))
-        # ... and falls to d / gamma of what it was at most, if the ratio is this small.
+        # and falls to at most d / gamma of its value if the ratio is this small.
         falls = math.log(promise.gamma / promise.d)
         there_or_not = [*_repeated(subject), *_pairs(case, subject, "add-remove", largest)]
         if promise.adversary == "independent":
             yield LossClaim(promise.explain(), there_or_not, rises, falls, measure=LOG_RATIO)
             return
-        # Who knows that a person takes part compares two tuples that could be that person's.
+        # An adversary who knows that a person participates compares two possible tuples.
         exchanged = [*_exchanged(there_or_not), *_pairs(case, subject, "replace", largest)]
         yield LossClaim(
             promise.explain(), exchanged, rises, rises, measure=LOG_RATIO, relation="replace"
@@ -87,7 +87,7 @@ def _pairs(case: Case[Any], subject: Subject, relation: Neighbors, largest: int)
 
 
 def _relation_of(subject: Subject) -> Neighbors:
-    """Say which neighbors the worst cases of a method are."""
+    """Return the neighbor relation of a method's worst cases."""
     for promise in subject.prepared.guarantees:
         if isinstance(promise, PureDP | ApproxDP):
             return promise.neighbors
@@ -95,31 +95,31 @@ def _relation_of(subject: Subject) -> Neighbors:
 
 
 def _repeated(subject: Subject) -> Iterator[Pair]:
-    """Put a tuple in the table several times, or not at all (004-6)."""
+    """Yield tables with and without several copies of a tuple (004-6)."""
     schema = subject.schema
     row, *others = corner_cells(schema)
     for base in ((), tuple(others)):
         yield Pair(
-            "a tuple of five rows (004-6)",
+            "a tuple with five rows (004-6)",
             TableInput(schema, (*base, *[row] * 5)),
             TableInput(schema, base),
         )
 
 
 def _exchanged(pairs: list[Pair]) -> Iterator[Pair]:
-    """Put another tuple in the place of the one that is there or not."""
+    """Yield pairs in which another tuple replaces the one that is present or absent."""
     for pair in pairs:
         if isinstance(pair.one, TableInput) and isinstance(pair.two, TableInput):
             schema, base = pair.two.schema, pair.two.rows
             own = pair.one.rows[-1]
             other = next((c for c in corner_cells(schema) if c not in pair.one.rows), None)
             if other is not None:
-                # Either tuple alone tells less than both: one is there and the other is not.
+                # Presence of one tuple and absence of the other is stronger evidence than either.
                 alone = Both(
                     Within(_published(schema, own)), Not(Within(_published(schema, other)))
                 )
                 yield Pair(
-                    f"{pair.name}, or another",
+                    f"{pair.name}, replaced",
                     pair.one,
                     TableInput(schema, (*base, other)),
                     (alone,),
@@ -127,7 +127,7 @@ def _exchanged(pairs: list[Pair]) -> Iterator[Pair]:
 
 
 def _published(schema: Schema, row: Row) -> str:
-    """Name the feature of a published tuple."""
+    """Return the feature name of a published tuple."""
     columns = schema.attributes.values()
     values = [str(column.value(code)) for column, code in zip(columns, row, strict=True)]
     return f"data[{','.join(values)}]"
@@ -138,33 +138,19 @@ def _published(schema: Schema, row: Row) -> str:
 
 @dataclass
 class SingleTest:
-    """Test a promise about single inputs.
-
-    Parameters
-    ----------
-    subject : Subject
-        What is run.
-    promise : Guarantee
-        What is to be falsified.
-    runs : int
-        Runs on each input, at most.
-    error : float
-        Chance of a false alarm; a promise without exceptions has none.
-    clock : Clock
-        How much time there is.
-    """
+    """Test of a promise about single inputs."""
 
     subject: Subject
     promise: Any
-    runs: int
-    error: float
+    runs: int  # maximum number of runs on each input
+    error: float  # probability of a false alarm; 0 for a promise without exceptions
     clock: Clock
 
     def threshold(self) -> Finding:
-        """Look for a published tuple of fewer than k rows.
+        """Test whether a tuple of fewer than k rows is published.
 
-        Fewer than k rows in all: nothing may be published, however they are generalized. With one
-        more tuple that is frequent, no more than that one may be, in any column.
+        With fewer than k rows in total, nothing may be published, however rows are generalized.
+        With one additional frequent tuple, at most that tuple may be published, in any column.
         """
         few = self.promise.k - 1
         rare, often, *_ = [*corner_cells(self.subject.schema), None]
@@ -175,12 +161,12 @@ class SingleTest:
         return self._never(
             ((TableInput(self.subject.schema, tuple(rows)), allowed) for rows, allowed in tables),
             lambda released, allowed: _most_tuples(released) > allowed,
-            f"a tuple of {few} rows is published",
+            f"a tuple with {few} rows is published",
             each=max(1, self.runs // len(tables)),
         )
 
     def k_anonymity(self) -> Finding:
-        """Look for a group of fewer than k rows, in all tables of a few different rows."""
+        """Test whether a group of fewer than k rows is published, on many small tables."""
         k, schema = self.promise.k, self.subject.schema
         cells = corner_cells(schema)
         sizes = sorted({0, 1, k - 1, k, 2 * k})
@@ -208,7 +194,7 @@ class SingleTest:
                     break
                 try:
                     released = self.subject.released(given)
-                except HushtableError:  # to publish nothing breaks nothing
+                except HushtableError:  # publishing nothing is not a violation
                     break
                 published[-1] += 1
                 if is_broken(released, allowed):
@@ -226,14 +212,14 @@ class SingleTest:
             reason = self.subject.outlook.refusal
             return Finding(
                 promise=self.promise.explain(), verdict="NOT TESTED", n_inputs=n_inputs,
-                reason=f"every run was refused: {reason}" if reason else "there was no time to run",
+                reason=f"every run was refused: {reason}" if reason else "no time for runs",
             )  # fmt: skip
         note = f"{len(tried):,} of {n_inputs:,} tables were published, in {sum(tried):,} runs."
         seen = f"it on any of {len(tried):,} tables"
         if each > 1:
-            # One time would have been enough.
+            # A single occurrence would have been a violation.
             chance = at_most(EventTally(0, min(tried)), error=self.error)
-            seen = f"that {event} with a chance above {chance:.2g}, on any of {len(tried):,} tables"
+            seen = f"that {event} with probability {chance:.2g}, on any of {len(tried):,} tables"
         return Finding(
             promise=self.promise.explain(), verdict="NO VIOLATION FOUND", would_see=seen,
             n_inputs=n_inputs, notes=(note,),
@@ -242,7 +228,7 @@ class SingleTest:
     def uncertain_anonymity(self) -> Finding:
         """Simulate, and count for each record how often fewer than k records fit.
 
-        The record is chosen on one half of the runs, or of the time, and tested on the other.
+        The record is chosen with one half of the runs (or of the time) and tested with the other.
         """
         eta, half = float(self.promise.eta), max(1, self.runs // 2)
         tables, notes = list(_record_tables(self.subject.schema, self.promise.k)), []
@@ -262,7 +248,7 @@ class SingleTest:
         if worst is None:
             return Finding(
                 promise=self.promise.explain(), verdict="NOT TESTED",
-                measure="chance of fewer than k", n_inputs=len(tables),
+                measure="probability of fewer than k", n_inputs=len(tables),
                 reason=f"every table was refused: {notes[0]}",
             )  # fmt: skip
         if (told := self._told_by_order(worst[1])) is not None:
@@ -270,15 +256,15 @@ class SingleTest:
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, n_chosen, started)
         tally = EventTally(int(self._lacking(table, n_tested)[0][record]), n_tested)
-        half_error = self.error / 2  # the other half is for the order
+        half_error = self.error / 2  # the other half is for the test of the order
         bound = at_least(tally, error=half_error)
         least = visible_rate(n_tested, lambda seen: at_least(seen, error=half_error) > eta)
-        measure, verdict = "chance of fewer than k", _verdict(bound > eta, least)
+        measure, verdict = "probability of fewer than k", _verdict(bound > eta, least)
         return Finding(
             promise=self.promise.explain(),
             verdict=verdict,
             would_see=f"a {measure} above {least:.4g}" if verdict == "NO VIOLATION FOUND" else "",
-            reason=f"{n_tested:,} runs are too few" if verdict == "NOT TESTED" else "",
+            reason=f"{n_tested:,} runs are not enough" if verdict == "NOT TESTED" else "",
             measure=measure,
             limit=eta,
             bound=bound,
@@ -292,10 +278,11 @@ class SingleTest:
         )  # fmt: skip
 
     def _told_by_order(self, table: TableInput) -> Finding | None:
-        """Look whether records stand in an order that has to do with them: a place tells whose.
+        """Test whether the order of records depends on their values.
 
-        In a random order, rows and the same rows turned around are equally probable: larger values
-        come later in half of the runs at most, and earlier in as many.
+        If it does, the position of a record may identify its owner. In a random order, an
+        arrangement and its reverse are equally likely. So values tend to increase with the position
+        in at most half of the runs, and to decrease in at most half.
         """
         slopes = [self._slope(table) for _ in range(ORDERED)]
         for said, hits in (
@@ -313,7 +300,7 @@ class SingleTest:
         return None
 
     def _slope(self, table: TableInput) -> float:
-        """Publish once, and tell how values rise from one record to the next."""
+        """Publish once, and return the covariance (times n) of value and position."""
         try:
             data = self.subject.released(table).tables["data"]
         except HushtableError:
@@ -327,7 +314,7 @@ class SingleTest:
     def _lacking(
         self, table: TableInput, n: int, until: float = math.inf
     ) -> tuple[NDArray[np.int64], int]:
-        """Count for each record how often fewer than k fit, and the runs until time has gone."""
+        """Return for each record how often fewer than k fit, and the number of runs made."""
         method: Any = self.subject.method
         schema = self.subject.schema
         plan = method.plan(schema)
@@ -347,7 +334,7 @@ class SingleTest:
             perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
             told, widths = codes[:, d : d + len(method.carry)], perturbed.widths
-            if perturbed.regions is not None:  # their ends are published, and reached by all
+            if perturbed.regions is not None:  # ends are published; all records inside fit
                 first, last = perturbed.regions.first, perturbed.regions.last
                 told, widths = np.column_stack((told, first, last)), last - first
             fits = n_fits(
@@ -370,23 +357,23 @@ def n_fits(
     joined: NDArray[np.int64] | None,
     is_box: bool,
 ) -> NDArray[np.int64]:
-    """Count the records that fit each noisy one at least as well as its owner does.
+    """Return the number of records that fit each noisy record at least as well as its owner.
 
-    Written from the definition alone, apart from the code that the method finds its levels by.
+    This implements the definition directly, independently of the method's code.
 
     Parameters
     ----------
     codes, noisy : array (records, columns)
         True and noisy values, in steps of the grid.
     widths : array (records, columns)
-        Size of the noise: steps to each side of a box, or in proportion to a Gaussian's sigma.
-        Records with other widths are known to be others, and do not fit.
+        Size of the noise: steps to each side of a box, or proportional to a Gaussian's sigma.
+        Records with other widths do not fit.
     told : array (records, columns)
-        What is published unchanged, by which others are known, too.
+        Values that are published unchanged; records with other values do not fit.
     joined : array, optional
-        Number of values of each column, where its two ends are joined.
+        Number of values of each column, if its two ends are joined.
     is_box : bool
-        Whether noise is even in a box; otherwise it is Gaussian.
+        Whether noise is uniform in a box; otherwise it is Gaussian.
 
     Examples
     --------
@@ -411,9 +398,9 @@ def n_fits(
 
 
 def _record_tables(schema: Schema, k: int) -> Iterator[TableInput]:
-    """Give records spread evenly, and most of them crowded with one far away."""
+    """Yield two tables of records: evenly spread, and concentrated with one outlier."""
     shape, n = schema.domain.shape, max(24, 8 * k)
-    # Multiples of irrational numbers are spread evenly in every number of columns.
+    # Multiples of irrational numbers are evenly distributed in any dimension.
     steps = np.sqrt(np.array([2, 3, 5, 7, 11, 13, 17, 19][: len(shape)], np.float64))
     spread = (np.arange(1, n + 1)[:, None] * steps) % 1.0
     for squeeze in (1.0, 0.3):
@@ -430,7 +417,7 @@ def _verdict(broken: bool, least: float) -> Verdict:
 
 
 def _most_tuples(released: Released) -> int:
-    """Count the published tuples, in the column of the release that has most of them."""
+    """Return the largest number of published tuples in a column of the release."""
     table = released.tables["data"]
     if table.num_rows == 0 or "column" not in table.column_names:
         return int(table.num_rows)
@@ -441,7 +428,7 @@ def _most_tuples(released: Released) -> int:
 
 
 def _smallest_group(released: Released, names: list[str]) -> int:
-    """Add up the rows of each group over classes; no group at all is no small one."""
+    """Return the size of the smallest group, over all classes; very large without groups."""
     table = released.tables["data"]
     keys = [name for name in names if name in table.column_names] or ["group"]
     sizes: dict[Any, int] = {}

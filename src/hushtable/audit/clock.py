@@ -1,4 +1,4 @@
-"""How long an audit may take, in seconds of a processor, and how far it has come."""
+"""CPU time limit and progress of an audit."""
 
 from __future__ import annotations
 
@@ -10,40 +10,30 @@ from hushtable.files.progress import Progress, silent
 
 @dataclass
 class Clock:
-    """Keep the time of one claim out of several.
+    """CPU time limit of one test, and its share of the progress."""
 
-    Parameters
-    ----------
-    seconds : float, optional
-        How long this claim may take.
-    progress : Progress
-        Who is told.
-    done, share : float
-        What part of the whole audit came before this claim, and what part the claim is.
-    """
-
-    seconds: float | None = None
+    seconds: float | None = None  # CPU seconds that this test may take
     progress: Progress = silent
-    done: float = 0.0
-    share: float = 1.0
+    done: float = 0.0  # share of the audit completed before this test
+    share: float = 1.0  # share of the audit that this test is
     _start: float = field(default_factory=time.process_time)
     _most: float = 0.0
 
     def now(self) -> float:
-        """Give the seconds since the claim was taken up."""
+        """Return the CPU seconds since the test started."""
         return time.process_time() - self._start
 
     def tell(self, what: str, part: float) -> None:
-        """Say how far this claim has come; where a new search begins, it does not go back."""
+        """Report the progress of this test; it never decreases."""
         self._most = max(self._most, part)
         self.progress(what, self.done + self.share * self._most)
 
     def is_past(self, part: float) -> bool:
-        """Tell whether so much of the time has gone, 1 for all of it."""
+        """Return whether this part of the time is used up, 1 for all of it."""
         return self.seconds is not None and self.now() > self.seconds * part
 
     def affordable(self, wanted: int, n_sides: int, n_before: int, started: float) -> int:
-        """Say how many runs the rest of the time is enough for, by how long they took so far.
+        """Return the number of runs that fit the remaining time, judging by the runs so far.
 
         The number is fixed before the first of them, so that it cannot depend on their outcomes.
         """

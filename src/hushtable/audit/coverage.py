@@ -1,4 +1,4 @@
-"""Which lines of a method a run goes through: where that changes, behavior changes."""
+"""Lines of code that a run executes, to find input sizes at which a method's behavior changes."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import hushtable.privacy
 
 Lines = frozenset[tuple[str, int]]
 
-_ROOMS = tuple(
+_PACKAGES = tuple(
     str(Path(package.__file__ or "").parent) for package in (hushtable.methods, hushtable.privacy)
 )
 
 MOST_CHANGES = 4
-"""Changes between two sizes that are followed down to the row that makes them."""
+"""Maximum number of changes that are narrowed down to a single row."""
 
 
 def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
-    """Run something and list the lines of methods, of the privacy layer and of `files` it executes.
+    """Run a function and return the lines of methods, the privacy layer and `files` it executes.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
     True
     """
     found: set[tuple[str, int]] = set()
-    rooms = (*_ROOMS, *files)
+    traced = (*_PACKAGES, *files)
 
     def within(frame: FrameType, event: str, _: Any) -> Any:
         if event == "line":
@@ -41,7 +41,7 @@ def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
         return within
 
     def entered(frame: FrameType, event: str, _: Any) -> Any:
-        return within if frame.f_code.co_filename.startswith(rooms) else None
+        return within if frame.f_code.co_filename.startswith(traced) else None
 
     before = sys.gettrace()
     sys.settrace(entered)
@@ -58,9 +58,9 @@ def changes(
     *,
     enough: Callable[[], bool] = lambda: False,
 ) -> list[int]:
-    """List sizes n such that runs on n and on n + 1 rows go through different lines.
+    """Return sizes n such that runs on n and on n + 1 rows execute different lines.
 
-    Between two sizes that differ, one such n is found by halving, unless there was `enough`.
+    Between two sizes that differ, bisection finds one such n. Stop when `enough` returns True.
 
     Examples
     --------

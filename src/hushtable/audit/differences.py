@@ -1,9 +1,9 @@
-"""Look for what differs with certainty between neighbors, in all that is published.
+"""Test for certain differences between neighbors, in everything that is published.
 
-A feature tells two inputs apart if all its values on one lie below all those on the other, or if it
-is there on one and never on the other. Pairs are run a few times; those without such a feature are
-dropped, the others are run again, as often as before. What is left after 96 runs on each side is
-counted afresh. Only these last runs prove anything; see ``auditor.md``.
+A feature separates two inputs if all its values on one input are below all those on the other, or
+if it always occurs on one and never on the other. Each pair is run a few times. Pairs without such
+a feature are dropped; the others are run again. A difference that persists after 96 runs on each
+side is counted in new runs. Only these last runs prove anything; see ``auditor.md``.
 """
 
 from __future__ import annotations
@@ -22,35 +22,26 @@ from hushtable.audit.neighbors import Pair
 from hushtable.audit.report import Finding, Witness
 
 ROUNDS = (4, 4, 8, 16, 32, 32)
-"""Runs of each round of the search, on every input that is still in it."""
+"""Runs on every remaining input, in each round of the search."""
 
 CANDIDATES = 4
-"""Differences that are counted afresh, at most; each gets its part of the error."""
+"""Maximum number of differences counted in new runs; each gets an equal share of the error."""
 
 KEPT = (48, 24, 8, 4, 4)
-"""Pairs that stay in the search after each round, at most, because of a feature that varies.
+"""Maximum number of pairs, separated by a varying feature, that remain after each round.
 
-Of those with a feature that is the same in all runs on each side, the first round drops none: such
-a feature may tell a single pair apart. What tells many pairs apart is seen at any of them.
+The first round keeps all pairs that are separated by a constant feature (the same in all runs on
+each side): such a feature may separate a single pair. A feature that separates many pairs is
+detected at any of them.
 """
 
 CHUNK = 50
-"""Pairs of the first round that are run between two looks at the clock."""
+"""Pairs of the first round between two checks of the time."""
 
 
 @dataclass(frozen=True)
 class Look:
-    """A way to look at runs, and the neighbors to look at.
-
-    Parameters
-    ----------
-    name : str
-        What is looked at.
-    see : callable
-        Runs the method once on an input and lists what is seen.
-    pairs : sequence of Pair
-        The neighbors.
-    """
+    """An observation: a function that runs and observes the method, and neighbors to run it on."""
 
     name: str
     see: Callable[[Input], Features]
@@ -59,7 +50,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Difference:
-    """An event that happened in all runs on one input and in none on its neighbor."""
+    """An event that occurred in all runs on one input and in none on its neighbor."""
 
     look: Look
     pair: Pair
@@ -68,31 +59,17 @@ class Difference:
 
 @dataclass
 class DifferenceTest:
-    """Test that nothing differs with certainty.
-
-    Parameters
-    ----------
-    claim : LossClaim
-        What is promised; its own pairs are among those of the looks.
-    looks : iterable of Look
-        What is looked at, and where.
-    runs : int
-        Runs on each side of a pair, at most.
-    error : float
-        Chance of a false alarm.
-    clock : Clock
-        How much time there is.
-    """
+    """Test that nothing differs with certainty."""
 
     claim: LossClaim
     looks: Iterable[Look]
-    runs: int
-    error: float
+    runs: int  # maximum number of runs on each side of a pair
+    error: float  # probability of a false alarm
     clock: Clock
     _seen: dict[Input, list[Features]] = field(default_factory=dict)
 
     def finding(self) -> Finding:
-        """Search, then count what was found afresh."""
+        """Search for differences, then count them in new runs."""
         needed = runs_to_prove(
             min(self.claim.forward, self.claim.backward), self.claim.delta, self.error / CANDIDATES
         )
@@ -105,8 +82,8 @@ class DifferenceTest:
                 if needed > self.runs:
                     notes = (
                         f"In all of {sum(ROUNDS)} runs on each side, {difference.pair.name}: "
-                        f"{difference.event.describe()}. To prove that against what is promised "
-                        f"takes {needed:,} runs on each side.",
+                        f"{difference.event.describe()}. Proving a violation requires {needed:,} "
+                        "runs on each side.",
                     )
                     break
                 n_tested += 1
@@ -123,21 +100,21 @@ class DifferenceTest:
             return Finding(
                 promise=promise,
                 verdict="NOT TESTED",
-                reason=f"{self.runs:,} runs on each side are too few"
+                reason=f"{self.runs:,} runs on each side are not enough"
                 if needed > self.runs
-                else "there was no time to run",
+                else "the time limit left no time for runs",
                 n_inputs=n_pairs,
                 notes=notes,
             )
         return Finding(
             promise=promise,
             verdict="NO VIOLATION FOUND",
-            would_see=f"any difference that is certain, on any of {n_pairs:,} pairs",
+            would_see=f"any certain difference, on any of {n_pairs:,} pairs",
             n_inputs=n_pairs,
         )
 
     def _search(self, look: Look) -> tuple[list[Difference], int]:
-        """Give the differences that were there in all runs, and how many pairs were tried."""
+        """Return the differences that held in all runs, and the number of pairs tried."""
         pairs: list[Pair] = []
         start = 0
         for start in range(0, len(look.pairs), CHUNK):
@@ -160,10 +137,7 @@ class DifferenceTest:
         return [Difference(look, pair, e) for pair, e in events if e is not None], n_tried
 
     def _run(self, look: Look, inputs: Sequence[Input], times: int) -> None:
-        """Run inputs some times more, one after the other, and again.
-
-        So nothing that changes with time tells them apart.
-        """
+        """Run all inputs alternately, so that changes over time do not separate them."""
         for _ in range(times):
             for given in inputs:
                 self._seen.setdefault(given, []).append(look.see(given))
@@ -175,13 +149,13 @@ class DifferenceTest:
         return separating(self._seen[pair.one], self._seen[pair.two], fixed=fixed)
 
     def _tested(self, difference: Difference, n: int, n_pairs: int) -> Finding | None:
-        """Count the event afresh, on both sides in turn."""
+        """Count the event in new runs, alternating between both sides."""
         claim, pair = self.claim, difference.pair
         samples = Samples(), Samples()
         for _ in range(n):
             for kept, given in zip(samples, (pair.one, pair.two), strict=True):
                 kept.add([difference.look.see(given)])
-        # The event is certain on the first input, and its opposite on the second.
+        # The event is certain on the first input, and its complement on the second.
         on_first = claim.forward <= claim.backward
         event = difference.event if on_first else Not(difference.event)
         sides = (pair.one, pair.two) if on_first else (pair.two, pair.one)
@@ -207,7 +181,7 @@ class DifferenceTest:
 
 
 def _some(pairs: list[Pair], most: int) -> list[Pair]:
-    """Take at most so many, evenly."""
+    """Return at most this many pairs, evenly spaced."""
     return pairs[:: max(1, -(-len(pairs) // most))]
 
 
@@ -218,15 +192,15 @@ def _inputs(pairs: Sequence[Pair]) -> list[Input]:
 def separating(
     one: Sequence[Features], two: Sequence[Features], *, fixed: bool = False
 ) -> Event | None:
-    """Find a feature that tells the runs on two inputs apart, all of them; None if there is none.
+    """Return an event that separates all runs on two inputs; None if there is none.
 
-    With `fixed`, only features that are the same in all runs on each side.
+    With `fixed`, only features that are constant in all runs on each side are used.
 
     Examples
     --------
     >>> event = separating([{"n": 3.0}, {"n": 4.0}], [{"n": 5.0}, {"n": 7.0}])
     >>> event.describe() if event else None
-    'n is there and <= 4.5'
+    'n is present and <= 4.5'
     >>> separating([{"n": 3.0}, {"n": 6.0}], [{"n": 5.0}, {"n": 7.0}]) is None
     True
     """
@@ -248,7 +222,7 @@ def separating(
 
 
 def runs_to_prove(limit: float, delta: float, error: float) -> int:
-    """Give how many runs on each side prove more than a limit, if an event is certain and never.
+    """Return the runs on each side that prove more than a limit, for a certain difference.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Hold single draws against the law of their mechanism: word by word, or by many draws.
+"""Checks of single draws against their mechanism: on the same random words, or by many draws.
 
-Why each departure is a violation is said in ``auditor.md``.
+``auditor.md`` explains why each deviation is a violation.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.splits import ScoreChoice, WayChoice
 
 LAW_DRAWS = 20_000
-"""Draws that a mechanism for single counts is held against its law by."""
+"""Draws used to test the distribution of a mechanism for single counts."""
 
 WAY_DRAWS = 1_000
-"""Draws that a choice among ways is held against its law by."""
+"""Draws used to test the distribution of a choice among ways."""
 
 TELLING = 0.1
-"""By so much the law of a choice must change if it is made twice as sharp: more than six standard
-deviations of as many draws."""
+"""Minimum change of some probability of a choice if its exponent is doubled: more than six
+standard deviations of that many draws."""
 
 
 class FaultError(Exception):
-    """Say what is wrong with a run."""
+    """A fault found in a run."""
 
 
 def check_sampler(draw: Draw) -> None:
-    """Compare a draw with the exact sampler on the same words, for mechanisms known here."""
+    """Compare a draw with the exact sampler on the same words, if the mechanism is known here."""
     expected = _expected(draw)
     if expected is not None and not np.array_equal(expected, _numbers(draw.outcome)):
         raise FaultError(
-            f"{type(draw.mechanism).__name__} ({draw.what}) departs from its exact sampler"
+            f"{type(draw.mechanism).__name__} ({draw.what}) deviates from its exact sampler"
         )
 
 
@@ -84,7 +84,7 @@ def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
 
 
 def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
-    """Choose as is booked: each choice for its epsilon, among what those before have left."""
+    """Choose as recorded: each choice with its epsilon, among the remaining candidates."""
     values = np.asarray(exact.values, np.int64)
     kinds = tuple(range(len(values))) if mechanism.alike is None else mechanism.alike
     left, chosen = list(range(len(values))), list[int]()
@@ -103,7 +103,7 @@ def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
 
 
 def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
-    """Replace rows as is booked; give the codes of all, in their order."""
+    """Replace rows as recorded; return the sorted codes of all rows."""
     codes = np.repeat(exact.codes, exact.counts, axis=0)
     others = np.flatnonzero(~noise.bernoulli(mechanism.retention, size=len(codes)))
     for place, size in enumerate(exact.domain.shape):
@@ -112,7 +112,7 @@ def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
 
 
 def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
-    """Cut runs as is booked; give the ends of what is left."""
+    """Cut runs as recorded; return the ends of the resulting runs."""
     cut: list[int] = []
     for begin, end in mechanism.runs:
         run = exact[begin:end]
@@ -127,7 +127,7 @@ def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
 
 
 def _law_of_ways(mechanism: WayChoice, exact: Any, *, sharper: int = 1) -> Any:
-    """Give the probability of each run of ways: as many as it has, by weight and score."""
+    """Return the probability of each run of ways, from their number, weights and scores."""
     scores = np.concatenate([ways.scores for ways in exact]).astype(float)
     weights = np.concatenate(
         [ways.n_ways * float(weight) for ways, weight in zip(exact, mechanism.weights, strict=True)]
@@ -137,13 +137,13 @@ def _law_of_ways(mechanism: WayChoice, exact: Any, *, sharper: int = 1) -> Any:
 
 
 def is_telling(draw: Draw) -> bool:
-    """Tell whether a choice that is twice as sharp would be seen to be."""
+    """Return whether a test of this choice would detect a doubled exponent."""
     laws = [_law_of_ways(draw.mechanism, draw.exact, sharper=by) for by in (1, 2)]
     return bool(np.abs(laws[0] - laws[1]).max() > TELLING)
 
 
 def check_choices(draw: Draw, *, error: float) -> None:
-    """Draw a choice many times, and count how often each run of ways is hit."""
+    """Repeat a choice many times, and test the frequency of each run of ways."""
     exact, law, source = draw.exact, _law_of_ways(draw.mechanism, draw.exact), SecureNoise()
     starts = np.cumsum([0, *(len(ways.scores) for ways in exact)])
     hits = np.zeros(len(law), np.int64)
@@ -156,12 +156,12 @@ def check_choices(draw: Draw, *, error: float) -> None:
         if not at_least(tally, error=share) <= chance + 1e-9 <= at_most(tally, error=share) + 2e-9:
             raise FaultError(
                 f"{type(draw.mechanism).__name__} ({draw.what}) makes a choice in {n:,} of "
-                f"{WAY_DRAWS:,} draws; its law says {chance * WAY_DRAWS:,.1f}"
+                f"{WAY_DRAWS:,} draws; expected {chance * WAY_DRAWS:,.1f}"
             )
 
 
 def check_counts(mechanism: CountMechanism, *, error: float) -> None:
-    """Check a mechanism for single counts: its masses keep the promise, its draws the masses."""
+    """Check a mechanism for single counts: its exact probabilities, and draws against them."""
     k = getattr(mechanism, "k", 1)
     half = mechanism.release_count(0.5) if hasattr(mechanism, "k") else 5
     for fault in faults_of_count_mechanism(mechanism, range(max(0, k - 2), half + 8)):
@@ -181,12 +181,12 @@ def check_counts(mechanism: CountMechanism, *, error: float) -> None:
             ):
                 raise FaultError(
                     f"{type(mechanism).__name__} publishes at least {least} for {count} rows in "
-                    f"{tally.hits:,} of {LAW_DRAWS:,} draws; its law says {chance * LAW_DRAWS:,.1f}"
+                    f"{tally.hits:,} of {LAW_DRAWS:,} draws; expected {chance * LAW_DRAWS:,.1f}"
                 )
 
 
 def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) -> Iterator[str]:
-    """Check by its exact masses that a mechanism for one count keeps its epsilon and delta.
+    """Yield counts at which a mechanism's exact probabilities violate its epsilon and delta.
 
     Examples
     --------
@@ -207,5 +207,5 @@ def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) 
             if excess > delta * (1 + 1e-9) + 1e-12:
                 yield (
                     f"{type(mechanism).__name__} at {count} and {count + 1} rows needs a delta of "
-                    f"{excess:.3g}; {delta:g} was promised"
+                    f"{excess:.3g}; the promise is {delta:g}"
                 )

@@ -1,10 +1,10 @@
-"""Look for randomness that does not come from the noise layer, and for what a run leaves behind.
+"""Test for randomness from outside the noise layer, and for side effects of a run.
 
-A run is a function of its input and its noise. With the same seed twice it must publish the same:
-what differs was drawn elsewhere, or is a clock's. And while it runs, nobody outside the noise layer
-may ask another generator, seeded or not: such draws are floats, or hang on the few bits of a seed.
-Nor does it leave a file or a variable of the environment, or talk to anybody: what is published is
-what it returns.
+A run is a function of its input and its noise. Two runs with the same seed must publish the same; a
+difference comes from another source of randomness or from a clock. During a run, no code outside
+the noise layer may use another generator: such samples are floats, or depend on the few bits of a
+seed. A run must not leave a file or an environment variable, or communicate: everything it reveals
+must be part of what it returns.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from hushtable.errors import HushtableError
 from hushtable.privacy.seeded_noise import SeededNoise
 
 PROMISE = (
-    "Whatever a run draws, it draws from the noise that it was given; whatever it tells, it "
-    "publishes."
+    "A run draws all randomness from the noise that it was given, and reveals nothing except what "
+    "it publishes."
 )
 
 _LIBRARIES = tuple(
@@ -56,7 +56,7 @@ _NAMES = {
 
 @contextlib.contextmanager
 def overheard() -> Iterator[list[str]]:
-    """List who asks a generator for randomness: from the project's code or a method's, by name."""
+    """List calls of random generators from the project's code or a method's, by name."""
     heard: list[str] = []
 
     def listening(name: str, real: Any) -> Any:
@@ -72,7 +72,7 @@ def overheard() -> Iterator[list[str]]:
                 else real(*given, **named)
             )
 
-        # A class stays one, for those who ask what something is an instance of.
+        # A class stays a class, so that isinstance still works.
         return type(real.__name__, (real,), {"__init__": ask}) if is_class else ask
 
     with contextlib.ExitStack() as stack:
@@ -85,25 +85,25 @@ def overheard() -> Iterator[list[str]]:
 
 
 def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
-    """Run on some inputs, twice with each seed, and listen."""
+    """Run on some inputs, twice with each seed, and check for other randomness and side effects."""
     problems: dict[str, None] = {}
     n_runs = 0
     for given in inputs:
-        _seen(subject, given, 1)  # what is imported late is imported now
+        _seen(subject, given, 1)  # warm-up: triggers lazy imports
         for seed in (1, 2):
             with overheard() as heard, traced() as left:
                 runs = [_seen(subject, given, seed) for _ in range(2)]
             n_runs += 2
-            problems |= dict.fromkeys(f"{who} was asked for randomness." for who in heard)
-            problems |= dict.fromkeys(f"While it ran, {what}." for what in left)
+            problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in heard)
+            problems |= dict.fromkeys(f"During the run, {what}." for what in left)
             if runs[0] != runs[1]:
                 every = runs[0].keys() | runs[1].keys()
                 differing = [name for name in every if runs[0].get(name) != runs[1].get(name)]
-                # A number says more than the digest of all.
+                # A number is more informative than a digest.
                 differs = min(differing, key=lambda name: ("=" in name, name))
                 problems[
-                    f"With the same noise twice, {differs} was not the same: something else was "
-                    "drawn, or a clock was read."
+                    f"In two runs with the same noise, {differs} differs: the method used another "
+                    "source of randomness or a clock."
                 ] = None
     if problems:
         return Finding(
@@ -112,7 +112,7 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
     return Finding(
         promise=PROMISE,
         verdict="NO VIOLATION FOUND",
-        would_see=f"any other draw, in {n_runs} runs",
+        would_see=f"any other randomness or side effect, in {n_runs} runs",
         n_inputs=len(inputs),
     )
 

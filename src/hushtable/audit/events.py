@@ -1,4 +1,4 @@
-"""Events that tell two inputs apart: proposed and chosen on runs that prove nothing afterwards."""
+"""Events that distinguish two inputs, chosen on runs that are not used as evidence."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Mask = NDArray[np.bool_]
 Values = NDArray[np.float64]
 
 MAX_CUTS = 24
-"""Values of one feature at which events begin or end."""
+"""Maximum number of thresholds of one feature."""
 
 N_PARENTS = 12
-"""Best single events of which pairs are made."""
+"""Number of best single events that are combined in pairs."""
 
 LEAST_SHARE = 0.01
-"""A feature that is there in fewer runs than this on both sides is not looked at."""
+"""Features present in a smaller share of the runs on both sides are ignored."""
 
 HINT_ERROR, FOUND_ERROR = 0.5, 0.05
-"""How pessimistic the choice is: rates are taken at the end of an interval of this error.
+"""Pessimism of the selection: rates are taken at the end of an interval with this error.
 
-Of many events that were found, some look better than they are; those named beforehand are few."""
+Among many events found by search, some look better than they are; predefined events are few."""
 
 SEEN_APART = 3.0
-"""Standard deviations by which a feature must differ before a score makes use of it."""
+"""Standard deviations by which a feature must differ to be used in a score."""
 
 
 LEANING = 1.0
-"""The same for weights along a line, of which each feature has only one to learn."""
+"""The same for linear weights, which have only one parameter per feature."""
 
 
 class Samples:
-    """Hold what was seen in the runs on one input: the values of each feature, where it was there.
+    """Features of the runs on one input, stored sparsely.
 
-    Many features are there in one run only, such as a digest, so absence takes no room.
+    Many features, such as digests, are present in only one run, so absent values are not stored.
     """
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Samples:
         return self._seen.keys()
 
     def column(self, name: str) -> Values:
-        """Give the values of a feature, NaN where it was absent."""
+        """Return the values of a feature, NaN if absent."""
         column = np.full(self.n_runs, math.nan)
         if name in self._seen:
             runs, values = self._seen[name]
@@ -75,18 +75,18 @@ class Samples:
         return column
 
     def ordered(self, name: str) -> Values:
-        """Give the values of a feature where it was there, in order."""
+        """Return the sorted values of a feature, without absent ones."""
         if name not in self._ordered:
             values = np.array(self._seen[name][1]) if name in self._seen else np.empty(0)
             self._ordered[name] = np.sort(values[~np.isnan(values)])
         return self._ordered[name]
 
     def n_seen(self, name: str) -> int:
-        """Count the runs in which a feature was there."""
+        """Return the number of runs in which a feature was present."""
         return len(self._seen[name][0]) if name in self._seen else 0
 
     def part(self, start: int) -> Samples:
-        """Take every other run, from the first or from the second."""
+        """Return every other run, from the first or from the second."""
         half = Samples()
         half.n_runs = len(range(start, self.n_runs, 2))
         for name, (runs, values) in self._seen.items():
@@ -100,27 +100,27 @@ class Samples:
 
 
 class Event(Protocol):
-    """Say in which runs something happened."""
+    """A condition on a run."""
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs in which it happened."""
+        """Return in which runs the event occurred."""
         ...
 
     def describe(self) -> str:
-        """Say what happened, in words."""
+        """Return a description of the event."""
         ...
 
 
 @dataclass(frozen=True)
 class Within:
-    """A feature is there and its value lies between two numbers, both included.
+    """A feature is present with a value between two numbers, inclusive.
 
     Examples
     --------
     >>> Within("data[F].count", 3, math.inf).describe()
     'data[F].count >= 3'
     >>> Within("data[F]").describe()
-    'data[F] is there'
+    'data[F] is present'
     """
 
     feature: str
@@ -128,68 +128,68 @@ class Within:
     high: float = math.inf
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs in which it happened; comparisons with an absent value are false."""
+        """Return in which runs the event occurred; comparisons with an absent value are False."""
         values = samples.column(self.feature)
         return np.asarray((values >= self.low) & (values <= self.high))
 
     def describe(self) -> str:
-        """Say what happened, in words."""
+        """Return a description of the event."""
         if self.low == self.high:
             return f"{self.feature} = {self.low:g}"
         if self.low > -math.inf and self.high < math.inf:
             return f"{self.low:g} <= {self.feature} <= {self.high:g}"
         if self.low > -math.inf:
             return f"{self.feature} >= {self.low:g}"
-        return f"{self.feature} is there" + (
+        return f"{self.feature} is present" + (
             "" if self.high == math.inf else f" and <= {self.high:g}"
         )
 
 
 @dataclass(frozen=True)
 class Not:
-    """Something did not happen."""
+    """The complement of an event."""
 
     event: Event
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs in which it did not happen."""
+        """Return in which runs the event did not occur."""
         return ~self.event.mask(samples)
 
     def describe(self) -> str:
-        """Say what did not happen, in words."""
+        """Return a description of the complement."""
         return f"not ({self.event.describe()})"
 
 
 @dataclass(frozen=True)
 class Both:
-    """Two things happened in the same run."""
+    """Two events occur in the same run."""
 
     one: Event
     two: Event
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs in which both happened."""
+        """Return in which runs both events occurred."""
         return self.one.mask(samples) & self.two.mask(samples)
 
     def describe(self) -> str:
-        """Say what happened, in words."""
+        """Return a description of both events."""
         return f"{self.one.describe()} and {self.two.describe()}"
 
 
 @dataclass(frozen=True)
 class Several:
-    """Of some things, at least so many happened in the same run."""
+    """At least `least` of some events occur in the same run."""
 
     least: int
     events: tuple[Event, ...]
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs in which enough of them happened."""
+        """Return in which runs enough of the events occurred."""
         happened = sum(event.mask(samples).astype(np.int64) for event in self.events)
         return np.asarray(happened >= self.least)
 
     def describe(self) -> str:
-        """Say what happened, in words."""
+        """Return a description of the event."""
         return (
             f"at least {self.least} of {len(self.events)} events like {self.events[0].describe()}"
         )
@@ -197,64 +197,44 @@ class Several:
 
 @dataclass(frozen=True)
 class WeighedFeatures:
-    """Features add up to evidence for the first input: logarithms of ratios of frequencies.
+    """The log-likelihood ratio of some features, summed, is at least a threshold."""
 
-    Parameters
-    ----------
-    weights : mapping of str to (edges, logs)
-        For each feature, where its bins begin and what a value in each bin weighs; the last log is
-        for absence.
-    least : float
-        The event is that the sum is at least this.
-    """
-
+    # by feature: bin edges, and a weight per bin; the last weight is for absence
     weights: Mapping[str, tuple[Values, Values]] = field(repr=False, compare=False)
     least: float
 
     def sums(self, samples: Samples) -> Values:
-        """Add up the evidence of each run."""
+        """Return the sum of weights of each run."""
         total = np.zeros(samples.n_runs)
         for name, (edges, logs) in self.weights.items():
             total += logs[_bins(samples.column(name), edges)]
         return total
 
     def mask(self, samples: Samples) -> Mask:
-        """Mark the runs with enough evidence."""
+        """Return in which runs the sum reaches the threshold."""
         return np.asarray(self.sums(samples) >= self.least)
 
     def describe(self) -> str:
-        """Say what happened, in words."""
+        """Return a description of the event."""
         names = list(self.weights)
         shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-        return f"evidence of at least {self.least:.3g} from {shown}"
+        return f"log-likelihood ratio of at least {self.least:.3g} from {shown}"
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Say what an event must not show, and how hard it is going to be tested.
+    """Allowed losses, and size and error probability of the final test."""
 
-    Parameters
-    ----------
-    forward, backward : float
-        Largest loss, where the event is likelier on the first input, and on the second.
-    delta : float
-        What is allowed on top.
-    n_runs : int
-        Runs on each side of the final test.
-    error : float
-        Chance of a false alarm of the final test.
-    """
-
-    forward: float
-    backward: float
+    forward: float  # largest loss if the event is more likely on the first input
+    backward: float  # largest loss if it is more likely on the second
     delta: float
-    n_runs: int
-    error: float
+    n_runs: int  # runs on each side of the final test
+    error: float  # false alarm probability of the final test
 
 
 @dataclass(frozen=True)
 class ChosenEvent:
-    """An event, the input on which it is likelier, and by how much it should break its limit."""
+    """An event, the input on which it is more likely, and its predicted excess over the limit."""
 
     excess: float
     event: Event
@@ -264,25 +244,16 @@ class ChosenEvent:
 def best_event(
     one: Samples, two: Samples, limits: Limits, *, hints: Sequence[Event] = (), deep: bool = True
 ) -> ChosenEvent:
-    """Choose the event that should break its limit by most, judging by these runs.
+    """Return the event with the largest predicted excess over its limit, judged by these runs.
 
-    Parameters
-    ----------
-    one, two : Samples
-        Runs on both inputs.
-    limits : Limits
-        What the event will be held against.
-    hints : sequence of Event
-        Events to try besides those that are found.
-    deep : bool
-        Whether pairs of events and sums of evidence are tried, too.
+    With `deep`, pairs of events and sums of weights are tried, too.
     """
     choices = _singles(one, two, limits)
     choices += [
         choice for event in hints for choice in _judged(event, one, two, limits, HINT_ERROR)
     ]
     if deep:
-        # Found on every other run and judged by the others, or chance would look like evidence.
+        # Found on half of the runs and judged on the other half, to avoid overfitting.
         known, judges = (one.part(0), two.part(0)), (one.part(1), two.part(1))
         parents = sorted(_singles(*known, limits), key=lambda choice: -choice.excess)[:N_PARENTS]
         for first, second in itertools.combinations(parents, 2):
@@ -295,7 +266,7 @@ def best_event(
 
 
 def _interval(rate: Values, n: float, z: float) -> tuple[Values, Values]:
-    """Give Wilson's interval: quick, and good enough to choose by."""
+    """Return Wilson's interval: fast, and sufficient for selection."""
     center = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * np.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
     return np.maximum(center - half, 0.0), np.minimum(center + half, 1.0)
@@ -304,7 +275,7 @@ def _interval(rate: Values, n: float, z: float) -> tuple[Values, Values]:
 def _promise(
     more: Values, n_more: int, less: Values, n_less: int, limits: Limits, *, z: float
 ) -> Values:
-    """Predict what loss the final test will find for events of these rates, pessimistically."""
+    """Predict, pessimistically, the loss that the final test will find at these rates."""
     low, high = _interval(more, n_more, z)[0], _interval(less, n_less, z)[1]
     final = deviations(limits.error / 2)
     low, high = _interval(low, limits.n_runs, final)[0], _interval(high, limits.n_runs, final)[1]
@@ -320,7 +291,7 @@ def _excess(
     *,
     error: float = FOUND_ERROR,
 ) -> Values:
-    """Judge events, an array (4, events): likelier on one, on two, and the opposite of each."""
+    """Return predicted excesses, shape (4, events): on one, on two, and for the complements."""
     p, q, z = hits / n, others / n_others, deviations(error)
     return np.stack(
         (
@@ -354,7 +325,7 @@ def _as_choices(events: Sequence[Event], excess: Values) -> Iterator[ChosenEvent
 
 
 def _singles(one: Samples, two: Samples, limits: Limits) -> list[ChosenEvent]:
-    """Judge every feature: being there, equal to a value, at most and at least a value."""
+    """Judge every feature: present, equal to a value, at most and at least a value."""
     names, cuts_of, hits, others = [], [], [], []
     for name in _frequent(one, two):
         x, y = one.ordered(name), two.ordered(name)
@@ -376,7 +347,7 @@ def _singles(one: Samples, two: Samples, limits: Limits) -> list[ChosenEvent]:
 
 
 def _frequent(one: Samples, two: Samples) -> list[str]:
-    """List the features that are there often enough to tell anything."""
+    """Return the features that are present often enough."""
     names = dict.fromkeys([*one.names, *two.names])
     return [
         name
@@ -394,7 +365,7 @@ def _cuts(values: Values) -> Values:
 
 
 def _counts(values: Values, cuts: Values) -> Values:
-    """Count: there; then for every cut at most, at least and equal to it."""
+    """Return counts of runs: present; then for every cut at most, at least, and equal."""
     up_to = np.searchsorted(values, cuts, "right")
     below = np.searchsorted(values, cuts, "left")
     counts = np.concatenate(([len(values)], up_to, len(values) - below, up_to - below))
@@ -410,7 +381,7 @@ def _at(name: str, cuts: Values, place: int) -> Event:
 
 
 def _bins(values: Values, edges: Values) -> NDArray[np.int64]:
-    """Find the bins of values; absence is the last one."""
+    """Return the bins of values; absence is the last bin."""
     places = np.clip(np.searchsorted(edges, values, "right") - 1, 0, len(edges) - 1)
     return np.where(np.isnan(values), len(edges), places)
 
@@ -418,7 +389,7 @@ def _bins(values: Values, edges: Values) -> NDArray[np.int64]:
 def _evidence(
     known: tuple[Samples, Samples], judges: tuple[Samples, Samples], limits: Limits
 ) -> Iterator[ChosenEvent]:
-    """Learn weights from some runs, and judge thresholds of their sum by others."""
+    """Learn weights from some runs, and judge thresholds of their sum with others."""
     if min(samples.n_runs for samples in known) < 8:
         return
     for weigh in (_ratios, _leaning):
@@ -438,7 +409,7 @@ def _evidence(
 
 
 def _ratios(x: Values, y: Values, edges: Values) -> Values | None:
-    """Weigh each bin by how much likelier it is on one side, if the sides are clearly apart."""
+    """Return the log ratio of frequencies by bin, if the sides clearly differ."""
     counts = [np.bincount(_bins(v, edges), minlength=len(edges) + 1) for v in (x, y)]
     if _apart(*counts) < SEEN_APART:
         return None
@@ -447,7 +418,7 @@ def _ratios(x: Values, y: Values, edges: Values) -> Values | None:
 
 
 def _leaning(x: Values, y: Values, edges: Values) -> Values | None:
-    """Weigh values along a line, as many small shifts are seen best; bounded against outliers."""
+    """Return linear weights, which detect many small shifts; clipped against outliers."""
     x, y = x[~np.isnan(x)], y[~np.isnan(y)]
     both = np.concatenate((x, y))
     spread = float(both.std())
@@ -461,7 +432,7 @@ def _leaning(x: Values, y: Values, edges: Values) -> Values | None:
 
 
 def _apart(one: NDArray[np.int64], two: NDArray[np.int64]) -> float:
-    """Give the largest distance of two histograms' running sums, in standard deviations."""
+    """Return the largest distance of two cumulative histograms, in standard deviations."""
     n = one.sum() * two.sum() / (one.sum() + two.sum())
     gaps = np.abs(np.cumsum(one / one.sum()) - np.cumsum(two / two.sum()))
     return float(2 * math.sqrt(n) * gaps.max())

@@ -1,9 +1,8 @@
-"""All that can be seen of a release: what the tables say, in which order, every word beside them.
+"""Everything observable of a release as features: values, order, texts, files and metadata.
 
-Nothing of this is weighed or chosen: `hushtable.audit.differences` asks of each feature whether it
-tells two inputs apart with certainty. Tables are looked at in the form in which they are written
-(`hushtable.files.written_rows`), so that what never reaches a file accuses nobody. A folder is
-looked at byte by byte besides.
+`hushtable.audit.differences` tests each feature for a certain difference between two inputs. Tables
+are read in the form in which they are written (`hushtable.files.written_rows`), so that details
+that never reach a file cause no alarm. Folders are also compared byte by byte.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from hushtable.schema import Schema
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 MOST_NUMBERS = 300
-"""Numbers of one text that are looked at; its digest is about all of it."""
+"""Numbers of one text that become features; its digest covers the whole text."""
 
 MOST_PLACES = 300
-"""Rows of one table whose order is looked at one by one; a digest is about all of them."""
+"""Rows of one table whose positions become features; a digest covers all rows."""
 
 JUST_NOW = 3600.0
-"""Seconds since a file was written, at most, if nobody gave it another time."""
+"""Age in seconds above which a file's modification time must have been set explicitly."""
 
 
 def everything(released: Released, schema: Schema) -> Features:
-    """List what is seen of a release before it is written: rows, order, settings, texts.
+    """Return the features of a release before it is written: rows, order, settings and texts.
 
     Examples
     --------
@@ -54,7 +53,7 @@ def everything(released: Released, schema: Schema) -> Features:
     for name, table in released.tables.items():
         written = bare(table, schema)
         found[f"{name}: {_types(written)}"] = 1.0
-        # Every value in its place: whatever no other feature tells differs here.
+        # A digest of all values in order detects what no other feature does.
         found[f"all of {name}={_digest(repr(written.to_pydict()).encode())}"] = 1.0
         _read_order(name, written, schema, found)
     settings = json.dumps(released.settings, default=repr)
@@ -69,7 +68,7 @@ def everything(released: Released, schema: Schema) -> Features:
 
 
 def folder(path: Path) -> Features:
-    """List what is seen of a folder: its files, their sizes and bytes, and what Parquet tells."""
+    """Return the features of a folder: files, sizes, bytes and Parquet metadata."""
     found: Features = {}
     _read_entry("the folder", path, found)
     for file in sorted(path.rglob("*")):
@@ -90,23 +89,24 @@ def folder(path: Path) -> Features:
 
 
 def _read_entry(name: str, file: Path, found: Features) -> None:
-    """Read what a file system tells of a file, a folder or a link beside what is in it."""
+    """Add the metadata of a file, folder or link in the file system."""
     about = file.lstat()
     found[f"mode of {name}"] = float(about.st_mode)
     if abs(time.time() - about.st_mtime) > JUST_NOW:
         found[f"time of {name}"] = float(about.st_mtime)
     if file.is_symlink():
         _read_text(f"where {name} leads", str(file.readlink()), found)
-    if hasattr(os, "listxattr"):  # there are none on other systems
+    if hasattr(os, "listxattr"):  # not available on other systems
         for attribute in os.listxattr(file, follow_symlinks=False):
             value = os.getxattr(file, attribute, follow_symlinks=False)
             found[f"{attribute} of {name}={_digest(value)}"] = 1.0
 
 
 def seen_of(act: Callable[[], Features]) -> Features:
-    """List what is seen of something that publishes: of what it prints and how it fails, too.
+    """Return the features of an action, including what it prints and how it fails.
 
-    Nobody else in this process is heard, and what is silenced in a release is silenced here.
+    Output of other threads is not captured, and output that is silenced in a release is silenced
+    here.
     """
     with listening() as printed:
         try:
@@ -119,7 +119,7 @@ def seen_of(act: Callable[[], Features]) -> Features:
 
 
 def refused(error: Exception) -> Features:
-    """List what is seen of a refusal: its kind and every word, and what led to it."""
+    """Return the features of an error: its type, message, notes and cause."""
     found: Features = {f"refused: {type(error).__name__}": 1.0}
     _read_text("refusal", str(error), found)
     for place, note in enumerate(getattr(error, "__notes__", ())):
@@ -151,7 +151,7 @@ def _read_order(name: str, table: Any, schema: Schema, found: Features) -> None:
 def _read_text(name: str, text: str, found: Features) -> None:
     found[f"length of {name}"] = float(len(text))
     found[f"text of {name}={_digest(text.encode())}"] = 1.0
-    # The words alone: a sentence that is there or not, whatever numbers stand in it.
+    # Text without numbers detects sentences that are present only sometimes.
     found[f"words of {name}={_digest(_NUMBER.sub('', text).encode())}"] = 1.0
     for place, number in enumerate(_NUMBER.findall(text)[:MOST_NUMBERS]):
         found[f"{name}, number {place + 1}"] = float(number)
@@ -172,7 +172,7 @@ def _read_json(path: str, value: Any, found: Features) -> None:
 
 
 def _read_parquet(name: str, file: Path, found: Features) -> None:
-    """Read what a Parquet file says beside its values."""
+    """Add the metadata of a Parquet file."""
     about = pq.read_metadata(file)
     found[f"{name}: rows"] = float(about.num_rows)
     found[f"{name}: row groups"] = float(about.num_row_groups)

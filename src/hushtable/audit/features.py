@@ -1,8 +1,8 @@
-"""What can be seen of a release: a flat list of named numbers.
+"""Observable features of a release: a flat mapping of names to numbers.
 
-A row of a published table is known by its values of the schema's columns; how often it is there
-and the numbers beside it are features. A table without any of these columns is read by position.
-Settings beside the tables are features by their path. Texts become a feature ``path=text``.
+A row of a published table is identified by its values in the schema's columns; its multiplicity and
+its other numbers are features. A table without any of these columns is read by position. Settings
+are features named by their path. A text becomes a feature ``path=text``.
 """
 
 from __future__ import annotations
@@ -20,23 +20,16 @@ from hushtable.methods.base import Released
 Features = dict[str, float]
 
 _WHOLE = 2**53
-"""Up to here a float is any whole number."""
+"""Largest integer up to which floats represent all integers."""
 
 _HUGE = 2**1000
 
-_PROSE = {"notes"}  # sentences for people, made of what is published anyway
-_NAMES = {"column", "view"}  # numbers that say what a row belongs to, as the schema's columns do
+_PROSE = {"notes"}  # sentences derived from other published values
+_NAMES = {"column", "view"}  # numbers that identify rows, like the schema's columns
 
 
 def features(released: Released, attributes: Collection[str]) -> Features:
-    """List what is seen of a release; a feature that is not listed is absent.
-
-    Parameters
-    ----------
-    released : Released
-        What a method handed out.
-    attributes : collection of str
-        The columns of the schema, by whose values rows are known.
+    """Return the features of a release; `attributes` are the columns that identify rows.
 
     Examples
     --------
@@ -73,7 +66,7 @@ def _read_table(name: str, table: pa.Table, attributes: Collection[str], found: 
 
 
 def read_value(path: str, value: Any, found: Features) -> None:
-    """Add what is seen of a single value.
+    """Add the features of a single value.
 
     Examples
     --------
@@ -88,24 +81,24 @@ def read_value(path: str, value: Any, found: Features) -> None:
         found[f"{path}={value}"] = 1.0
         return
     if is_whole and abs(value) > _WHOLE:
-        # A float has no room for all digits.
+        # A float cannot represent all digits.
         found[f"{path}={value}"] = 1.0
         found[f"{path}, last bits"] = float(value % _WHOLE)
     found[path] = found.get(path, 0.0) + as_float(value)
     if isinstance(value, float) and math.isfinite(value):
-        # Which doubles can be reached tells where a float sampler started from.
+        # The set of reachable doubles reveals the starting point of a float sampler.
         found[f"{path}, lowest bit"] = _lowest_bit(value)
 
 
 def as_float(value: Any) -> float:
-    """Give a number as a float, however large it is."""
+    """Convert a number of any size to a float."""
     if isinstance(value, (int, Integral)):
         return float(max(-_HUGE, min(int(value), _HUGE)))
     return float(value)
 
 
 def _lowest_bit(value: float) -> float:
-    """Give the exponent of the lowest bit that is set, 0 for 0.
+    """Return the exponent of the lowest set bit, 0 for 0.
 
     Examples
     --------

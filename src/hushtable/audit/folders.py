@@ -1,4 +1,4 @@
-"""Runs of a method through the pipeline, down to the folder on disk."""
+"""Runs of a method through the whole pipeline, including the folder on disk."""
 
 from __future__ import annotations
 
@@ -19,39 +19,31 @@ from hushtable.pipeline import carry_out
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.payment import Payment
 
-MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
+MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
 
 
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
-    """Give a folder that is gone afterwards: in memory, where the system has such a place."""
+    """Yield a temporary folder, in memory if the system supports it."""
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as place:
         yield Path(place)
 
 
 @dataclass
 class Written(Subject):
-    """Run a method through the pipeline, and look at the folder.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is run.
-    place : Path
-        Where folders are made, one after the other.
-    """
+    """A method that is run through the pipeline and observed in its release folder."""
 
     plan: Plan[Any] | None = None
     place: Path = Path()
 
     @classmethod
     def of(cls, subject: Subject, plan: Plan[Any], place: Path) -> Written:
-        """Take the method and the inputs of another one."""
+        """Create from the method and the inputs of another subject."""
         return cls(subject.method, subject.schema, subject.prepared, subject.noise, plan=plan,
                    place=place)  # fmt: skip
 
     def seen_with(self, given: Input, noise: Noise) -> Features:
-        """Publish once with other noise, and list all there is to see of the folder."""
+        """Publish once with the given noise, and return the features of the folder."""
         assert self.plan is not None  # noqa: S101 - made by `of`
         self.n_runs += 1
         opened = self.opened(given, SameCoins())
@@ -59,7 +51,7 @@ class Written(Subject):
 
 
 def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Features:
-    """Publish to a folder, list what is seen of it and of what was printed, and remove it."""
+    """Publish to a folder, return the features of the folder and the output, and delete it."""
     out = place / "release"
 
     def act() -> Features:

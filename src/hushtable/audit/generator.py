@@ -1,10 +1,10 @@
-"""Check where noise comes from: fresh words, exact samplers, and nothing else.
+"""Tests of the noise source: fresh random words and exact samplers.
 
-None of this looks at what is published. Words are compared with each other: a seed of few bits, a
-state that a later run or a forked child repeats, give equal words. Samplers are compared draw for
-draw with `hushtable.privacy.bit_reader` on the same words: one that rounds or clips departs.
-Samplers of another make are held against the exact law by Clopper and Pearson, out to where one
-draw in ten thousand lies, and must be able to go further than any double.
+These tests do not run the method. Words are compared with each other: a seed with few bits, or a
+state that a later run or a forked child repeats, produces equal words. Samplers are compared draw
+by draw with `hushtable.privacy.bit_reader` on the same words: a sampler that rounds or clips
+deviates. The distribution of other samplers is tested with Clopper-Pearson intervals, out to tail
+probabilities of 1 in 10,000, and they must be able to exceed the range of a double.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
 
 PROMISE = (
-    "All randomness comes from the noise layer: fresh words of the operating system, and samplers "
-    "that are exact."
+    "All randomness comes from the noise layer: fresh random words of the operating system, and "
+    "exact samplers."
 )
 
 SHORT, LONG = 1 << 15, 1 << 12
-"""Requests of two words, and of forty, that are compared with each other."""
+"""Numbers of requests, of 2 words and of 40 words, that are compared with each other."""
 
 DRAWS = 400
-"""Draws that are compared one by one, for each sampler and parameter."""
+"""Draws that are compared individually, for each sampler and parameter."""
 
 FAR_DRAWS = 1 << 18
-"""Draws that are compared with the compiled samplers: the farthest lie 4.6 deviations out."""
+"""Draws compared with the compiled samplers; the largest are about 4.6 standard deviations."""
 
 _FAR_WORDS = 4
-"""Words for each of them; a draw takes two to four."""
+"""Words per draw; a draw needs two to four."""
 
 LAW_DRAWS = 1 << 18
-"""Draws that are held against the exact law, where a sampler is of another make."""
+"""Draws used to test the distribution of other samplers."""
 
 FARTHEST = 40
-"""Scales that a double does not reach: -ln(2**-53) is 36.7."""
+"""Noise scales beyond the range of a double: -ln(2**-53) is 36.7."""
 
 LAPLACE = (Fraction(1), Fraction(7, 2), Fraction(20))
 GAUSSIAN = (Fraction(1), Fraction(9, 2), Fraction(100))
@@ -65,31 +65,18 @@ Draw = Callable[[Noise, int], NDArray[Any]]
 
 @dataclass(frozen=True)
 class Sampler:
-    """A sampler with its parameter, and what it must give.
-
-    Parameters
-    ----------
-    name : str
-        What it is.
-    draw : callable
-        Draws so many numbers.
-    exact : callable
-        Reads the same draws from words, one by one.
-    reaches : callable, optional
-        The chance of a distance of at least so much, where there is a tail.
-    scale : float
-        What one step of the tail is.
-    """
+    """A sampler with its parameter and its exact reference."""
 
     name: str
-    draw: Draw
-    exact: Callable[[BitReader], int]
+    draw: Draw  # draws this many numbers
+    exact: Callable[[BitReader], int]  # reads the same draws from words, one by one
+    # probability of an absolute value of at least this much
     reaches: Callable[[int], float] | None = None
-    scale: float = 1.0
+    scale: float = 1.0  # unit of the tail
 
 
 def samplers() -> Iterator[Sampler]:
-    """List the samplers that noise is made of."""
+    """Yield the samplers of the noise layer."""
     for scale in LAPLACE:
         yield Sampler(
             f"discrete_laplace of scale {scale}",
@@ -149,28 +136,28 @@ def _rounded_tail(variance: float, t: int) -> float:
 
 
 def checked(noise: Noise, *, error: float) -> Finding:
-    """Check the words and the samplers of a noise; wrong with probability `error` at most."""
+    """Test the words and samplers of a noise source; false alarm probability at most `error`."""
     problems = [*_repeats(noise), *_uneven(noise, error=error / 2)]
     departed = [sampler for sampler in samplers() if not is_exact(sampler, noise)]
     departed += [sampler for sampler in _tails() if not is_exact_far_out(sampler, noise)]
     own = type(noise) in {SecureNoise, SeededNoise}
     for sampler in departed:
         if own:
-            problems.append(f"{sampler.name} departs from the exact sampler on the same words")
+            problems.append(f"{sampler.name} deviates from the exact sampler on the same words")
         else:
             problems += _unlawful(sampler, noise, error=error / (2 * len(departed)))
     problems += _choices(noise, error=error / 4)
     if problems:
         return Finding(promise=PROMISE, verdict="VIOLATION", notes=(*(f"{p}." for p in problems),))
     seen = (
-        "any draw that is not the exact sampler's"
+        "any deviation from the exact samplers"
         if own or not departed
-        else "tails that end before one draw in 10,000, or before 40 scales"
+        else "tails that end before a probability of 1 in 10,000, or before 40 scales"
     )
     return Finding(
         promise=PROMISE,
         verdict="NO VIOLATION FOUND",
-        would_see=f"{seen}, words from seeds of up to 27 bits, and sources from seeds of up to 21",
+        would_see=f"{seen}, words from seeds of up to 27 bits, sources from seeds of up to 21 bits",
     )
 
 
@@ -178,7 +165,7 @@ def checked(noise: Noise, *, error: float) -> Finding:
 
 
 def _repeats(noise: Noise) -> Iterator[str]:
-    """Look for words that come twice: in one noise, in another of its kind, after a fork."""
+    """Yield problems with repeated words: in one source, in another of its kind, after a fork."""
     fresh: Callable[[], Noise] = (lambda: noise) if isinstance(noise, SeededNoise) else type(noise)
     for n_words, times in ((2, SHORT), (40, LONG)):
         seen = np.stack([noise._words(n_words)[:2] for _ in range(times)])
@@ -186,17 +173,17 @@ def _repeats(noise: Noise) -> Iterator[str]:
             yield f"of {times:,} requests of {n_words} words, {n_repeated(seen):,} repeat another"
     others = np.stack([fresh()._words(2) for _ in range(LONG)])
     if n_repeated(others):
-        yield f"of {LONG:,} fresh sources, {n_repeated(others):,} begin as another did"
-    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # which repeats itself: no secret
+        yield f"of {LONG:,} new sources, {n_repeated(others):,} start with the words of another"
+    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # seeded noise repeats by design
         return
     if _words_of_a_child(noise) == noise._words(4).tobytes():
         yield "a forked child draws the same words as its parent"
     if _words_of_a_child(noise, at_noon=True) == _words_of_a_child(noise, at_noon=True):
-        yield "two processes of one number draw the same words when their clocks show the same"
+        yield "two processes with the same process ID and clock time draw the same words"
 
 
 def n_repeated(words: NDArray[np.uint64]) -> int:
-    """Count the rows that were there before.
+    """Return the number of rows that repeat an earlier row.
 
     Examples
     --------
@@ -207,13 +194,13 @@ def n_repeated(words: NDArray[np.uint64]) -> int:
 
 
 def _words_of_a_child(noise: Noise, *, at_noon: bool = False) -> bytes:
-    """Fork, and give the first words that the child draws.
+    """Fork, and return the first words that the child draws.
 
-    With `at_noon` clocks stand still in it, and its number is not its own.
+    With `at_noon`, its clocks are stopped and its process ID is replaced.
     """
     reading, writing = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # the child draws words, nothing else
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child only draws words
         child = os.fork()
     if child == 0:
         try:
@@ -234,7 +221,7 @@ _CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
 
 
 def _stop_clocks() -> None:
-    """Let all clocks show noon for the rest of this process, and give it another number."""
+    """Stop all clocks of this process, and replace its process ID."""
     for name in _CLOCKS:
         setattr(time, name, lambda: float(_NOON))
         setattr(time, f"{name}_ns", lambda: _NOON * 10**9)
@@ -249,7 +236,7 @@ def _stop_clocks() -> None:
 
 
 def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
-    """Look for bits that are not fair coins."""
+    """Yield problems with biased bits."""
     n = 1 << 15
     words = noise._words(n)
     for bit in range(64):
@@ -263,7 +250,7 @@ def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
 
 
 def driven(noise: Noise, words: Words) -> Noise:
-    """Make a noise of the same kind that reads these words, and then none."""
+    """Return a noise source of the same class that reads these words, then raises EOFError."""
     place = [0]
 
     def read(self: Noise, n: int) -> Words:
@@ -283,7 +270,7 @@ def _made_words(n: int, label: str) -> Words:
 
 
 def is_exact(sampler: Sampler, noise: Noise) -> bool:
-    """Tell whether a sampler's draws are the exact ones on the same words.
+    """Return whether a sampler's draws equal the exact ones on the same words.
 
     Examples
     --------
@@ -307,7 +294,7 @@ def is_exact(sampler: Sampler, noise: Noise) -> bool:
 
 
 def _tails() -> Iterator[Sampler]:
-    """Give one sampler of each kind that has tails, with many values to a scale."""
+    """Return one sampler of each class with tails, with many values per scale."""
     wanted = (f"discrete_laplace of scale {LAPLACE[-1]}",
               f"discrete_gaussian of variance {GAUSSIAN[-1]}",
               f"rounded_gaussian of variance {GAUSSIAN[-1]}")  # fmt: skip
@@ -315,9 +302,9 @@ def _tails() -> Iterator[Sampler]:
 
 
 def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
-    """Tell whether many draws, and so far ones, are those of the compiled sampler.
+    """Return whether many draws, including tails, equal those of the compiled sampler.
 
-    That the compiled ones are exact is seen by `is_exact`, and by the tests of `kernels`.
+    `is_exact` and the tests of `kernels` check that the compiled samplers are exact.
 
     Examples
     --------
@@ -348,15 +335,15 @@ def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
 
 
 def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
-    """Hold a sampler against its law, and see how far it goes."""
+    """Yield problems with the distribution of a sampler, and with its range."""
     if sampler.reaches is None:
         return
     if sampler.name.startswith(("discrete_laplace", "geometric")):
         reached = farthest(sampler, noise)
         if reached < FARTHEST * sampler.scale:
             yield (
-                f"{sampler.name} goes {reached / sampler.scale:.1f} scales out and never beyond "
-                f"{FARTHEST}, whatever words it reads; an exact one has no end"
+                f"{sampler.name} reaches at most {reached / sampler.scale:.1f} scales, whatever "
+                f"words it reads; an exact sampler exceeds {FARTHEST}"
             )
     drawn = np.abs(np.asarray(sampler.draw(noise, LAW_DRAWS), np.int64))
     steps = [t for t in range(1, math.ceil(12 * sampler.scale) + 1)
@@ -366,14 +353,14 @@ def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
         low, high = (bound(tally, error=error / 64) for bound in (at_least, at_most))
         if not low <= sampler.reaches(t) <= high:
             yield (
-                f"{sampler.name} reaches {t} in {tally.hits:,} of {LAW_DRAWS:,} draws; its law "
-                f"says {sampler.reaches(t) * LAW_DRAWS:,.1f}"
+                f"{sampler.name} reaches {t} in {tally.hits:,} of {LAW_DRAWS:,} draws; expected "
+                f"{sampler.reaches(t) * LAW_DRAWS:,.1f}"
             )
             return
 
 
 def farthest(sampler: Sampler, noise: Noise) -> int:
-    """Give the largest number that a sampler draws from words that are far from random.
+    """Return the largest number that a sampler draws from highly regular words.
 
     Examples
     --------
@@ -383,7 +370,7 @@ def farthest(sampler: Sampler, noise: Noise) -> int:
     """
     most = 0
     for pattern in _PATTERNS:
-        # Some words of one kind, then random ones, so that every sampler comes to an end.
+        # Some regular words, then random ones, so that every sampler terminates.
         for length in (1, 8, 64, 512):
             words = np.concatenate(
                 (np.resize(np.array(pattern, np.uint64), length),
@@ -406,11 +393,11 @@ _PATTERNS = (
 
 
 CHOICES = 2_000
-"""Private choices that are held against their law."""
+"""Private choices used to test their distribution."""
 
 
 def _choices(noise: Noise, *, error: float) -> Iterator[str]:
-    """Hold private choices against the exponential mechanism's law."""
+    """Yield problems with the distribution of private choices (exponential mechanism)."""
     scores, epsilon = [0, 1, 4], Fraction(1)
     for monotone in (True, False):
         factor = 1.0 if monotone else 0.5
@@ -426,7 +413,7 @@ def _choices(noise: Noise, *, error: float) -> Iterator[str]:
             low, high = (bound(tally, error=error / 12) for bound in (at_least, at_most))
             if not low <= chance <= high:
                 yield (
-                    f"choose takes candidate {place} in {tally.hits:,} of {CHOICES:,} draws; its "
-                    f"law says {chance * CHOICES:,.1f}"
+                    f"choose selects candidate {place} in {tally.hits:,} of {CHOICES:,} draws; "
+                    f"expected {chance * CHOICES:,.1f}"
                 )
                 return

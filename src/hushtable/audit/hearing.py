@@ -1,8 +1,8 @@
-"""What a run prints or warns of: by its own thread and those that it starts, and by no other.
+"""Capture of what a run prints or warns, in its own thread and the threads that it starts.
 
-An audit may share its process with others: a server, a notebook, a second audit. What these print
-goes where it always goes. So the standard streams are replaced once for all that listen, from the
-first that begins to the last that ends, and each thread is asked whose it is.
+An audit may share its process with a server, a notebook or a second audit, whose output must go
+where it always goes. So the standard streams are replaced while any capture is active, and each
+thread writes to its own capture or to the original stream.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 from hushtable.errors import HushtableWarning
 
 _listening: dict[int, io.StringIO] = {}
-"""By the number of a thread: where its words are kept."""
+"""By thread ID: the buffer of its captured output."""
 
 
 class _Stream:
-    """A standard stream that is another one for threads that are listened to."""
+    """A standard stream that redirects captured threads to their buffers."""
 
     def __init__(self, real: Any) -> None:
         self.real = io.StringIO() if real is None else real
@@ -32,7 +32,7 @@ class _Stream:
 
 
 class _Ears:
-    """Replace the standard streams, and how threads are started, while anybody listens."""
+    """Replacement of the standard streams and of thread starting, while any capture is active."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -58,7 +58,7 @@ class _Ears:
             self._n_listening -= 1
             if self._n_listening:
                 return
-            # What somebody else has put there meanwhile stays.
+            # Keep a stream that other code has installed in the meantime.
             if sys.stdout is self._streams[0]:
                 sys.stdout = self._before[0]
             if sys.stderr is self._streams[1]:
@@ -71,11 +71,11 @@ class _Ears:
 
 
 _ALWAYS = ("always", None, HushtableWarning, None, 0)
-"""Elsewhere what was warned of once from one line is not warned of again."""
+"""Warning filter: by default, Python shows a repeated warning only once per line."""
 
 
 def _warned(show: Callable[..., None]) -> Callable[..., None]:
-    """Show warnings of threads that are listened to there, and others as before."""
+    """Return a function that writes warnings of captured threads to their buffers."""
 
     def shown(message: Any, category: Any, *given: Any, **named: Any) -> None:
         heard = _listening.get(threading.get_ident())
@@ -91,7 +91,7 @@ _EARS = _Ears()
 
 
 def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:
-    """Start threads so that those of a thread that is listened to are listened to as well."""
+    """Return a function that starts threads and captures the children of captured threads."""
 
     def started(thread: threading.Thread) -> None:
         heard = _listening.get(threading.get_ident())
@@ -124,7 +124,7 @@ def _kept_in(heard: io.StringIO) -> Iterator[None]:
 
 @contextlib.contextmanager
 def listening() -> Iterator[io.StringIO]:
-    r"""Keep what this thread prints, and the threads that it starts, until the end.
+    r"""Capture what this thread and the threads that it starts print, until the block ends.
 
     Examples
     --------

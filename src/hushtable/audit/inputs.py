@@ -1,4 +1,4 @@
-"""Small made-up inputs of a method: tables as codes, and graphs. None of this is private."""
+"""Small artificial inputs of a method: tables as codes, and graphs. None of them are private."""
 
 from __future__ import annotations
 
@@ -22,28 +22,19 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True)
 class TableInput:
-    """Hold a table as codes of the schema's published columns.
-
-    Parameters
-    ----------
-    schema : Schema
-        Its public schema.
-    rows : tuple of rows
-        Codes, one for each published column.
-    persons : tuple of int, optional
-        Whose row each is, where the unit is a person; by default everyone has one.
-    """
+    """A table as codes of the schema's published columns."""
 
     schema: Schema = field(compare=False, repr=False)
     rows: tuple[Row, ...]
+    # owner of each row if the unit is a person; by default one row each
     persons: tuple[int, ...] | None = None
 
     def open(self, noise: Noise) -> CodedTable:
-        """Give the engine that counts this table."""
+        """Return an engine that counts this table."""
         return CodedTable(self, noise)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Write the table as values: each different row, and how often it is there."""
+        """Return the distinct rows as values, with their multiplicities."""
         columns = self.schema.attributes
         owners = self.persons or (None,) * len(self.rows)
         listed = []
@@ -57,9 +48,9 @@ class TableInput:
 
 
 class CodedTable(MemoryEngine):
-    """Count a table that is given as codes, without reading or encoding anything.
+    """Engine on a table that is given as codes.
 
-    Answers that are the same in every run are kept; `renew` lets go of those that are not.
+    Results that are the same in every run are cached; `renew` clears those that are not.
     """
 
     def __init__(self, table: TableInput, noise: Noise) -> None:
@@ -74,18 +65,18 @@ class CodedTable(MemoryEngine):
             most = max(Counter(owners).values(), default=0)
             self._is_random = most > (table.schema.unit.max_rows or 1)
         columns = {name: codes[:, place].copy() for place, name in enumerate(names)}
-        self.__dict__["_encoded"] = (columns, persons)  # in place of the cached property
+        self.__dict__["_encoded"] = (columns, persons)  # replaces the cached property
         self._answers: dict[Any, Any] = {}
 
     def renew(self, noise: Noise) -> None:
-        """Choose the rows that count anew, where a person has more than may count."""
+        """Select rows again, if a person has more rows than are used."""
         self._noise = noise
         if self._is_random:
             self.__dict__.pop("_rows_and_persons", None)
             self._answers.clear()
 
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
-        """Count each value of each column, once."""
+        """Return the cached histogram of each column."""
         key = ("histograms", tuple(columns), by)
         if key not in self._answers:
             self._answers[key] = super().histograms(columns, by=by)
@@ -95,7 +86,7 @@ class CodedTable(MemoryEngine):
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> Cells:
-        """Count the occupied cells, once where nothing is recoded."""
+        """Return the occupied cells, cached if nothing is recoded."""
         if recode:
             return super().counts(columns, recode=recode)
         key = ("counts", tuple(columns))
@@ -107,35 +98,25 @@ class CodedTable(MemoryEngine):
 
 @dataclass(frozen=True)
 class GraphInput:
-    """Hold a small graph.
-
-    Parameters
-    ----------
-    nodes : tuple of str
-        All nodes.
-    edges : tuple of pairs
-        Their edges.
-    listed : bool
-        Whether there is a list of nodes beside the edges.
-    """
+    """A small graph; `listed` if a list of nodes is given in addition to the edges."""
 
     nodes: tuple[str, ...]
     edges: tuple[tuple[str, str], ...]
     listed: bool = True
 
     def open(self, noise: Noise) -> Graph:
-        """Give the graph."""
+        """Return the graph."""
         return read_graph(list(self.edges), nodes=list(self.nodes) if self.listed else None)
 
     def without(self, node: str) -> GraphInput:
-        """Take a node away with its edges, and who is in the data through it alone."""
+        """Remove a node with its edges, and unlisted nodes that have no other edges."""
         edges = tuple(edge for edge in self.edges if node not in edge)
         ends = {end for edge in edges for end in edge}
         stays = [one for one in self.nodes if one != node and (self.listed or one in ends)]
         return GraphInput(tuple(stays), edges, self.listed)
 
     def describe(self) -> list[dict[str, Any]]:
-        """Write the graph as its nodes and edges."""
+        """Return the nodes and edges."""
         return [{"nodes": list(self.nodes), "edges": [list(edge) for edge in self.edges]}]
 
 

@@ -1,8 +1,8 @@
-"""Hold runs on tables that belong together against their promise: neighbors of one person.
+"""Audit of linked tables: runs on neighbors that differ in all rows of one person.
 
-As for one table (`hushtable.audit.white_box`) two neighbors are run with the same outcomes of all
-draws and the same other coins; what each draw saw may differ by no more than was booked for it, and
-all that was booked, for whatever table, must add up to no more than what is promised.
+As for one table (`hushtable.audit.white_box`), a plan is run on two neighbors with the same
+outcomes of all draws and the same other random bits. The inputs of each draw may differ by at most
+the recorded sensitivity, and the costs recorded for all tables must not exceed the promise.
 """
 
 from __future__ import annotations
@@ -22,25 +22,22 @@ from hushtable.methods.base import Plan, Released
 from hushtable.privacy.seeded_noise import SeededNoise
 
 Connect = Callable[[SeededNoise], Counting]
-"""Gives what counts private tables, by coins that say which rows of a person count."""
+"""Function that opens private tables, given the noise that selects the rows of each person."""
 
 
 def watch_linked(
     plan: LinkedPlan, one: Mapping[str, Any], two: Mapping[str, Any], *, seed: int
 ) -> int:
-    """Run neighbors with the same outcomes; give the number of draws, or raise `FaultError`.
+    """Run a plan on neighbors with the same outcomes; return the number of draws.
 
-    No more than one person may have more rows than count, and rows of one parent must differ in
-    what orders them: otherwise which rows count is a matter of other coins.
+    `one` and `two` are tables that differ in all rows of one person. At most one person may have
+    more rows than are used, and rows of one parent must differ in the column that orders them:
+    otherwise the selection of rows depends on other random bits.
 
-    Parameters
-    ----------
-    plan : LinkedPlan
-        What is run.
-    one, two : mapping of str to table
-        Private tables that differ in all rows of one person.
-    seed : int
-        Of all coins.
+    Raises
+    ------
+    FaultError
+        If the runs differ, or their cost exceeds the promise.
     """
 
     def connected(data: Mapping[str, Any]) -> Connect:
@@ -50,17 +47,7 @@ def watch_linked(
 
 
 def watch_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
-    """Run a plan on neighbors with the same outcomes; give the number of draws.
-
-    Parameters
-    ----------
-    plan : Plan
-        What is run.
-    one, two : callable
-        Give what counts private tables that differ in one person, by coins that are theirs.
-    seed : int
-        Of all coins.
-    """
+    """Run a plan on neighbors with the same outcomes; return the number of draws."""
     with watching():
         first = _run(plan, one, WatchedNoise(seed))
         second = _run(plan, two, WatchedNoise(seed, script=first.draws))
@@ -76,7 +63,7 @@ def _run(plan: Plan[Any], connect: Connect, noise: WatchedNoise) -> Watched:
 
 
 def _seen(released: Released) -> dict[str, float]:
-    """Give a digest of each table, and of all that the estimator needs."""
+    """Return a digest of each table and of the settings."""
     texts = {name: str(table.to_pydict()) for name, table in released.tables.items()}
     texts["settings"] = json.dumps(released.settings, sort_keys=True)
     return {
@@ -86,10 +73,10 @@ def _seen(released: Released) -> dict[str, float]:
 
 
 def _check_accounts(run: Watched, plan: Plan[Any]) -> None:
-    """Add up what was booked for all tables, at prices computed anew."""
+    """Check that the recomputed costs of all tables are within the promise."""
     unbooked = [draw for draw in run.draws if not draw.what]
     if unbooked:
-        raise FaultError(f"{type(unbooked[0].mechanism).__name__} drew without being booked")
+        raise FaultError(f"{type(unbooked[0].mechanism).__name__} drew without a recorded cost")
     promise = plan.promise
     assert promise is not None  # noqa: S101 - every such plan has one
     total = Cost()
@@ -99,6 +86,6 @@ def _check_accounts(run: Watched, plan: Plan[Any]) -> None:
     epsilon, delta = float(promise.epsilon), float(promise.delta)
     if not total.is_within(epsilon, delta):
         raise FaultError(
-            f"the run spent {total.told()} on all tables, by prices computed anew; promised were "
+            f"the recomputed cost of the run on all tables is {total.told()}; the promise is "
             f"epsilon {epsilon:g} and delta {delta:g}"
         )

@@ -1,4 +1,4 @@
-"""What is looked at for certain differences: which inputs, under which schemas, how deep."""
+"""Inputs, schemas and observations for the tests of certain differences."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 
 VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128, 200, 255, 299)
-"""Rows of tables under other schemas."""
+"""Rows of tables with variants of the schema."""
 
 FOLDER_SIZES = (0, 5, 40, 150)
-"""Rows of tables whose release is looked at on disk, or that have several columns more."""
+"""Rows of tables that are observed on disk, or that have several additional columns."""
 
 APART_SIZES = (7, 30_000)
-"""Rows of tables that are held against others that they have little in common with."""
+"""Rows of tables that are compared with very different tables."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
-"""Edges of graphs in a few shapes."""
+"""Numbers of edges of graphs, in each shape."""
 
 FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
-"""Sizes between which a change of the lines executed is looked for."""
+"""Sizes between which a change of the executed lines is searched."""
 
 LARGE = 50_000
-"""Rows of a table that is larger than all others."""
+"""Rows of a large table."""
 
 SEEDS = (1, 2)
-"""Coins with which lines are traced."""
+"""Seeds of the runs whose lines are traced."""
 
 TRACED = 2.0
-"""Seconds of a processor after which no more changes are looked for."""
+"""CPU seconds after which the search for changes stops."""
 
 
 def some_inputs(claim: LossClaim) -> list[Input]:
-    """Give some inputs that are unlike each other."""
+    """Return up to four different inputs."""
     pairs = list(claim.pairs)
     chosen = [pairs[0], pairs[len(pairs) // 2], pairs[-1]]
     return list(dict.fromkeys(side for pair in chosen for side in (pair.one, pair.two)))[:4]
@@ -59,10 +59,10 @@ def some_inputs(claim: LossClaim) -> list[Input]:
 def looks_at(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool, is_watched: bool
 ) -> Iterator[Look]:
-    """Give what is looked at for certain differences, one after the other.
+    """Yield the observations for the test of certain differences.
 
-    Where all runs were watched (`hushtable.audit.white_box`), tables of many sizes were looked at
-    already, more closely.
+    If all runs were recorded (`hushtable.audit.white_box`), tables of many sizes were already
+    tested more thoroughly.
     """
     plan = plan_of(subject)
     known_only = is_given or is_watched
@@ -76,7 +76,7 @@ def looks_at(
 def watched_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Give the neighbors to watch: all those to try, of some of them the folder, and large ones."""
+    """Yield the neighbors for recorded runs: all those to try, some as folders, and large ones."""
     plan = plan_of(subject)
     is_graph = isinstance(subject.method, GraphMethod)
     if not is_given and not is_graph:
@@ -101,20 +101,20 @@ def watched_for(
 def _far_apart(
     claim: LossClaim, case: Case[Any], subject: Subject
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Give tables that have little in common, under all schemas.
+    """Yield very different tables, for all variants of the schema.
 
-    What is published hangs on outcomes alone, whatever tables they are of.
+    A release depends only on outcomes, so this must hold for any two tables.
     """
     for name, of in itertools.chain([("", subject)], _variants(claim, case, subject)):
         sizes = APART_SIZES if of.schema.rows is None else (of.schema.rows,)
         pairs = list(sweep.far_apart(of.schema, claim.relation, sizes))
-        yield of, f"tables that are far apart{name and f', where {name}'}", pairs
+        yield of, f"very different tables{name and f', {name}'}", pairs
 
 
 def neighbors_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Give the neighbors to try, with what is run on them; where pairs are given, only these."""
+    """Yield the neighbors to try, with what is run on them; only the claim's pairs if given."""
     yield subject, "what is published", list(claim.pairs)
     if is_given:
         return
@@ -124,16 +124,16 @@ def neighbors_for(
         yield subject, "graphs of many sizes", graphs
         plan = plan_of(subject)
         if plan is not None:
-            # What follows the measurements is published, too, and is slower.
+            # Post-processing is published, too, and is slower.
             whole = replace(subject, prepared=Prepared(plan.guarantees, plan.run))
             yield whole, "whole releases of graphs", graphs[::4]
         return
     if claim.relation == "add-remove" and subject.schema.rows is not None:
-        return  # the number of rows is public, and one row more would not be
+        return  # the number of rows is public, so neighbors must not differ in it
     for name, other in _variants(claim, case, subject):
         is_wide = len(other.schema.attributes) > len(subject.schema.attributes) + 1
         sizes = FOLDER_SIZES if is_wide else VARIANT_SIZES
-        yield other, f"tables where {name}", list(sweep.swept(other.schema, claim.relation, sizes))
+        yield other, f"tables with {name}", list(sweep.swept(other.schema, claim.relation, sizes))
     plan = plan_of(subject)
     many = sweep.sizes_of(plan)
     if plan is not None:
@@ -142,7 +142,7 @@ def neighbors_for(
 
 
 def plan_of(subject: Subject) -> Plan[Any] | None:
-    """Give the plan of the method that is run; None where it has none of its own."""
+    """Return the plan of the method; None if it has none."""
     method: Any = subject.method
     if not hasattr(method, "plan"):
         return None
@@ -157,7 +157,7 @@ def plan_of(subject: Subject) -> Plan[Any] | None:
 def _folder(
     claim: LossClaim, subject: Subject, plan: Plan[Any], *, is_given: bool
 ) -> Iterator[Look]:
-    """Look at the folder as it is written, for some of the neighbors."""
+    """Yield an observation of the written folder, for some of the neighbors."""
     pairs = _pairs_for_folders(claim, subject, is_given=is_given)
     with scratch() as place:
 
@@ -177,7 +177,7 @@ def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) ->
 
 
 def _turns(subject: Subject, plan: Plan[Any]) -> list[int]:
-    """List sizes beyond the sweep at which runs begin to go through other lines."""
+    """Return sizes beyond the sweep at which runs start to execute other lines."""
     files = [_file_of(kind) for kind in type(plan).__mro__ if _file_of(kind)]
     found: list[int] = []
     started = time.process_time()
@@ -200,7 +200,7 @@ def _turns(subject: Subject, plan: Plan[Any]) -> list[int]:
 
 
 def _file_of(kind: type) -> str:
-    import inspect  # noqa: PLC0415 - here alone
+    import inspect  # noqa: PLC0415 - only needed here
 
     try:
         return inspect.getfile(kind)
@@ -209,7 +209,7 @@ def _file_of(kind: type) -> str:
 
 
 def _variants(claim: LossClaim, case: Case[Any], subject: Subject) -> Iterator[tuple[str, Subject]]:
-    """Prepare the method for other schemas, where it promises the same."""
+    """Yield the method prepared for variants of the schema, if its promise is the same."""
     counted = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     if not counted:
         return

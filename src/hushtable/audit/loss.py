@@ -1,4 +1,4 @@
-"""Bound the privacy loss from below: search for neighbors and an event, then test them afresh."""
+"""Lower bounds on the privacy loss: search for neighbors and an event, then test with new runs."""
 
 from __future__ import annotations
 
@@ -21,79 +21,47 @@ from hushtable.audit.subject import Outlook, Subject
 from hushtable.privacy.guarantee import Neighbors
 
 BLOCK = 256
-"""Runs of the final test that are held at a time."""
+"""Runs of the final test that are kept in memory at a time."""
 
 KEEP = 4
-"""One of so many pairs stays in the search after each of its rounds."""
+"""Each round of the search keeps one in this many pairs."""
 
 FINALISTS = 4
-"""Pairs that stay in the search until its end."""
+"""Pairs in the last round of the search."""
 
 FEWEST = 12
-"""Runs on an input before anything is concluded from them, and between two looks at the clock."""
+"""Minimum number of runs on an input, and number of runs between two checks of the time."""
 
 
 @dataclass(frozen=True)
 class LossClaim:
-    """Claim that events are not much likelier on one input than on its neighbor.
+    """A claim that no event is much more likely on one input than on its neighbor."""
 
-    Parameters
-    ----------
-    promise : str
-        The promise this belongs to, in words.
-    pairs : sequence of Pair
-        The neighbors it is about; the worst ones first.
-    forward, backward : float
-        Largest loss where an event is likelier on the first input of a pair, and on the second.
-    delta : float
-        What is allowed on top.
-    measure : str
-        What the loss is called.
-    about_delta : bool
-        Whether it is delta that could be too large here, and not the loss.
-    relation : {"add-remove", "replace"}
-        What neighbors are.
-    """
-
-    promise: str
-    pairs: Sequence[Pair]
-    forward: float
-    backward: float
+    promise: str  # the promise in words
+    pairs: Sequence[Pair]  # neighbors; the worst known ones first
+    forward: float  # largest loss if an event is more likely on the first input of a pair
+    backward: float  # largest loss if it is more likely on the second
     delta: float = 0.0
-    measure: str = "epsilon"
-    about_delta: bool = False
+    measure: str = "epsilon"  # name of the loss
+    about_delta: bool = False  # whether delta is tested, not the loss
     relation: Neighbors = "add-remove"
 
 
 @dataclass
 class LossTest:
-    """Test one claim.
-
-    Parameters
-    ----------
-    subject : Subject
-        What is run.
-    claim : LossClaim
-        What is to be falsified.
-    runs : int
-        Runs on each side: one half to find an event, the other half to test it.
-    error : float
-        Chance of a false alarm.
-    clock : Clock
-        How much time there is, and who is told how far it has come.
-    """
+    """Test of one claim."""
 
     subject: Subject
     claim: LossClaim
-    runs: int
-    error: float
+    runs: int  # on each side: one half to find an event, the other half to test it
+    error: float  # probability of a false alarm
     clock: Clock
 
     def __post_init__(self) -> None:
         self._seen: dict[Input, Samples] = {}
 
     def finding(self) -> Finding:
-        """Search on one half of the runs, test on the other."""
+        """Search with one half of the runs, and test with the other half."""
         claim, n_tested = self.claim, max(1, self.runs // 2)
         self.subject.outlook = Outlook()
         limits = Limits(claim.forward, claim.backward, claim.delta, n_tested, self.error)
@@ -106,16 +74,19 @@ class LossTest:
         bound = loss_at_least(*tallies, delta=claim.delta, error=self.error)
         visible = visible_delta if claim.about_delta else visible_loss
         asked = {"limit": limit, "delta": claim.delta, "error": self.error}
-        least, where = visible(tallies[1], **asked), "as common as this one"
-        if math.isinf(least):  # too common an event, so that none could have been seen at this one
-            least, where = visible(EventTally(0, n_tested), **asked), "that the neighbor never has"
+        least, where = visible(tallies[1], **asked), "as frequent as this one"
+        if math.isinf(least):  # the event is too frequent to detect a violation
+            least, where = (
+                visible(EventTally(0, n_tested), **asked),
+                "that never occurs on the neighbor",
+            )
         notes = (
-            f"What would have been seen: with a chance of 95 %, at an event {where}.",
+            f"The detection limit holds with probability 95%, for an event {where}.",
             *_delta_note(claim.delta, n_tested),
         )
         reason = self.subject.outlook.nothing_to_compare(is_rare=claim.about_delta)
         if not reason and math.isinf(least):
-            reason = f"{n_tested:,} runs on each side are too few to see any violation"
+            reason = f"{n_tested:,} runs on each side are not enough to detect any violation"
         verdict: Verdict = "NOT TESTED" if reason else "NO VIOLATION FOUND"
         if bound > limit:
             verdict, reason = "VIOLATION", ""
@@ -137,10 +108,10 @@ class LossTest:
         )
 
     def _search(self, limits: Limits) -> tuple[Pair, ChosenEvent]:
-        """Keep the most promising quarter of the pairs again and again, running them more often.
+        """Run the pairs in rounds, keeping the most promising quarter after each round.
 
         Half of the budget is for the last few pairs. Inputs are shared among pairs, so that each
-        run serves them all.
+        run serves all of them.
         """
         pairs = list(self.claim.pairs)
         n_rounds = max(0, math.ceil(math.log(len(pairs) / FINALISTS, KEEP)))
@@ -155,7 +126,7 @@ class LossTest:
         return max(choices, key=lambda pair_and_choice: pair_and_choice[1].excess)
 
     def _run_all(self, pairs: Sequence[Pair], budget: int, done: float) -> None:
-        """Divide some runs evenly over the inputs of these pairs, as far as there is time."""
+        """Divide some runs evenly among the inputs of these pairs, within the time limit."""
         inputs = list(dict.fromkeys(side for pair in pairs for side in (pair.one, pair.two)))
         each = max(FEWEST, budget // len(inputs))
         for start in range(0, each, FEWEST):
@@ -184,7 +155,7 @@ class LossTest:
 def _delta_note(delta: float, n_runs: int) -> tuple[str, ...]:
     if 0 < delta < 20 / n_runs:
         return (
-            f"delta = {delta:g} is too small for {n_runs:,} runs: whether it is kept was not seen. "
-            "Audit the same method with a larger delta, such as 0.01, or with more runs.",
+            f"delta = {delta:g} is too small to be tested with {n_runs:,} runs. Audit the same "
+            "method with a larger delta, such as 0.01, or with more runs.",
         )
     return ()

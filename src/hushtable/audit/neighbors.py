@@ -12,43 +12,30 @@ from hushtable.privacy.guarantee import Neighbors
 from hushtable.schema import Schema
 
 MAX_CELLS = 4
-"""Different rows of which tables are searched."""
+"""Number of distinct rows from which tables are built in the search."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two neighbors, and events that are suspected to tell them apart.
-
-    Parameters
-    ----------
-    name : str
-        What they are.
-    one, two : Input
-        The inputs; where they differ by somebody who is there or not, `one` has them.
-    hints : tuple of Event
-        Events to try besides those that are found.
-    rare : bool
-        Whether they are told apart by what delta allows: too rarely for a search to notice.
-    apart : bool
-        Whether they are no neighbors at all: then nothing is promised but that, given the same
-        outcomes of all draws, the same is published.
-    """
+    """Two inputs, and events that may distinguish them."""
 
     name: str
-    one: Input
+    one: Input  # if they differ by the presence of a unit, this input has it
     two: Input
-    hints: tuple[Event, ...] = ()
+    hints: tuple[Event, ...] = ()  # events to try in addition to those found by the search
+    # distinguished only by an event allowed by delta, too rare for the search to find
     rare: bool = False
+    # not neighbors: only equal outcomes of all draws must lead to equal releases
     apart: bool = False
 
 
 def with_and_without(
     schema: Schema, name: str, base: Sequence[Row], extra: Sequence[Row], *hints: Event
 ) -> Pair:
-    """Make neighbors: a table, and the same with one unit more that has these rows.
+    """Return neighbors: a table, and the same table with one more unit that has the rows `extra`.
 
-    Where the unit is a person, everybody in the table has one row, and the one more has as many as
-    may count: the rows given, again and again.
+    If the unit is a person, everyone else has one row, and the additional person has as many rows
+    as may be used: `extra` repeated cyclically.
     """
     if schema.unit.kind != "person":
         return Pair(
@@ -66,7 +53,7 @@ def with_and_without(
 
 
 def corner_cells(schema: Schema, n: int = MAX_CELLS) -> list[Row]:
-    """List rows that are far apart: lowest and highest codes in all combinations.
+    """Return distant rows: combinations of lowest and highest codes.
 
     Examples
     --------
@@ -78,41 +65,40 @@ def corner_cells(schema: Schema, n: int = MAX_CELLS) -> list[Row]:
     sizes = schema.domain.shape
     ends = [sorted({0, size - 1}) for size in sizes]
     low, high = tuple(end[0] for end in ends), tuple(end[-1] for end in ends)
-    # Single columns away from the lowest row: a list that ends, however many columns there are.
+    # One column at its highest code each: the list stays short for many columns.
     steps = [(*low[:at], high[at], *low[at + 1 :]) for at in reversed(range(len(sizes)))]
     middle = tuple(size // 2 for size in sizes)
     return list(dict.fromkeys([low, high, *steps, middle]))[:n]
 
 
 def searched_pairs(schema: Schema, relation: Neighbors, largest: int) -> Iterator[Pair]:
-    """List all pairs of neighbors among the tables of at most `largest` rows over corner cells."""
+    """Yield all neighbors among the tables of at most `largest` rows over corner cells."""
     cells = corner_cells(schema)
     for n_others in range(largest):
         for base in itertools.combinations_with_replacement(cells, n_others):
             if relation == "replace":
                 for one, two in itertools.combinations(cells, 2):
                     yield Pair(
-                        f"one of {n_others + 1} rows exchanged",
+                        f"one of {n_others + 1} rows replaced",
                         TableInput(schema, (*base, one)),
                         TableInput(schema, (*base, two)),
                     )
                 continue
             for cell in cells:
-                yield with_and_without(schema, f"one more than {n_others} rows", base, [cell])
+                yield with_and_without(schema, f"{n_others} rows and one more", base, [cell])
             if schema.unit.kind == "person" and len(cells) > 1:
-                # Rows of a person that differ, and more of them than may count.
+                # A person with different rows, and with more rows than are used.
                 most = schema.unit.max_rows or 1
                 for rows in (cells, [cells[0]] * most + [cells[1]] * most):
                     yield with_and_without(
-                        schema, f"a person of many rows beside {n_others}", base, rows
+                        schema, f"{n_others} rows and a person with many", base, rows
                     )
 
 
 def searched_graphs(n_nodes: int, *, listed: bool) -> Iterator[Pair]:
-    """List all graphs of so many nodes, each with and without each of its nodes.
+    """Yield all graphs with `n_nodes` nodes, each with and without each of its nodes.
 
-    Graphs that differ only in the names of their nodes are listed once, and so are nodes that
-    could be exchanged.
+    Isomorphic graphs and equivalent nodes are listed once.
     """
     names = [f"n{i}" for i in range(n_nodes)]
     places = list(itertools.combinations(range(n_nodes), 2))
@@ -138,7 +124,7 @@ def searched_graphs(n_nodes: int, *, listed: bool) -> Iterator[Pair]:
 
 
 def graph_pair(name: str, graph: GraphInput, node: str) -> Pair:
-    """Make neighbors: a graph with and without one of its nodes."""
+    """Return a graph with and without one of its nodes."""
     if not graph.listed:  # only the ends of edges are in the data
         ends = {end for edge in graph.edges for end in edge}
         graph = GraphInput(tuple(n for n in graph.nodes if n in ends), graph.edges, listed=False)

@@ -1,4 +1,4 @@
-"""What draws cost, computed apart from the code that books them: floats, from the formulas."""
+"""Costs of draws, computed from the formulas in floats, independently of the privacy layer."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hushtable.privacy.splits import ScoreChoice, WayChoice
 from hushtable.privacy.tuple_counts import TupleCounts
 
 _SLACK = 1e-9
-"""By so much of itself a sum of floats may be off."""
+"""Relative tolerance for sums of floats."""
 
 _LOOSE = 1e-6
-"""By so much of itself a difference of two tails may be off."""
+"""Relative tolerance for differences of two tail probabilities."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What draws cost together: epsilon and delta of some, rho or the square of mu of others."""
+    """Total cost of draws: epsilon and delta of some, rho or squared mu of others."""
 
     epsilon: float = 0.0
     delta: float = 0.0
@@ -42,7 +42,7 @@ class Cost:
         )
 
     def is_within(self, epsilon: float, delta: float) -> bool:
-        """Tell whether it implies (epsilon, delta)-differential privacy, up to rounding.
+        """Return whether the cost implies (epsilon, delta)-differential privacy, up to rounding.
 
         Examples
         --------
@@ -57,13 +57,13 @@ class Cost:
         if min(left) < 0:
             return False
         if self.mu_squared and self.rho:
-            return False  # no run is counted in both
+            return False  # no run uses both kinds of accounting
         if self.mu_squared:
             return gaussian_delta(math.sqrt(self.mu_squared), left[0]) <= left[1] * (1 + _LOOSE)
         return self.rho == 0 or delta_of(self.rho, left[0]) <= left[1] * (1 + _SLACK)
 
     def told(self) -> str:
-        """Say it in words."""
+        """Return the cost as text."""
         parts = {
             "epsilon": self.epsilon, "delta": self.delta, "rho": self.rho,
             "mu**2": self.mu_squared,
@@ -72,10 +72,10 @@ class Cost:
 
 
 def delta_of(rho: float, epsilon: float) -> float:
-    """Give the least delta that rho-zCDP is known to imply beside epsilon.
+    """Return the smallest delta that rho-zCDP is known to imply with epsilon.
 
-    The infimum over orders a of exp((a - 1) (a rho - epsilon)) / (a - 1) (1 - 1/a)**a (Canonne,
-    Kamath and Steinke 2020, proposition 12).
+    This is the infimum over orders a of exp((a - 1) (a rho - epsilon)) / (a - 1) (1 - 1/a)**a
+    (Canonne, Kamath and Steinke 2020, proposition 12).
 
     Examples
     --------
@@ -90,7 +90,7 @@ def delta_of(rho: float, epsilon: float) -> float:
             + order * math.log1p(-1 / order)
         )
 
-    # The exponent is convex in the order; thirds of a wide bracket find its least value.
+    # The exponent is convex in the order; ternary search finds its minimum.
     low, high = 1 + 1e-9, 10 + 10 * (epsilon + 1) / rho
     for _ in range(300):
         one, two = low + (high - low) / 3, high - (high - low) / 3
@@ -99,7 +99,7 @@ def delta_of(rho: float, epsilon: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Give the least delta of mu-Gaussian differential privacy beside epsilon.
+    """Return the smallest delta of mu-Gaussian differential privacy with epsilon.
 
     Dong, Roth and Su 2022, corollary 1.
 
@@ -116,7 +116,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def own_price(
     mechanism: Any, sensitivity: Any, *, in_rho: bool, in_mu: bool = False
 ) -> Cost | None:
-    """Give what a draw costs; None for mechanisms that are not known here."""
+    """Return the cost of a draw; None for mechanisms that are not known here."""
     if in_mu:
         return _in_mu(mechanism, sensitivity)
     price: Cost | None = None
@@ -132,7 +132,7 @@ def own_price(
         price = Cost(rho=sensitivity.l2_squared / (2 * float(mechanism.variance)))
     elif isinstance(mechanism, TopChoices):
         each, k = float(mechanism.epsilon), mechanism.k
-        # The exponential mechanism's loss spans epsilon and not twice that: a factor of four.
+        # The loss of the exponential mechanism has range epsilon, not 2 epsilon: a factor of four.
         divisor = 8 if mechanism.rule == "exponential" else 2
         price = Cost(rho=k * each**2 / divisor) if in_rho else Cost(k * each)
     elif isinstance(mechanism, WayChoice | ScoreChoice):
@@ -155,11 +155,11 @@ def own_price(
 
 
 def _in_mu(mechanism: Any, sensitivity: Any) -> Cost | None:
-    """Give what a draw costs in Gaussian differential privacy."""
+    """Return the cost of a draw in Gaussian differential privacy; None if not known."""
     if isinstance(mechanism, RoundedGaussian):
         return Cost(mu_squared=sensitivity.l2_squared / float(mechanism.variance))
     if isinstance(mechanism, TopChoices) and mechanism.rule == "exponential":
-        # Telling two answers of even chance apart that differ by half of epsilon either way.
+        # Bounded-range mechanism, by comparison with randomized response at epsilon / 2.
         return Cost(mu_squared=mechanism.k * math.pi / 8 * float(mechanism.epsilon) ** 2)
     return None
 
@@ -183,13 +183,11 @@ def _pure(epsilon: float, *, in_rho: bool) -> Cost:
 
 
 def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
-    """Add up what an account was booked; None where a mechanism is not known here.
+    """Return the total cost of an account; None if a mechanism is not known here.
 
-    Where it was booked row by row, all rows of a unit together cost more: group privacy. There are
-    as many as divide the promised `epsilon` into that of a row.
-
-    Parts of one division are disjoint, and the dearest of them is paid; a part that is divided
-    twice pays for both.
+    If costs were recorded by row, group privacy gives the cost of a unit; its number of rows is the
+    promised `epsilon` divided by that of a row. Parts of one division are disjoint, so the most
+    expensive one counts; a part that is divided twice pays for both divisions.
     """
     promise = account.promise
     if promise is None:

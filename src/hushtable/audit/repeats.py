@@ -1,7 +1,8 @@
-"""Look for releases that come again: all noise from a seed of few bits.
+"""Test for repeated releases, which indicate noise from a seed with few bits.
 
-A release that is one of few is known again. Its copies are listed on one input; a right mechanism
-hits that list on the neighbor almost as often, whatever the list is.
+If there are few possible releases, a release can be recognized. The releases of one input are
+listed. A correct mechanism produces a listed release on the neighbor almost as often, whatever the
+list is.
 """
 
 from __future__ import annotations
@@ -21,42 +22,28 @@ from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
 
 FIRST = 1_500
-"""Releases of each input that are compared at first."""
+"""Releases of each input in the first stage."""
 
 MOST = 8_000
-"""Releases that are listed, and tried against the list, where the first ones are suspicious."""
+"""Releases listed, and compared with the list, if the first stage is suspicious."""
 
 SUSPICIOUS = 8
-"""Releases that come again, at least, before more are run."""
+"""Minimum number of repeated releases for a second stage."""
 
 
 @dataclass
 class RepeatTest:
-    """Test that a release is not known again on one input alone.
-
-    Parameters
-    ----------
-    subject : Subject
-        What is run.
-    claim : LossClaim
-        What is promised.
-    runs : int
-        Runs on each side, at most.
-    error : float
-        Chance of a false alarm.
-    clock : Clock
-        How much time there is.
-    """
+    """Test whether releases of one input repeat more often than on its neighbor."""
 
     subject: Subject
     claim: LossClaim
-    runs: int
-    error: float
+    runs: int  # maximum number of runs on each side
+    error: float  # probability of a false alarm
     clock: Clock
 
     def finding(self) -> Finding:
-        """Compare some releases, and list many only where that is suspicious."""
-        promise = f"Releases of one input are not known again. {self.claim.promise}"
+        """Compare some releases, and list many only if there are suspicious repetitions."""
+        promise = f"Releases of one input cannot be recognized. {self.claim.promise}"
         pair = self._pair()
         one: list[bytes] = []
         two: list[bytes] = []
@@ -66,14 +53,14 @@ class RepeatTest:
         n = len(one)
         known = set(one)
         within, across = len(one) - len(known), sum(digest in known for digest in two)
-        # A right mechanism meets the list again on the neighbor in proportion to e**-epsilon.
+        # With a correct mechanism, the neighbor hits the list at least e**-epsilon times as often.
         if within < SUSPICIOUS or across > within / 8:
             bits = int(2 * math.log2(max(n, 2)) - 1 - math.log2(2 * SUSPICIOUS))
             return Finding(
                 promise=promise,
                 verdict="NO VIOLATION FOUND" if bits > 0 else "NOT TESTED",
                 would_see=f"seeds of at most {bits} bits" if bits > 0 else "",
-                reason="" if bits > 0 else f"{n} runs are too few",
+                reason="" if bits > 0 else f"{n} runs are not enough",
                 n_inputs=1,
             )
         n = min(MOST, self.runs)
@@ -88,19 +75,19 @@ class RepeatTest:
         return Finding(
             promise=promise,
             verdict="VIOLATION" if broken else "NO VIOLATION FOUND",
-            would_see="" if broken else f"releases that hit a list of {len(known):,}",
+            would_see="" if broken else f"releases that match a list of {len(known):,}",
             measure=self.claim.measure,
             limit=self.claim.forward,
             bound=bound,
             n_inputs=1,
             witness=Witness(
                 pair.name, pair.one, pair.two,
-                f"the release is one of {len(known):,} that this input had before", *tallies,
+                f"the release is one of {len(known):,} earlier releases of this input", *tallies,
             ),
         )  # fmt: skip
 
     def _pair(self) -> Pair:
-        """Take the largest inputs: releases with most in them are least alike by chance."""
+        """Return the pair with the most rows, whose releases coincide least often by chance."""
         return max(self.claim.pairs, key=lambda pair: len(_rows(pair.one)))
 
     def _digest(self, given: Input) -> bytes:

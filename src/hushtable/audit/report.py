@@ -1,4 +1,4 @@
-"""What an audit found: a verdict for each promise, with the witness or the resolution reached."""
+"""Results of an audit: a verdict for each promise, with a witness or a detection limit."""
 
 from __future__ import annotations
 
@@ -14,30 +14,17 @@ Verdict = Literal["VIOLATION", "NO VIOLATION FOUND", "NOT TESTED"]
 
 @dataclass(frozen=True)
 class Witness:
-    """Two made-up inputs and what was seen of them.
+    """Two artificial inputs, and how often an event occurred on each."""
 
-    Parameters
-    ----------
-    name : str
-        What the inputs are.
-    likelier, other : Input
-        The input on which the event should be likelier, and the one it is compared with; None
-        where a promise is about single inputs.
-    event : str
-        What happened.
-    tally, other_tally : EventTally
-        How often it happened on each.
-    """
-
-    name: str
-    likelier: Input
-    other: Input | None
+    name: str  # description of the inputs
+    likelier: Input  # input on which the event should be more likely
+    other: Input | None  # its neighbor; None for a promise about single inputs
     event: str
     tally: EventTally
     other_tally: EventTally | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the witness as plain data."""
         content: dict[str, Any] = {
             "name": self.name,
             "event": self.event,
@@ -57,33 +44,34 @@ class Witness:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What was found about one promise.
+    """Result for one promise.
 
-    Parameters
+    Attributes
     ----------
     promise : str
         The promise in words.
     verdict : {"VIOLATION", "NO VIOLATION FOUND", "NOT TESTED"}
-        Whether it was falsified, or could have been.
+        Whether the promise was falsified, or could have been.
     would_see : str
-        Where no violation was found: the smallest one that would have been, in words.
+        If no violation was found: the smallest violation that would have been detected, in words.
     reason : str
-        Where it was not tested: why.
+        If the promise was not tested: why.
     measure : str
-        What `limit`, `bound` and `resolution` are numbers of.
+        Quantity that `limit`, `bound` and `resolution` refer to.
     limit : float, optional
-        What was promised.
+        Promised value.
     bound : float, optional
-        The bound that the runs prove.
+        Lower bound proved by the runs.
     resolution : float, optional
-        The least violation that would have been seen with a chance of 95 %, at an event as common
-        as the one tested, or else at one that the neighbor never has.
+        Smallest violation that would have been detected with probability 95%, at an event as
+        frequent as the one tested or, if that is not possible, at one that never occurs on the
+        neighbor.
     n_inputs : int
-        Pairs of neighbors, or inputs, that were searched.
+        Number of pairs of neighbors, or of inputs, that were searched.
     witness : Witness, optional
-        What was tested in the end.
+        Inputs and event of the final test.
     notes : tuple of str
-        What else to know.
+        Further remarks.
     """
 
     promise: str
@@ -100,13 +88,13 @@ class Finding:
 
     @property
     def headline(self) -> str:
-        """Say the verdict, with what makes it worth something."""
+        """The verdict with its detection limit or reason."""
         if self.verdict == "NO VIOLATION FOUND":
-            return f"{self.verdict} (would have seen {self.would_see})"
+            return f"{self.verdict} (would have detected {self.would_see})"
         return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data; numbers without end are null."""
+        """Return the finding as plain data; infinite numbers become None."""
         return {
             "promise": self.promise,
             "verdict": self.verdict,
@@ -124,22 +112,22 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """What an audit found.
+    """Results of an audit.
 
-    Parameters
+    Attributes
     ----------
     method : str
-        The method.
+        Name of the method.
     parameters : dict
         Its parameters.
     confidence : float
-        One minus the chance that a method which keeps all its promises is accused.
+        One minus the maximum probability that a method which keeps all its promises is accused.
     n_runs : int
-        How often the method was run, in all.
+        Total number of runs of the method.
     seconds : float
-        How long that took.
+        Wall-clock time.
     findings : tuple of Finding
-        One for each promise.
+        Results of the tests of each promise.
     """
 
     method: str
@@ -151,14 +139,14 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The worst of all: a violation, or else a promise that was not tested."""
+        """The overall verdict: a violation, else not tested, else no violation found."""
         found = {finding.verdict for finding in self.findings}
         if "VIOLATION" in found:
             return "VIOLATION"
         return "NO VIOLATION FOUND" if found == {"NO VIOLATION FOUND"} else "NOT TESTED"
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the report as plain data."""
         return {
             "method": self.method,
             "parameters": self.parameters,
@@ -170,14 +158,14 @@ class Report:
         }
 
     def lines(self) -> list[str]:
-        """Say it for people, a line each; violations first."""
+        """Return the report as lines of text, violations first."""
         said = []
         for finding in sorted(self.findings, key=lambda one: one.verdict != "VIOLATION"):
             said += [f"{finding.headline}: {finding.promise}", *_told(finding)]
         said.append(
-            f"{self.n_runs:,} runs in {self.seconds:.1f} s. A method that keeps its promises is "
-            f"accused with probability at most {1 - self.confidence:.2g}; one that is not accused "
-            "is not proved right."
+            f"{self.n_runs:,} runs in {self.seconds:.1f} s. The probability of a false alarm is at "
+            f"most {1 - self.confidence:.2g}. An audit without violations does not prove that the "
+            "promises hold."
         )
         return said
 
@@ -191,11 +179,11 @@ def _told(finding: Finding) -> list[str]:
     witness = finding.witness
     if witness is not None:
         said.append(f"  tested: {witness.name}; event: {witness.event}")
-        seen = f"  seen {witness.tally.hits:,} times in {witness.tally.runs:,} runs"
+        seen = f"  occurred {witness.tally.hits:,} times in {witness.tally.runs:,} runs"
         if witness.other_tally is not None:
             seen += (
-                f" on one input, {witness.other_tally.hits:,} times in "
-                f"{witness.other_tally.runs:,} on its neighbor"
+                f" on one input and {witness.other_tally.hits:,} times in "
+                f"{witness.other_tally.runs:,} runs on its neighbor"
             )
         said.append(seen + ".")
     if finding.limit is not None and finding.bound is not None:
@@ -214,4 +202,4 @@ def _rows(given: Input) -> str:
     shown = "; ".join(
         ", ".join(f"{name} {value}" for name, value in row.items()) for row in given.describe()
     )
-    return shown if len(shown) <= 600 else shown[:600] + " ... (all of it with --json)"
+    return shown if len(shown) <= 600 else shown[:600] + " ... (use --json for all)"

@@ -1,4 +1,4 @@
-"""The audit of a method: every promise it makes, tried on its worst neighbors and on others."""
+"""Audit of a method: tests of every promise on its worst known neighbors and on others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LARGEST = 3
 SECONDS = 50.0
 
 TESTS = ("generator", "elsewhere", "account", "differences", "repeats", "loss")
-"""What is tested, quick things first; where one of these finds a violation, the audit ends."""
+"""Names of the tests, fast ones first; the audit ends if a fast one finds a violation."""
 
 Test = Callable[[float, Clock], Finding | None]
 
@@ -60,37 +60,46 @@ def audit(
     tests: Collection[str] = TESTS,
     progress: Progress = silent,
 ) -> Report:
-    """Try to falsify what a method promises.
+    """Try to falsify the promises of a method.
 
-    First what needs few runs: where noise comes from, and whether anything published differs with
+    Fast tests come first: where noise comes from, and whether anything published differs with
     certainty between neighbors of many sizes. Then, for a promise about neighbors, half of the runs
-    look for two neighbors and an event that tells them apart, the other half bound the loss from
-    below by that event. Nothing here is private: all inputs are made up.
+    search for two neighbors and an event that distinguishes them, and the other half compute a
+    lower bound on the loss from that event. All inputs are artificial, so an audit is not private.
 
     Parameters
     ----------
     method : Parameters
         The method, with its parameters.
     schema : Schema, optional
-        The public schema of the inputs; by default a small one that fits the parameters.
+        Public schema of the inputs. By default, a small one that fits the parameters.
     runs : int
         Runs on each side of a pair of neighbors, for each promise.
     confidence : float
-        One minus the chance that a method which keeps its promises is accused.
+        One minus the maximum probability that a method which keeps its promises is accused.
     seconds : float, optional
-        How many seconds of a processor it may take, about; the number of runs is lowered to fit.
-        None for as many as it takes.
+        Approximate limit on CPU time; the number of runs is reduced to fit. None for no limit.
     largest : int
-        All tables of so many rows (graphs of so many nodes) are searched besides the worst cases
-        that the method registered; 0 searches none.
+        Search all tables of up to this many rows (graphs of this many nodes) in addition to the
+        worst cases registered by the method; 0 for none.
     pairs : sequence of Pair, optional
-        The neighbors to try, in place of all these.
+        Neighbors to try instead of all these.
     noise : Noise, optional
-        For tests of the audit itself; otherwise randomness is that of a release.
+        Source of randomness, for tests of the audit itself. By default, that of a release.
     tests : collection of {"generator", "account", "elsewhere", "differences", "repeats", "loss"}
-        What is tested; by default everything.
+        Tests to run. By default, all.
     progress : Progress
-        Who is told how far it has come.
+        Callback for progress.
+
+    Returns
+    -------
+    Report
+        One or more findings for each promise.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is invalid, or the method has no registered audit case.
 
     Examples
     --------
@@ -101,7 +110,7 @@ def audit(
     """
     problems = []
     if not 0 < confidence < 1:
-        problems.append(f"confidence is {confidence}; it must lie between 0 and 1.")
+        problems.append(f"confidence is {confidence}; it must be between 0 and 1.")
     if runs < 2:
         problems.append(f"runs is {runs}; it must be at least 2.")
     if seconds is not None and seconds <= 0:
@@ -109,7 +118,7 @@ def audit(
     if not 0 <= largest <= 5:
         problems.append(f"largest is {largest}; it must be from 0 to 5.")
     if unknown := sorted(set(tests) - set(TESTS)):
-        problems.append(f"tests has {', '.join(unknown)}; there are {', '.join(TESTS)}.")
+        problems.append(f"tests contains {', '.join(unknown)}; allowed are {', '.join(TESTS)}.")
     if problems:
         raise ParameterError(problems)
     case = case_of(method.name)
@@ -131,7 +140,7 @@ def audit(
     for number, test in enumerate([*quick, *slow]):
         is_slow = number >= len(quick)
         if any(one and one.verdict == "VIOLATION" for one in found[: len(quick)]):
-            break  # what is broken needs no more tests
+            break  # a violation is proved already
         spent = time.process_time() - started[1]
         allowed = _allowed(seconds, spent, n_tests - number, is_slow=is_slow)
         clock = Clock(allowed, progress, number / n_tests, 1 / n_tests)
@@ -148,7 +157,7 @@ def audit(
 
 
 def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool) -> float | None:
-    """Say how long a test may take: quick ones most of the first half, slow ones the rest evenly.
+    """Return the time limit of a test: most of the first half if fast, else an even share.
 
     Examples
     --------
@@ -163,12 +172,12 @@ def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool)
 
 
 def case_of(name: str) -> Case[Any]:
-    """Give what a method is audited on, as its listing names it."""
+    """Return the audit case that a method's listing names."""
     listing = registry.find(name)
     if listing is None or not listing.audit:
         raise ParameterError(
-            f"method {name!r} has no registered neighbors; name its case in the audit of its "
-            "listing, see hushtable.methods.listing."
+            f"method {name!r} has no audit case; name one as `audit` in its listing, see "
+            "hushtable.methods.listing."
         )
     case: Case[Any] = listing.load(listing.audit)
     return case
@@ -177,7 +186,7 @@ def case_of(name: str) -> Case[Any]:
 def _prepared(
     case: Case[Any], method: Parameters, schema: Schema | None
 ) -> tuple[Schema, Prepared]:
-    """Plan the method for the schema, or for a small one that fits it."""
+    """Plan the method for the given schema, or for a small one that fits it."""
     if schema is not None:
         return schema, case.prepare(method, schema)
     try:
@@ -185,7 +194,7 @@ def _prepared(
         return schema, case.prepare(method, schema)
     except HushtableError as error:
         raise ParameterError(
-            ["these parameters need a schema of their own; give one.", *error.problems]
+            ["these parameters need a specific schema; pass one.", *error.problems]
         ) from error
 
 
@@ -196,7 +205,7 @@ def _claims(
     largest: int,
     pairs: Sequence[Pair] | None,
 ) -> list[LossClaim]:
-    """Turn a promise about neighbors into claims; with pairs given, about these alone."""
+    """Return the claims of a promise about neighbors, restricted to `pairs` if given."""
     claims = list(loss_claims(promise, case, subject, largest))
     if pairs is None:
         return claims
@@ -216,7 +225,7 @@ def _quick_tests(
     pairs: Sequence[Pair] | None,
     tests: Collection[str],
 ) -> list[Test]:
-    """List the tests of the noise, and of what differs with certainty."""
+    """Return the fast tests: of the noise, and of differences that are certain."""
     listed: list[Test] = []
     about_neighbors = [claim for its in claims.values() for claim in its if not claim.about_delta]
     if not about_neighbors:
@@ -259,10 +268,10 @@ def _quick_tests(
 def _tests(
     promise: Guarantee, claims: list[LossClaim], subject: Subject, *, runs: int
 ) -> list[Test]:
-    """List the tests of a promise; each takes its share of the error and a clock."""
+    """Return the tests of a promise; each takes its share of the error probability and a clock."""
     if isinstance(promise, NoGuarantee):
         said = Finding(
-            promise=promise.explain(), verdict="NOT TESTED", reason="nothing is promised"
+            promise=promise.explain(), verdict="NOT TESTED", reason="there is no promise to test"
         )
         return [lambda error, clock: said]
     single = {

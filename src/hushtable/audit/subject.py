@@ -1,4 +1,4 @@
-"""The method under audit: opened inputs, runs, and what was seen in them."""
+"""The method under audit: opened inputs, runs and their features."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from hushtable.schema import Schema
 
 
 class SameCoins(SeededNoise):
-    """Choose rows by the same coins in every run, and at every request from the first on.
+    """Noise that starts the same random stream at every request, for the selection of rows.
 
-    So a request that is longer by the coins of one person more gives all others those they had.
+    A longer request, for one more person, therefore gives all others the same random bits.
     """
 
     def __init__(self) -> None:
@@ -36,23 +36,16 @@ class SameCoins(SeededNoise):
 
 @dataclass(frozen=True)
 class Prepared:
-    """Hold a method that was planned once, to be run often.
-
-    Parameters
-    ----------
-    guarantees : tuple of Guarantee
-        What is promised.
-    run : callable
-        Takes an opened input and noise, and gives what is published.
-    """
+    """A planned method that can be run many times."""
 
     guarantees: tuple[Guarantee, ...]
+    # function of an opened input and noise that returns the release
     run: Callable[[Any, Noise], Released]
 
 
 @dataclass
 class Outlook:
-    """Tell whether the runs so far could show anything at all."""
+    """Record of whether the runs so far could show any difference."""
 
     n_released: int = 0
     refusal: str = ""
@@ -60,44 +53,32 @@ class Outlook:
     _varied: bool = False
 
     def refused(self, error: HushtableError) -> None:
-        """Remember what the method said when it first refused."""
+        """Record the first error of the method."""
         self.refusal = self.refusal or f"{type(error).__name__}: {error.problems[0]}"
 
     def shown(self, found: Features) -> None:
-        """Remember whether anything ever differed from what was seen first."""
+        """Record whether any features differed from the first ones."""
         if self._first is None:
             self._first = found
         self._varied = self._varied or found != self._first
 
     def nothing_to_compare(self, *, is_rare: bool) -> str:
-        """Say why no difference could have been seen, or nothing if one could.
+        """Return why no difference could have been detected, or an empty string if one could.
 
-        What is rare (`is_rare`) need not happen once to have been looked for.
+        A rare event (`is_rare`) need not occur for the test to be valid.
         """
-        if self._varied:  # be it by refusing some of the runs
+        if self._varied:  # possibly only because some runs were refused
             return ""
         if self.n_released == 0:
-            return f"every run was refused: {self.refusal or 'there was none'}"
+            return f"every run was refused: {self.refusal or 'there were no runs'}"
         if is_rare:
             return ""
-        return "all runs on all inputs showed the same, so that nothing could tell them apart"
+        return "all runs on all inputs had the same output, so no difference could be detected"
 
 
 @dataclass
 class Subject:
-    """Run a method on made-up inputs.
-
-    Parameters
-    ----------
-    method : Parameters
-        The method.
-    schema : Schema
-        The public schema of the inputs.
-    prepared : Prepared
-        What is promised, and what is run.
-    noise : Noise
-        Where randomness comes from.
-    """
+    """A method that is run on artificial inputs."""
 
     method: Parameters
     schema: Schema
@@ -108,7 +89,7 @@ class Subject:
     _opened: dict[Input, Any] = field(default_factory=dict)
 
     def opened(self, given: Input, coins: Noise | None = None) -> Any:
-        """Give what the method reads of an input; opened once, rows that count chosen anew."""
+        """Return the opened input; rows are selected again at each call."""
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
@@ -129,7 +110,7 @@ class Subject:
         return released
 
     def seen(self, given: Input) -> Features:
-        """Run the method once and list what can be seen; a refusal and its words are seen, too."""
+        """Run the method once and return the features, including an error and its message."""
         try:
             found = features(self.released(given), self.schema.attributes)
         except HushtableError as error:
@@ -138,13 +119,13 @@ class Subject:
         return found
 
     def seen_in_full(self, given: Input) -> Features:
-        """Run the method once and list all there is to see; a failure of any kind is seen, too."""
+        """Run the method once and return everything observable, including failures of any kind."""
         return seen_of(lambda: everything(self.released(given), self.schema))
 
     def seen_with(self, given: Input, noise: Noise) -> Features:
-        """Run the method once with other noise, and list all there is to see.
+        """Run the method once with the given noise, and return everything observable.
 
-        Which rows count where somebody has too many is chosen by the same coins each time.
+        If a person has too many rows, the same random bits select them each time.
         """
         self.n_runs += 1
         opened = self.opened(given, SameCoins())

@@ -1,8 +1,8 @@
-"""Inputs of every size: neighbors that grow row by row, under more than one schema.
+"""Inputs of many sizes: neighbors that grow row by row, with several variants of the schema.
 
-A method that behaves otherwise from some count on (a threshold, a cap, a power of two) shows it at
-the pair of neighbors that crosses it. All sizes up to a limit are tried, and beyond it those around
-every number that the plan or the code of the method holds.
+A method whose behavior changes at some count (a threshold, a cap, a power of two) shows it at the
+pair of neighbors that crosses this count. All sizes up to a limit are tried and, beyond it, those
+around every number in the method's plan or code.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from hushtable.privacy.guarantee import Neighbors
 from hushtable.schema import Schema
 
 MOST_ROWS = 300
-"""All tables up to this size are tried, in every shape."""
+"""All tables with fewer rows are tried, in every shape."""
 
 LARGEST_CONSTANT = 5_000
-"""Numbers of a plan up to this one are tried as sizes."""
+"""Largest number of a plan that is tried as a size in every shape."""
 
 MOST_LARGE, MOST_NAMED = 300_000, 6
-"""Larger ones up to this one are tried on copies of a row, so many of them."""
+"""Largest number tried on copies of one row, and how many such numbers are tried."""
 
 TANGLED = 8
-"""Graphs of one size that have no shape."""
+"""Random graphs of each size."""
 
 Rows = Callable[[int], Sequence[Row]]
 
 
 def shapes(schema: Schema) -> dict[str, Rows]:
-    """Give ways to grow a table: the rows of n are the first of those of n + 1."""
+    """Return ways to grow a table: the rows of size n are the first rows of size n + 1."""
     corners = corner_cells(schema)
     first, second = corners[0], corners[min(1, len(corners) - 1)]
 
@@ -53,24 +53,24 @@ def shapes(schema: Schema) -> dict[str, Rows]:
 
 
 def _grid(schema: Schema) -> list[Row]:
-    """List the first cells of a domain, the last column fastest."""
+    """Return the first cells of a domain, the last column varying fastest."""
     sizes = schema.domain.shape
     cells = itertools.product(*(range(size) for size in sizes))
     return [tuple(cell) for cell in itertools.islice(cells, MOST_ROWS)]
 
 
 def swept(schema: Schema, relation: Neighbors, sizes: Iterable[int]) -> Iterator[Pair]:
-    """List neighbors of so many rows, in every shape."""
+    """Yield neighbors of these sizes, in every shape."""
     listed = list(sizes)
     for shape, rows_of in shapes(schema).items():
         corners = corner_cells(schema)
         for n in listed:
             base = tuple(rows_of(n))
-            name = f"{n} {shape}, and one more"
+            name = f"{n} {shape} and one more"
             if relation == "replace":
                 one, two = corners[0], corners[-1]
                 yield Pair(
-                    f"{n} {shape}, and one or another",
+                    f"{n} {shape} and one of two others",
                     TableInput(schema, (*base, one)),
                     TableInput(schema, (*base, two)),
                 )
@@ -83,15 +83,15 @@ def swept(schema: Schema, relation: Neighbors, sizes: Iterable[int]) -> Iterator
 
 
 def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Row]:
-    """Give somebody one kind of rows, several, or more of them than may count, in turn."""
+    """Return, in turn, one row, several different rows, or more rows than are used."""
     others = [corner for corner in corners if corner != row] or [row]
     return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
 
 
 def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
-    """List tables that have little in common: empty and full ones, and of different rows.
+    """Yield very different tables: empty and full ones, with different rows, and reordered.
 
-    Where rows are exchanged, how many there are is public, and stays the same.
+    If neighbors differ by a replaced row, the number of rows is public and stays the same.
     """
     corners, shaped = corner_cells(schema), list(shapes(schema).values())
     middle = tuple(size // 2 for size in schema.domain.shape)
@@ -101,13 +101,13 @@ def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iter
             tables = [shaped[2](n), [], [corners[-1]] * (n // 3), [middle] * n]
         for one, two in itertools.pairwise(tables):
             yield Pair(
-                f"{len(one)} rows, and {len(two)} others",
+                f"{len(one)} rows and {len(two)} different ones",
                 TableInput(schema, tuple(one)),
                 TableInput(schema, tuple(two)),
                 apart=True,
             )
     if relation != "replace":
-        # The same rows in another order are the same table.
+        # The order of rows must not matter.
         rows = tuple(shaped[2](max(sizes)))
         yield Pair(
             "rows in another order",
@@ -118,14 +118,14 @@ def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iter
 
 
 def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
-    """List graphs of so many nodes, with and without one of them."""
+    """Yield graphs of these sizes, with and without one of their nodes."""
     for n in sizes:
         star = tuple(("hub", f"leaf{i}") for i in range(n))
         pairs = tuple((f"left{i}", f"right{i}") for i in range(n))
         line = tuple((f"node{i}", f"node{i + 1}") for i in range(n))
         for shape, edges, node in (
             ("leaves of a star", star, f"leaf{n - 1}"),
-            ("leaves of a star, and its hub", star, "hub"),
+            ("leaves of a star, without its hub", star, "hub"),
             ("pairs", pairs, f"left{n - 1}"),
             ("edges in a row", line, f"node{n}"),
             *(("edges of few nodes", tuple(_tangled(n, seed)), "node0") for seed in range(TANGLED)),
@@ -136,7 +136,7 @@ def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
 
 
 def _tangled(n: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Give edges among so few nodes that bounds on degrees leave many of them out."""
+    """Yield edges among so few nodes that degree bounds remove many of them."""
     n_nodes = max(4, 3 * n // 4)
     state, seen = 1000 * n + seed, set[tuple[int, int]]()
     for _ in range(n):
@@ -148,11 +148,11 @@ def _tangled(n: int, seed: int) -> Iterator[tuple[str, str]]:
             yield f"node{edge[0]}", f"node{edge[1]}"
 
 
-# --- which sizes ----------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------
 
 
 def constants(plan: Any, limit: int = LARGEST_CONSTANT) -> list[int]:
-    """List the whole numbers that a plan holds and that its code names, up to a limit.
+    """Return the integers in a plan and in its code, up to a limit.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def _collect(value: Any, found: set[int], limit: int, met: set[int]) -> None:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    """Give what something holds: fields, elements, what a function was made with."""
+    """Return the fields or elements of an object, or the closure variables of a function."""
     if isinstance(value, Fraction):
         return value.numerator, value.denominator
     if isinstance(value, FunctionType):
@@ -208,7 +208,7 @@ def _parts(value: Any) -> Iterable[Any]:
 def _is_filled(cell: CellType) -> bool:
     try:
         return cell.cell_contents is not None
-    except ValueError:  # nothing is in it yet
+    except ValueError:  # the cell is empty
         return False
 
 
@@ -221,7 +221,7 @@ def _named(code: CodeType, found: set[int], limit: int) -> None:
 
 
 def large_sizes(plan: Any) -> list[int]:
-    """List sizes beyond these that a plan or its code names, with the one before each.
+    """Return large sizes that a plan or its code contains, each with its predecessor.
 
     Examples
     --------
@@ -233,28 +233,28 @@ def large_sizes(plan: Any) -> list[int]:
 
 
 def sizes_of(plan: Any, most: int = MOST_ROWS) -> list[int]:
-    """List the sizes to sweep: all up to a limit, then around constants and powers of two."""
+    """Return the sizes to sweep: all up to a limit, then around constants and powers of two."""
     around = {n + step for n in (*constants(plan), 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
     return sorted({*range(most), *(n for n in around if n >= most)})
 
 
-# --- under which schemas --------------------------------------------------------------------------
+# --- schemas --------------------------------------------------------------------------------------
 
 
 def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[str, Schema]]:
-    """Give the schema with persons of two rows, missing cells, a taxonomy, and more columns.
+    """Yield variants of a schema: persons with two rows, missing values, a taxonomy, more columns.
 
-    Only those for which `fits` does not raise.
+    Variants for which `fits` raises are skipped.
     """
     document = schema.to_dict()
     columns: dict[str, dict[str, Any]] = document["columns"]
     changed = {
-        "persons of two rows": {
+        "persons with two rows": {
             **document,
             "unit": {"kind": "person", "column": "who-it-is", "max_rows": 2},
             "columns": {"who-it-is": {"role": "identifier"}, **columns},
         },
-        "cells may be missing": {
+        "missing values": {
             **document,
             "columns": {
                 name: column
@@ -274,11 +274,11 @@ def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[st
                 **columns,
             },
         },
-        "a column of many values": {
+        "a column with many values": {
             **document,
             "columns": {"how-many": {"type": "integer", "low": 0, "high": 599}, **columns},
         },
-        "columns of every kind": {
+        "columns of every type": {
             **document,
             "columns": {
                 "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},

@@ -1,7 +1,7 @@
-"""What a run leaves behind beside what it publishes: files, the environment, words to others.
+"""Side effects of a run: files, environment variables and communication.
 
-The interpreter tells of all that goes out of a process (`sys.addaudithook`), whoever does it. What
-a run did is kept while it is listened to; of files, those that are still there when it is over.
+The interpreter's audit hook (`sys.addaudithook`) reports everything that leaves the process. Events
+of a run are recorded while it is traced; of files, those that still exist when it ends.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OUT = {
     "os.putenv": "the environment was changed",
     "os.unsetenv": "the environment was changed",
-    "socket.connect": "another machine was called",
-    "socket.sendto": "another machine was called",
+    "socket.connect": "the network was used",
+    "socket.sendto": "the network was used",
     "subprocess.Popen": "another program was started",
     "os.system": "another program was started",
     "os.exec": "another program was started",
     "os.posix_spawn": "another program was started",
 }
 _CACHES = ("__pycache__", "numba_cache")
-"""Folders of compiled code, which is not about anybody."""
+"""Folders of compiled code, which contains no data."""
 
 _followed: dict[int, tuple[list[str], list[str]]] = {}
-"""By the number of a thread: what it did, and the files that it wrote to."""
+"""By thread ID: events, and files opened for writing."""
 
 _hook: list[bool] = []
 
@@ -57,7 +57,7 @@ def _heard(event: str, given: tuple[Any, ...]) -> None:
 
 @contextlib.contextmanager
 def traced(*places: Path) -> Iterator[list[str]]:
-    """List what this thread leaves behind, but for files in some places; complete at the end.
+    """List the side effects of this thread, except files in `places`; complete at the end.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def traced(*places: Path) -> Iterator[list[str]]:
     >>> left
     ['the environment was changed']
     """
-    if not _hook:  # there is no way to take one away again
+    if not _hook:  # an audit hook cannot be removed
         sys.addaudithook(_heard)
         _hook.append(True)
     left: list[str] = []

@@ -1,9 +1,9 @@
-"""Runs whose every look at private counts is seen, and can be made to show the same again.
+"""Recorded runs: every draw of a mechanism is recorded and can be replayed.
 
-Whatever a run lets out of sealed counts is drawn by a mechanism (`hushtable.privacy.mechanism`).
-Here each draw is recorded with the exact counts behind it, and in a second run, on a neighbor, each
-draw is replaced by what the first run saw. All other coins are the same in both. So two runs follow
-the same path, and whatever differs between them was not paid for.
+Everything that a run releases from sealed counts is drawn by a mechanism
+(`hushtable.privacy.mechanism`). Each draw is recorded with the exact counts behind it. In a second
+run on a neighbor, each draw is replaced by the outcome of the first run, and all other random bits
+are the same. So both runs follow the same path, and any difference between them was not paid for.
 """
 
 from __future__ import annotations
@@ -25,63 +25,45 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Account, Part, Sensitivity
 
 FAR = 50
-"""Scales by which outcomes are moved in runs that try what hardly ever happens."""
+"""Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
 
 
 N_COINS = 1000
-"""Requests whose first word is one that hardly ever falls; then there is an end to it, since some
-samplers draw until a word is another one."""
+"""Number of requests that start with an unlikely word. It is limited because some samplers repeat
+until they get another word."""
 
 DRAWS = ("draw", "draw_some")
-"""How mechanisms let something out; what one calls inside another is one draw."""
+"""Methods by which mechanisms release outcomes; nested calls count as one draw."""
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw of a mechanism: what it saw, and what it let out.
+    """One draw of a mechanism: its input and its outcome."""
 
-    Parameters
-    ----------
-    what : str
-        What it was booked as; empty if it was not.
-    mechanism : Mechanism
-        What drew.
-    sensitivity : Sensitivity or None
-        How far one unit moves what it saw, as booked.
-    exact : any
-        What it saw.
-    outcome : any
-        What it let out.
-    seed : int
-        The seed of the noise that it drew from.
-    parts : tuple of Part
-        The parts of what was counted that paid for it.
-    """
-
-    what: str
+    what: str  # description in the account; empty if not recorded there
     mechanism: Any
-    sensitivity: Sensitivity | None
-    exact: Any
+    sensitivity: Sensitivity | None  # recorded sensitivity
+    exact: Any  # input of the mechanism
     outcome: Any
-    seed: int
-    parts: tuple[Part, ...] = ()
+    seed: int  # seed of the noise of this draw
+    parts: tuple[Part, ...] = ()  # parts that were charged for it
 
 
 class WatchedNoise(SeededNoise):
-    """Noise that sees what mechanisms see, and can repeat what they let out.
+    """Noise that records what mechanisms see, and can replay their outcomes.
 
     Parameters
     ----------
     seed : int
-        The seed of all coins that are not a mechanism's; draws have seeds of their own.
+        Seed of all random bits outside of mechanisms; each draw of a mechanism has its own seed.
     script : sequence of Draw
-        What mechanisms let out, in their order; where it ends, they draw.
+        Outcomes to replay, in order; after the last one, mechanisms draw.
     far : bool
-        Whether noisy numbers are moved to where they hardly ever are.
+        Whether to shift noisy numbers to very unlikely values.
     rows : int
-        Rows of one unit, for what is booked row by row.
+        Rows of one unit, for costs that are recorded by row.
     coins : int, optional
-        The first word of requests for coins that are not a mechanism's: one that hardly ever falls.
+        First word of requests outside of mechanisms: a very unlikely one.
     """
 
     def __init__(
@@ -108,10 +90,10 @@ class WatchedNoise(SeededNoise):
         return words
 
     def drawn(self, mechanism: Any, exact: Any, draw: Callable[[Any], Any]) -> Any:
-        """Record a draw, or repeat the one of the script.
+        """Record a draw, or replay the one in the script.
 
-        What is repeated is drawn all the same, from other words, and forgotten: nothing but what a
-        draw lets out may be known of it, neither its words nor its noise.
+        A replayed draw is also made, from other words, and discarded: a run may depend on the
+        outcome of a draw, but not on its words or noise.
         """
         place = len(self.draws)
         seed = 1_000_003 * self.seed + place
@@ -133,7 +115,7 @@ class WatchedNoise(SeededNoise):
         return _moved_away(outcome, scale, place) if isinstance(outcome, np.ndarray) else outcome
 
     def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[Part, ...]]:
-        """Find what a draw was booked as: the last opening of an account that is still unused."""
+        """Find the record of a draw: the first unused one in the accounts with this mechanism."""
         openings = [(opening, account.promise) for account in self.accounts
                     for opening in account.openings]  # fmt: skip
         for opening, promise in openings[self._n_booked :]:
@@ -166,7 +148,7 @@ def _kinds(kind: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """See the draws of all mechanisms that are run with a `WatchedNoise`."""
+    """Record the draws of all mechanisms that are run with a `WatchedNoise`."""
     with contextlib.ExitStack() as stack:
         for kind, name in itertools.product(dict.fromkeys(_kinds(Mechanism)), DRAWS):
             real = vars(kind).get(name)
@@ -185,7 +167,7 @@ def watching() -> Iterator[None]:
 
 def _seen(real: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
     def draw(self: Any, exact: Any, noise: Any) -> Any:
-        if not isinstance(noise, WatchedNoise):  # inside another draw, or not watched
+        if not isinstance(noise, WatchedNoise):  # inside another draw, or not recorded
             return real(self, exact, noise)
         return noise.drawn(self, exact, lambda own: real(self, exact, own))
 
@@ -194,17 +176,7 @@ def _seen(real: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any
 
 @dataclass
 class Watched:
-    """What a watched run did.
-
-    Parameters
-    ----------
-    seen : dict
-        All that it published.
-    draws : list of Draw
-        What it looked at.
-    accounts : list of Account
-        What it booked.
-    """
+    """Features, draws and accounts of a recorded run."""
 
     seen: dict[str, float]
     draws: list[Draw] = field(default_factory=list)
@@ -212,7 +184,7 @@ class Watched:
 
 
 def watched(see: Callable[[WatchedNoise], dict[str, float]], noise: WatchedNoise) -> Watched:
-    """Run something with this noise, and give what it published and what it looked at."""
+    """Run a function with this noise, and return its features, draws and accounts."""
     _current.append(noise)
     try:
         seen = see(noise)

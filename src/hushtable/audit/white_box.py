@@ -1,16 +1,17 @@
-"""Hold the account of each run against the promise, and each draw against what was booked for it.
+"""Checks of recorded runs: the account against the promise, and each draw against its record.
 
-But for one thing, nothing here is estimated. Two neighbors are run with the same outcomes of all
-draws and the same other coins (`hushtable.audit.watched`). Then
+A method is run on two neighbors with the same outcomes of all draws and the same other random bits
+(`hushtable.audit.watched`). Then these must hold:
 
-- what is published must be the same: it hangs on nothing but what was let out;
-- the draws must be the same ones: which there are, and how noisy, hangs on nothing else either;
-- what each draw saw may differ by no more than the sensitivity that was booked for it;
-- each draw must be the exact sampler's on its words, for the mechanisms that are known here;
-- mechanisms for single counts are held against their law by draws, the one thing with an error;
-- the prices, computed here again, must add up to no more than what is promised.
+- The releases are equal: they depend only on the outcomes.
+- The draws have the same mechanisms and noise, which depend only on earlier outcomes.
+- The inputs of each draw differ by at most the sensitivity that was recorded for it.
+- Each draw equals that of the exact sampler on the same words, for mechanisms known here.
+- Mechanisms for single counts have the right distribution. This is tested with draws, and is the
+  only check with an error probability.
+- The costs, recomputed here, add up to no more than the promise.
 
-Why each of these is a violation is said in ``auditor.md``.
+``auditor.md`` explains why each failure is a violation.
 """
 
 from __future__ import annotations
@@ -46,45 +47,38 @@ from hushtable.privacy.splits import WayChoice
 from hushtable.privacy.tuple_counts import CommonTuples
 
 PROMISE = (
-    "What is published hangs on nothing but what was drawn and paid for, at no more than was "
-    "promised."
+    "The release depends only on outcomes that were drawn and paid for, and their cost is within "
+    "the promise."
 )
 
 
 MOST_LAWS = 8
-"""Mechanisms for single counts that are held against their law, at most."""
+"""Maximum number of mechanisms for single counts whose distribution is tested."""
 
 MOST_WAY_LAWS = 3
-"""Choices among ways that are held against their law, at most."""
+"""Maximum number of choices among ways whose distribution is tested."""
 
 MOST_WAYS = 1000
-"""Ways of one run that are looked at one by one."""
+"""Ways of one run that are compared individually."""
 
 COINS = (None, 0, None, None, 2**64 - 1)
-"""What the first word of coins is, pair by pair; None for any. So what is done once in a million
-runs is done in some of these."""
+"""First word of random bits outside of mechanisms, by pair; None for a random word. Extreme words
+trigger behavior that would occur once in a million runs."""
 
 AT_LEAST = 4
-"""Pairs that are watched however little time there is."""
+"""Minimum number of pairs, regardless of time."""
 
 ENOUGH = 20
-"""Pairs without a single draw of a mechanism, after which no more are watched."""
+"""Number of pairs without any draw of a mechanism after which the test stops."""
 
 
 @dataclass
 class WhiteBox:
-    """Watch a method on many neighbors.
+    """Test with recorded runs of a method on many neighbors."""
 
-    Parameters
-    ----------
-    neighbors : iterable of (Subject, str, pairs)
-        What is run, and on which neighbors.
-    is_counted : bool
-        Whether neighbors differ in a unit, as differential privacy has it, so that sensitivities
-        can be held against them.
-    """
-
+    # what is run, a description, and pairs
     neighbors: Iterable[tuple[Subject, str, Sequence[Pair]]]
+    # whether neighbors differ in one unit, so that sensitivities can be checked
     is_counted: bool = True
     n_pairs: int = 0
     n_draws: int = 0
@@ -94,10 +88,7 @@ class WhiteBox:
     _checked: set[str] = field(default_factory=set)
 
     def finding(self, error: float, clock: Clock) -> Finding | None:
-        """Watch as long as there is time, and stop at the first fault.
-
-        None where nothing sealed was opened, so that there was nothing to watch.
-        """
+        """Check pairs until the time limit or the first fault; None if there were no draws."""
         self._error = error
         with watching():
             for subject, name, pairs in self.neighbors:
@@ -116,13 +107,13 @@ class WhiteBox:
                         )
                     clock.tell("watching", min(1.0, number / len(pairs)))
                 if self._is_over(clock):
-                    break  # to list more neighbors takes time, too
+                    break  # listing more neighbors would also take time
         if not self.n_draws:
             return None
         return Finding(
             promise=PROMISE,
             verdict="NO VIOLATION FOUND",
-            would_see=f"what is not paid for, on any of {self.n_pairs:,} pairs",
+            would_see=f"any unpaid output, on any of {self.n_pairs:,} pairs",
             n_inputs=self.n_pairs,
         )
 
@@ -148,7 +139,7 @@ class WhiteBox:
         self.n_pairs += 1
         self.n_draws += len(first.draws)
         if _today() != today:
-            return  # a release has its date
+            return  # a release contains its date
         for run in (first, second):
             _check_account(run, subject)
         if not far:
@@ -157,16 +148,16 @@ class WhiteBox:
                 self._check_law(draw.mechanism)
             self._check_ways(first.draws)
         if not first.draws and not second.draws:
-            # A method that opens sealed counts in other runs publishes nothing else in these.
+            # A method that opens sealed counts in some runs must publish nothing private in others.
             self._silent += first.seen != second.seen
         else:
             is_counted = self.is_counted and not pair.apart
             check_same(first, second, is_counted=is_counted, is_coupled=_is_coupled(pair))
         if self.n_draws and self._silent:
-            raise FaultError("runs that opened nothing differ between neighbors")
+            raise FaultError("runs without any draw differ between neighbors")
 
     def _check_law(self, mechanism: Any) -> None:
-        """Check a mechanism for single counts by its law, once."""
+        """Test the distribution of a mechanism for single counts, once."""
         mechanism = getattr(mechanism, "count", mechanism)
         if isinstance(mechanism, CountMechanism) and repr(mechanism) not in self._checked:
             self._checked.add(repr(mechanism))
@@ -174,7 +165,7 @@ class WhiteBox:
                 check_counts(mechanism, error=self._error / (2 * MOST_LAWS))
 
     def _check_ways(self, draws: Sequence[Draw]) -> None:
-        """Check a choice among ways by its law, where another law would tell, a few times."""
+        """Test the distribution of a few choices, if the test would detect a wrong one."""
         if self._n_ways == MOST_WAY_LAWS:
             return
         for draw in draws:
@@ -193,7 +184,7 @@ def _today() -> datetime.date:
 
 
 def _is_crowded(pair: Pair) -> bool:
-    """Tell whether anybody has more rows than count."""
+    """Return whether a person has more rows than are used."""
     for given in (pair.one, pair.two):
         if isinstance(given, TableInput) and given.schema.unit.kind == "person":
             most = max(Counter(given.persons or ()).values(), default=1)
@@ -203,9 +194,10 @@ def _is_crowded(pair: Pair) -> bool:
 
 
 def _is_coupled(pair: Pair) -> bool:
-    """Tell whether the same coins choose the same rows of all who are in both tables.
+    """Return whether the same random bits select the same rows of all common persons.
 
-    Each row has its coin, in the order of rows: whoever is in one table alone must come last.
+    Each row has its own bits, in the order of rows, so the person that is in only one table must
+    come last.
     """
     if not isinstance(pair.one, TableInput) or not isinstance(pair.two, TableInput):
         return True
@@ -218,23 +210,23 @@ def _is_coupled(pair: Pair) -> bool:
 
 
 def check_same(one: Watched, two: Watched, *, is_counted: bool, is_coupled: bool = True) -> None:
-    """Hold two runs with the same outcomes against each other, draw by draw; raise what differs.
+    """Compare two runs with the same outcomes, draw by draw; raise `FaultError` if they differ.
 
-    Where the same coins do not choose the same tuples of all records (`is_coupled`), how far tuples
-    move is not known.
+    If the same random bits do not select the same tuples of all records (not `is_coupled`), changes
+    of tuple counts are not checked.
     """
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
         if _noise_of(a.mechanism) != _noise_of(b.mechanism):
             raise FaultError(
-                f"draw {number + 1} ({a.what or 'not booked'}) has other noise on the neighbor, "
-                "after the same outcomes"
+                f"draw {number + 1} ({a.what or 'not recorded'}) has different noise on the "
+                "neighbor, after the same outcomes"
             )
         if is_counted and (is_coupled or not isinstance(a.exact, CommonTuples)):
             _check_distance(a, b, number)
     if len(one.draws) != len(two.draws):
         raise FaultError(
-            f"{len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, after the "
-            "same outcomes"
+            f"there are {len(one.draws)} draws on one input and {len(two.draws)} on its neighbor, "
+            "after the same outcomes"
         )
     if is_counted:
         _check_parts(one, two)
@@ -243,10 +235,10 @@ def check_same(one: Watched, two: Watched, *, is_counted: bool, is_coupled: bool
             name for name in one.seen.keys() | two.seen.keys()
             if one.seen.get(name) != two.seen.get(name)
         }  # fmt: skip
-        # What is about everything at once tells least.
+        # Digests of everything are the least informative.
         names = sorted(differing, key=lambda name: (name.startswith("all "), name))
         raise FaultError(
-            f"with the same outcomes of all {len(one.draws)} draws and the same other coins, "
+            f"with the same outcomes of all {len(one.draws)} draws and the same other random bits, "
             f"{names[0]} differs (and {len(names) - 1} more)"
         )
 
@@ -256,9 +248,9 @@ def _noise_of(mechanism: Any) -> str:
 
 
 def _check_distance(one: Draw, two: Draw, number: int) -> None:
-    """Hold the difference of what two draws saw against the sensitivity that was booked."""
+    """Check that the inputs of two draws differ by at most the recorded sensitivity."""
     if one.sensitivity is None:
-        raise FaultError(f"draw {number + 1} was not booked")
+        raise FaultError(f"draw {number + 1} has no recorded cost")
     booked, place = one.sensitivity, f"draw {number + 1} ({one.what})"
     if _is_scores(one.exact) or _is_ways(one.exact):
         _check_scores(one, two, place)
@@ -268,18 +260,18 @@ def _check_distance(one: Draw, two: Draw, number: int) -> None:
         return
     sizes = np.abs(moved)
     for how, seen, allowed in (
-        ("in all", int(sizes.sum()), booked.l1),
-        ("at one place", int(sizes.max(initial=0)), booked.most),
-        ("in squares", int((sizes**2).sum()), booked.l2_squared),
+        ("in total", int(sizes.sum()), booked.l1),
+        ("in one entry", int(sizes.max(initial=0)), booked.most),
+        ("in squared L2 norm", int((sizes**2).sum()), booked.l2_squared),
     ):
         if seen > allowed:
             raise FaultError(
-                f"{place} moves by {seen} {how} between neighbors; {allowed} was booked"
+                f"{place} changes by {seen} {how} between neighbors; {allowed} was recorded"
             )
 
 
 def _check_parts(one: Watched, two: Watched) -> None:
-    """Hold divisions against the neighbors: one unit is in no more parts than it has steps."""
+    """Check divisions: one unit affects no more parts than it has rows or steps."""
     moved: set[int] = set()
     steps = 0
     for a, b in zip(one.draws, two.draws, strict=True):
@@ -294,13 +286,13 @@ def _check_parts(one: Watched, two: Watched) -> None:
                 n = sum(id(part) in moved for part in division)
                 if n > steps:
                     raise FaultError(
-                        f"{n} parts of {whole!r} move between neighbors that differ in {steps} "
-                        "steps; they were paid for as if no two had a step in common"
+                        f"{n} parts of {whole!r} change between neighbors that differ in {steps} "
+                        "steps; they were charged as disjoint parts"
                     )
 
 
 def _parts_that_moved(one: Draw, two: Draw) -> list[Part]:
-    """Say in which parts what two draws saw differs; none where that is not known."""
+    """Return the parts in which the inputs of two draws differ; none if not known."""
     if _is_ways(one.exact):
         changed = _moved_ways(one.exact, two.exact)
     elif _is_scores(one.exact):
@@ -317,7 +309,7 @@ def _parts_that_moved(one: Draw, two: Draw) -> list[Part]:
 
 
 def _check_scores(one: Draw, two: Draw, place: str) -> None:
-    """Hold the change of scores against what the exponent of their choice is made for."""
+    """Check the change of scores against the sensitivity of their choice."""
     if _is_ways(one.exact):
         moved, is_range = _moved_ways(one.exact, two.exact), True
         allowed = one.sensitivity.l1 if one.sensitivity else 0
@@ -327,11 +319,11 @@ def _check_scores(one: Draw, two: Draw, place: str) -> None:
         )  # fmt: skip
     if moved is None or not len(moved):
         return
-    # An exponent that is not halved is paid by how far scores move against each other.
+    # If the exponent is not halved, the cost depends on the range of the scores' changes.
     seen = int(moved.max() - moved.min()) if is_range else int(np.abs(moved).max())
     if seen > allowed:
-        how = "against each other" if is_range else "at most"
-        raise FaultError(f"scores of {place} move by {seen} {how}; their noise is for {allowed}")
+        how = "relative to each other" if is_range else "at most"
+        raise FaultError(f"scores of {place} change by {seen} {how}; their noise is for {allowed}")
 
 
 def _moved_scores(one: Any, two: Any) -> Any:
@@ -341,7 +333,7 @@ def _moved_scores(one: Any, two: Any) -> Any:
 
 
 def _moved_ways(one: Any, two: Any) -> Any:
-    """Give by how much the score of each single way differs, over all parts."""
+    """Return the change of each way's score, over all parts."""
     scores: list[dict[tuple[int, int], int]] = [{}, {}]
     for found, exact in zip(scores, (one, two), strict=True):
         for part, ways in enumerate(exact):
@@ -361,7 +353,7 @@ def _is_ways(exact: Any) -> bool:
 
 
 def _moved(one: Any, two: Any) -> Any:
-    """Give by how much each number differs; None where that is not known here."""
+    """Return the change of each number; None if the type is not known here."""
     if isinstance(one, np.ndarray) and isinstance(two, np.ndarray) and one.shape == two.shape:
         return one.astype(np.int64) - two.astype(np.int64)
     if isinstance(one, CommonTuples) and isinstance(two, CommonTuples):
@@ -377,7 +369,7 @@ def _moved(one: Any, two: Any) -> Any:
 
 
 def _counted(common: CommonTuples) -> Counter[Any]:
-    """Count tuples, those of few records, which were left out, as one record less than these."""
+    """Count tuples; omitted ones, of too few records, count as just below the minimum."""
     tuples, found = common.tuples, Counter[Any]()
     for at, count in enumerate(tuples.counts):
         where = slice(int(tuples.starts[at]), int(tuples.starts[at + 1]))
@@ -390,13 +382,13 @@ def _counted(common: CommonTuples) -> Counter[Any]:
 
 
 def _check_account(run: Watched, subject: Subject) -> None:
-    """Add up what was booked, at prices computed here, and hold it against the promise."""
+    """Check that the recomputed costs of a run are within the promise."""
     promised = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     for draw in run.draws:
         if not draw.what:
-            raise FaultError(f"{type(draw.mechanism).__name__} drew without being booked")
+            raise FaultError(f"{type(draw.mechanism).__name__} drew without a recorded cost")
     if not run.draws and any(account.openings for account in run.accounts):
-        raise FaultError("counts were opened with other noise than the run was given")
+        raise FaultError("counts were opened with noise other than that of the run")
     if not promised or not run.draws:
         return
     promise = promised[0]
@@ -407,7 +399,7 @@ def _check_account(run: Watched, subject: Subject) -> None:
         epsilon, delta = float(promise.epsilon), float(promise.delta)
         if not spent.is_within(epsilon, delta):
             raise FaultError(
-                f"the run spent {spent.told()}, by prices computed anew; promised were epsilon "
+                f"the recomputed cost of the run is {spent.told()}; the promise is epsilon "
                 f"{epsilon:g} and delta {delta:g}"
             )
 

@@ -1,4 +1,4 @@
-"""One file for a data protection officer or an ethics board: every question, answered or not."""
+"""Dossiers for data protection officers and ethics boards: standard questions and their answers."""
 
 from hushtable.dossier.content import Dossier
 from hushtable.dossier.make import make_dossier

@@ -1,4 +1,4 @@
-"""The answers of a dossier: only what the evidence says, and nothing that would be a guess."""
+"""Answers of a dossier, taken only from the evidence."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hushtable.privacy.values import rounded, shown
 from hushtable.release import Release
 
 MOST_GROUPS = 30
-LEAST_SHARE = 0.01  # of the rows: smaller groups are off by much in any release
+LEAST_SHARE = 0.01  # of the rows: smaller groups have large relative errors in any release
 
 
 @dataclass(frozen=True)
 class Said:
-    """Hold an answer before it is put beside its question."""
+    """An answer before it is combined with its question."""
 
     lines: tuple[str, ...]
     source: Source
@@ -44,7 +44,7 @@ def answer_all(evidence: Evidence) -> tuple[Section, ...]:
     }
     for name, lines in evidence.facts.items():
         before = said.get(name)
-        # What is on record stands first; a file of facts cannot take its place.
+        # Recorded answers come first; a file of facts can add to them but not replace them.
         said[name] = Said((*before.lines, *lines) if before else lines,
                           before.source if before else "custodian")  # fmt: skip
     return tuple(
@@ -68,7 +68,7 @@ def answer_all(evidence: Evidence) -> tuple[Section, ...]:
 
 
 def _each(evidence: Evidence, say: Callable[[Release], Iterable[str]]) -> tuple[str, ...]:
-    """Say something of each release; what several say alike is said once, with their names."""
+    """Collect lines about each release; lines that do not apply to all are prefixed with names."""
     alike: dict[str, list[str]] = {}
     for name, release in evidence.releases.items():
         for line in say(release):
@@ -81,7 +81,7 @@ def _each(evidence: Evidence, say: Callable[[Release], Iterable[str]]) -> tuple[
 
 
 def _stated(said: Mapping[str, tuple[str, ...]], source: Source) -> dict[str, Said]:
-    """Keep what has an answer."""
+    """Wrap the answers that are not empty."""
     return {name: Said(lines, source) for name, lines in said.items() if lines}
 
 
@@ -144,8 +144,8 @@ def _about_the_promise(evidence: Evidence) -> dict[str, Said]:
             "variant": of(_variant),
             "worst-case": of(
                 lambda p: (
-                    "The bound holds for every data set and every unit: it is a maximum, and "
-                    "not an average."
+                    "The bound holds for every data set and every unit: it is a maximum, not an "
+                    "average."
                     if isinstance(p, PureDP | ApproxDP)
                     else None
                 )
@@ -161,8 +161,8 @@ def _neighbors(promise: Guarantee) -> str | None:
         return None
     unit = promise.unit.describe()
     if promise.neighbors == "replace":
-        return f"{unit} is exchanged for another; the number of them is taken to be public"
-    return f"{unit} is in one of them and absent from the other; whether it is there is protected"
+        return f"{unit} is replaced by another; the number of units is assumed to be public"
+    return f"{unit} is present in one and absent from the other; presence is protected"
 
 
 def _formula(promise: Guarantee) -> str | None:
@@ -184,11 +184,11 @@ def _variant(promise: Guarantee) -> str:
     if isinstance(promise, PureDP):
         return f"Pure DP: epsilon {shown(promise.epsilon)}"
     if isinstance(promise, ApproxDP):
-        by = f"; by way of zero-concentrated DP, rho {rounded(promise.rho)}" if promise.rho else ""
-        by = f"; by way of Gaussian DP, mu {rounded(promise.mu)}" if promise.mu else by
+        by = f"; from zero-concentrated DP with rho {rounded(promise.rho)}" if promise.rho else ""
+        by = f"; from Gaussian DP with mu {rounded(promise.mu)}" if promise.mu else by
         return f"Approximate DP: epsilon {shown(promise.epsilon)}, delta {shown(promise.delta)}{by}"
     if isinstance(promise, NoGuarantee):
-        return "None: nothing is promised"
+        return "None: there is no privacy guarantee"
     return f"Not differential privacy: {promise.family}"
 
 
@@ -214,7 +214,7 @@ def _about_the_mechanism(evidence: Evidence) -> dict[str, Said]:
 
 
 def _proof(release: Release) -> Iterable[str]:
-    """Name the proof of a method, with its digest; a method of another package has its own."""
+    """Return the path and digest of a method's proof; methods of other packages are left out."""
     listing = listings().get(release.statement.method)
     module = listing.method.partition(":")[0] if listing else ""
     if not module.startswith("hushtable."):
@@ -243,30 +243,32 @@ def _about_spending(evidence: Evidence) -> dict[str, Said]:
         for part in ("cap", "spent")
     )
     total = [
-        f"All that the ledger has paid for and will pay for keeps epsilon {cap['epsilon']} and "
-        f"delta {cap['delta']} together. What counts is {book['protects']}.",
-        f"So far {len(counted)} releases or attempts are charged, {others} of them not in this "
-        f"dossier; their epsilons add up to {spent['epsilon']}, their deltas to {spent['delta']}.",
+        f"All releases charged to the ledger, now and later, together satisfy epsilon "
+        f"{cap['epsilon']} and delta {cap['delta']}, for {book['protects']}.",
+        f"So far the ledger has charged {len(counted)} releases or attempts, {others} of them not "
+        f"in this dossier. Their epsilons sum to {spent['epsilon']}, their deltas to "
+        f"{spent['delta']}.",
     ]
     unpaid = [name for name, r in evidence.releases.items() if r.statement.ledger is None]
     if unpaid:
         total.append(
-            f"WARNING: {', '.join(unpaid)} is not recorded in a ledger, and not part of that."
+            f"WARNING: not recorded in a ledger, and not included in this total: "
+            f"{', '.join(unpaid)}."
         )
     if book["holds_uncounted"]:
         total.append(
-            "WARNING: the ledger also takes releases that it cannot count; they are not part of "
-            f"that. There are {book['n_uncounted']} so far."
+            "WARNING: the ledger also records releases whose cost it cannot count; they are not "
+            f"included in this total ({book['n_uncounted']} so far)."
         )
     said["total"] = Said(tuple(total), "ledger")
-    accounting = ["By basic composition: the sums of epsilons and of deltas stay within the cap."]
+    accounting = ["Basic composition: the sums of epsilons and of deltas stay within the cap."]
     if book["concentrated"]:
         limit, used = (book["concentrated"][part]["rho"] for part in ("limit", "spent"))
         accounting = [
-            "By two privacy filters, of which one must have room for all charges: basic "
-            "composition, and zero-concentrated differential privacy. Each has a share of delta "
-            "that was fixed before any data was read (hushtable/privacy/ledger.md).",
-            f"rho spent {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
+            "By two privacy filters: basic composition and zero-concentrated differential privacy "
+            "(zCDP). The charges must satisfy at least one of them. Each has a share of delta that "
+            "was fixed before any data was read (hushtable/privacy/ledger.md).",
+            f"rho spent: {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
         ]
     said["accounting"] = Said(tuple(accounting), "ledger")
     said["further-releases"] = Said((book["left"]["in_words"],), "ledger")
@@ -274,7 +276,7 @@ def _about_spending(evidence: Evidence) -> dict[str, Said]:
 
 
 def _decided(evidence: Evidence) -> dict[str, Said]:
-    """Say who answers for the cap and for each release, from the ledger or the statement."""
+    """Collect who is responsible for the cap and each release, from ledger or statements."""
     found: dict[str, list[str]] = {"responsible": [], "reason": [], "review_by": []}
     source: Source = "statement"
     if evidence.ledger is not None:
@@ -292,16 +294,16 @@ def _decided(evidence: Evidence) -> dict[str, Said]:
 
 
 def _sum_of_releases(evidence: Evidence) -> dict[str, Said]:
-    """Add up the releases at hand, where that can be done: of others nothing is known."""
+    """Compose the promises of the given releases, if they compose."""
     promises = [p for r in evidence.releases.values() for p in r.statement.guarantees]
-    unknown = "No ledger was given: releases that are not in this dossier are not known."
+    unknown = "No ledger was given, so releases that are not in this dossier are not counted."
     try:
         together = compose(promises)
     except HushtableError as error:
-        return {"total": Said((f"Cannot be added up: {error}", unknown), "statement")}
+        return {"total": Said((f"No total: {error}", unknown), "statement")}
     return {
-        "total": Said((f"The releases at hand: {_variant(together)}.", unknown), "statement"),
-        "accounting": Said(("By basic composition: epsilons and deltas add up.",), "statement"),
+        "total": Said((f"The given releases: {_variant(together)}.", unknown), "statement"),
+        "accounting": Said(("Basic composition: epsilons and deltas are added.",), "statement"),
     }
 
 
@@ -309,44 +311,44 @@ def _sum_of_releases(evidence: Evidence) -> dict[str, Said]:
 
 
 def _about_every_release(evidence: Evidence) -> dict[str, Said]:
-    """Say what the software does always; and, where all promises are proved, what that rests on."""
+    """Return answers that hold for every release, and further ones if all promises are DP."""
     said = {
         "access": (
-            "Not at all: a release is a fixed set of files. Questions are answered from the files "
-            "alone, without the private data and at no cost in privacy.",
+            "A release is a fixed set of files; recipients cannot query the private data. Every "
+            "answer is computed from the files alone, at no privacy cost.",
         ),
         "side-channels": (
-            "How long a run takes, how much memory and disk it uses, and whether it fails depend "
-            "on the private data: outsiders must not see them.",
-            "Whoever can read the memory, swap or temporary files of the machine can read private "
-            "rows.",
+            "The run time, the use of memory and disk, and whether a run fails depend on the "
+            "private data. Outsiders must not observe them.",
+            "Anyone who can read the memory, swap or temporary files of the machine can read "
+            "private rows.",
         ),
         "trust": (
-            "Central model: the custodian, and the machine that made the release, see the private "
-            "data; nobody else has to.",
+            "Central model: only the custodian and the machine that made the release need access "
+            "to the private data.",
         ),
     }
     seeded = [name for name, r in evidence.releases.items() if r.statement.seeded]
     if seeded:
-        warning = f"WARNING: the noise of {', '.join(seeded)} came from a seed and protects nobody."
+        warning = f"WARNING: the noise of {', '.join(seeded)} is seeded and gives no protection."
         said["randomness"] = (warning,)
     promises = [p for r in evidence.releases.values() for p in r.statement.guarantees]
     if all(isinstance(promise, PureDP | ApproxDP) for promise in promises):
         said |= {
             "attackers": (
-                "Anybody who gets the releases, with any computer and any knowledge, that of all "
-                "other people's data included.",
+                "Anyone who receives the releases, with unlimited computing power and any prior "
+                "knowledge, including the data of all other people.",
             ),
             "post-processing": (
-                "Whatever is computed from the noisy counts (rows, estimates, intervals) uses "
-                "nothing of the private data; the proof of the method says what that is.",
+                "Rows, estimates and intervals are computed from the noisy counts without the "
+                "private data; the proof of the method describes each step.",
             ),
             "randomness": (
-                "The operating system's, or that of OpenDP's samplers; not from a seed.",
+                "The operating system's generator, or OpenDP's samplers; no seed was used.",
             ),
             "arithmetic": (
-                "Noise is drawn by exact samplers in whole numbers, and parameters are fractions: "
-                "nothing that protects people is a floating-point number.",
+                "Noise is sampled exactly, in integers, with rational parameters. The protection "
+                "does not depend on floating-point arithmetic.",
             ),
         }
     return _stated(said, "hushtable")
@@ -370,12 +372,13 @@ def _measured(evidence: Evidence) -> dict[str, Said]:
     if groups:
         said["subgroups"] = Said(
             (
-                f"Of the groups with at least {LEAST_SHARE:.0%} of the data, one value or range of "
-                f"a column each, the {min(len(groups), MOST_GROUPS)} whose share is off most.",
+                f"The {min(len(groups), MOST_GROUPS)} groups with the largest relative errors, "
+                f"among groups with at least {LEAST_SHARE:.0%} of the data. A group is one value "
+                "or range of a column.",
             ),
             "evaluation",
             Figures(
-                head=("release", "group", "share in the data", "in the release", "off by"),
+                head=("release", "group", "share in the data", "in the release", "relative error"),
                 rows=tuple(row for _, row in sorted(groups, reverse=True)[:MOST_GROUPS]),
             ),
         )
@@ -392,16 +395,16 @@ def _audited(evidence: Evidence) -> dict[str, Said]:
             and release.statement.parameters == report["parameters"]
         ]
         settings = (
-            f"with the settings of {', '.join(of)}" if of else "with other settings than here"
+            f"with the settings of {', '.join(of)}" if of else "with settings of no release here"
         )
         for finding in report["findings"]:
             seen = finding.get("would_have_seen") or finding.get("reason")
-            what = f" (would have seen {seen})" if finding.get("would_have_seen") else ""
+            what = f" (would have detected {seen})" if finding.get("would_have_seen") else ""
             what = f" ({seen})" if seen and not what else what
             lines.append(
                 f"{report['method']}, {settings}: {finding['verdict']}{what}, in "
-                f"{report['n_runs']:,} runs on made-up data. A method that keeps its promise is "
-                f"accused with a chance of at most {1 - report['confidence']:.2g}."
+                f"{report['n_runs']:,} runs on artificial data. The probability of a false alarm "
+                f"is at most {1 - report['confidence']:.2g}."
             )
     return {"audit": Said(tuple(lines), "audit")} if lines else {}
 
@@ -413,7 +416,7 @@ CRITERIA = {
     "attribute inference": "inference",
     "membership": "inference",
 }
-"""To which of the three criteria an attack belongs."""
+"""Criterion that each attack addresses."""
 
 
 def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -421,17 +424,17 @@ def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
     said: dict[str, list[str]] = {"utility": []}
     if pairs := utility.get("pairs"):
         said["utility"].append(
-            f"pairs of columns differ by {pairs['mean']['value']:.3f} in total variation on "
-            f"average; a release that knows single columns only would by {pairs['independent']:.3f}"
+            f"mean total variation distance of pairs of columns: {pairs['mean']['value']:.3f} "
+            f"(with independent columns it would be {pairs['independent']:.3f})"
         )
     workload = utility.get("workload")
     if workload and workload["lines"]:
         line = workload["lines"][0]
         held = line.get("coverage")
         said["utility"].append(
-            f"{workload['n']} random counts: median relative error "
+            f"{workload['n']} random count queries: median relative error "
             f"{line['median_relative_error']['value']:.1%}"
-            + (f", {held['value']:.1%} of the 95 % intervals held the truth" if held else "")
+            + (f"; {held['value']:.1%} of the 95% intervals cover the true count" if held else "")
         )
     if learning := utility.get("learning"):
         best = {
@@ -441,8 +444,8 @@ def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
             for where in ("release", "original")
         }
         said["utility"].append(
-            f"predicting {learning['target']}: best accuracy {best['release']:.1%} trained on the "
-            f"release, {best['original']:.1%} on the data"
+            f"predicting {learning['target']}: best accuracy {best['release']:.1%} if trained on "
+            f"the release, {best['original']:.1%} if trained on the data"
         )
     if "not_assessed" in risk:
         return said | {part: [risk["not_assessed"]] for part in ("singling-out", "linkability",
@@ -452,8 +455,9 @@ def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
     said.setdefault("inference", []).extend(risk["notes"])
     if anonymity := risk.get("anonymity"):
         said["anonymity"] = [
-            f"{anonymity['n_rows']:,} published rows in {anonymity['n_groups']:,} groups that look "
-            f"alike in {', '.join(anonymity['quasi'])}; the smallest has {anonymity['k']}."
+            f"{anonymity['n_rows']:,} published rows in {anonymity['n_groups']:,} groups with "
+            f"equal values of {', '.join(anonymity['quasi'])}; the smallest group has "
+            f"{anonymity['k']} rows."
         ]
     return said
 
@@ -464,16 +468,19 @@ def _attack(attack: Mapping[str, Any]) -> str:
         return f"{what}: {attack['note'] or 'not tried'}"
     against = attack["control"] or attack["naive"]
     than = "people who are not in the data" if attack["control"] else "a guess without the release"
-    compared = f" against {against['value']:.1%} for {than}" if against and against["n"] else ""
-    verdict = "MORE THAN CHANCE" if attack["succeeds"] else "no more than chance explains"
+    compared = (
+        f", compared with {against['value']:.1%} for {than}" if against and against["n"] else ""
+    )
+    verdict = "SIGNIFICANT" if attack["succeeds"] else "not significant"
     return (
         f"{what}: success {attack['attack']['value']:.1%} ({attack['attack']['low']:.1%} to "
-        f"{attack['attack']['high']:.1%}) in {attack['attack']['n']:,} tries{compared}: {verdict}"
+        f"{attack['attack']['high']:.1%}) in {attack['attack']['n']:,} attempts{compared}: "
+        f"{verdict}"
     )
 
 
 def _groups(found: Mapping[str, Any]) -> list[tuple[float, tuple[str, ...]]]:
-    """Compare the shares of single values: by how much each is off, and what to write."""
+    """Return the relative error of each value's share, with a row for the table."""
     compared: list[tuple[float, tuple[str, ...]]] = []
     for column in found["utility"]["columns"]:
         shares = column["shares"]
@@ -489,10 +496,10 @@ def _groups(found: Mapping[str, Any]) -> list[tuple[float, tuple[str, ...]]]:
 
 
 def is_internal(evidence: Evidence) -> Sequence[str]:
-    """Say what makes a dossier unfit for publication."""
+    """Return the reasons why a dossier must not be published."""
     why = []
     if evidence.evaluations:
-        why.append("it compares releases with the private table")
+        why.append("compares releases with the private table")
     if evidence.ledger is not None:
-        why.append("it tells what a ledger holds, with people and reasons")
+        why.append("contains ledger entries, names and justifications")
     return why

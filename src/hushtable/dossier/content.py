@@ -1,4 +1,4 @@
-"""What a dossier is: questions with their answers, where standards find them, and digests."""
+"""Contents of a dossier: questions with answers, references from standards, and file digests."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hushtable.privacy.values import Value
 NOT_STATED = "not stated"
 
 Source = Literal["statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody"]
-"""Who says it; ``hushtable`` is what holds for every release that it makes."""
+"""Origin of an answer; ``hushtable`` marks facts about every release that the software makes."""
 
 
 class Figures(Value):
-    """Hold a small table of an answer."""
+    """A small table in an answer."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 class Answer(Value):
-    """Answer a question, or say that it is not stated."""
+    """A question and its answer; the source is "nobody" if it is not stated."""
 
     id: str = Field(pattern=r"^[a-z-]+$")
     question: str
@@ -32,52 +32,52 @@ class Answer(Value):
 
     @property
     def is_stated(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the question has an answer."""
         return self.source != "nobody"
 
 
 class Section(Value):
-    """Gather the answers about one matter."""
+    """Questions on one topic, with answers."""
 
     title: str
     answers: tuple[Answer, ...]
 
 
 class Place(Value):
-    """Say which answers belong to one item of a standard."""
+    """An item of a standard and the answers that address it."""
 
     item: str
-    answers: tuple[str, ...] = Field(min_length=1, description="Ids of answers.")
+    answers: tuple[str, ...] = Field(min_length=1, description="IDs of answers.")
 
 
 class Standard(Value):
-    """Say where what a standard asks for stands."""
+    """A standard and the answers that address each of its items."""
 
     name: str
     places: tuple[Place, ...]
 
 
 class File(Value):
-    """Name a file that the dossier was made from, and what proves that it is the same."""
+    """A file that the dossier is based on, with its digest."""
 
     kind: Literal["statement", "table", "attachment", "evaluation", "audit", "facts", "ledger"]
-    path: str = Field(description="From the folder of the dossier.")
+    path: str = Field(description="Path relative to the folder of the dossier.")
     digest: str = Field(
         pattern=r"^[0-9a-f]{64}$",
-        description="Its SHA-256; of a ledger, which grows, the digest of its last record.",
+        description="SHA-256 of the file; for a ledger, the digest of its last record.",
     )
 
 
 class Dossier(Value):
-    """Hold all that is to be known about releases, for those who judge them.
+    """Questions and answers about one or more releases, for readers who must assess them.
 
-    ``internal`` says whom it is for and why it is not for publication, if it is not.
+    ``internal`` states why the dossier must not be published; it is empty if it may be.
     """
 
     format: Literal[1] = 1
     name: str
-    created: str = Field(description="The day it was made.")
-    version: str = Field(description="Of the hushtable that made it.")
+    created: str = Field(description="Date of creation.")
+    version: str = Field(description="Version of hushtable that made it.")
     internal: str
     sections: tuple[Section, ...]
     standards: tuple[Standard, ...]
@@ -85,20 +85,20 @@ class Dossier(Value):
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """All answers by their ids."""
+        """All answers by ID."""
         return {answer.id: answer for section in self.sections for answer in section.answers}
 
 
 class Seal(Value):
-    """Show that a dossier is as it was written and, with a signature, by whom."""
+    """Digest of a dossier, with an optional signature of that digest."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    signature: str | None = Field(None, description="Ed25519, in base 64.")
-    public_key: str | None = Field(None, description="The signer's, raw, in base 64.")
+    signature: str | None = Field(None, description="Ed25519 signature, base64.")
+    public_key: str | None = Field(None, description="Raw public key of the signer, base64.")
 
 
 class SealedDossier(Value):
-    """Hold a dossier and its seal: what a file with the ending .json holds."""
+    """Content of a dossier's ``.json`` file: the dossier and its seal."""
 
     dossier: Dossier
     seal: Seal

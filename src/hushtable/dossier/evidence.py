@@ -1,4 +1,4 @@
-"""What a dossier is made from: opened, checked against each other, and with its digests."""
+"""Input files of a dossier: reading, consistency checks and digests."""
 
 from __future__ import annotations
 
@@ -24,16 +24,12 @@ MAX_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """Hold what is known: releases by their folders' names, and what goes with them.
+    """Validated inputs of a dossier."""
 
-    `entries` are the ledger's, by receipt. Evaluations come with the name of their release; an
-    audit is of a method.
-    """
-
-    releases: Mapping[str, Release]
+    releases: Mapping[str, Release]  # by folder name
     ledger: Mapping[str, Any] | None
-    entries: Mapping[str, Entry]
-    evaluations: Sequence[tuple[str, Mapping[str, Any]]]
+    entries: Mapping[str, Entry]  # of the ledger, by receipt
+    evaluations: Sequence[tuple[str, Mapping[str, Any]]]  # with the name of the release
     audits: Sequence[Mapping[str, Any]]
     facts: Mapping[str, tuple[str, ...]]
     files: tuple[File, ...]
@@ -48,10 +44,7 @@ def gather(
     facts: str | Path | None,
     beside: Path,
 ) -> Evidence:
-    """Open all parts, and refuse those that do not belong together.
-
-    `beside` is the folder of the dossier, from which files are named.
-    """
+    """Read all inputs and refuse those that do not match; paths become relative to `beside`."""
     opened = _releases(releases)
     files = [file for release in opened.values() for file in _files_of(release, beside)]
     shown, entries = None, {}
@@ -89,15 +82,15 @@ def gather(
 
 def _releases(folders: Sequence[str | Path]) -> dict[str, Release]:
     if not folders:
-        raise ParameterError("there is no release; name at least one release folder.")
+        raise ParameterError("no release was given; pass at least one release folder.")
     opened: dict[str, Release] = {}
     for folder in folders:
         release = Release.load(folder)
         name = release.folder.resolve().name
         if name in opened:
             raise ParameterError(
-                f"two releases are called {name!r}; answers go by the names of the folders, so "
-                "rename one."
+                f"two release folders are named {name!r}; answers refer to folder names, so rename "
+                "one."
             )
         opened[name] = release
     return opened
@@ -106,10 +99,10 @@ def _releases(folders: Sequence[str | Path]) -> dict[str, Release]:
 def _require_paid(
     releases: Mapping[str, Release], entries: Mapping[str, Entry], ledger: str | Path
 ) -> None:
-    """Refuse a ledger that knows nothing of a release which says that one paid for it."""
+    """Refuse a ledger that lacks the receipt of a release."""
     problems = [
-        f"{str(ledger)!r} does not contain the receipt of release {name!r}: it is another ledger, "
-        "or an older copy. Name the one that paid."
+        f"{str(ledger)!r} does not contain the receipt of release {name!r}: it is another ledger "
+        "or an older copy. Pass the ledger that was charged."
         for name, release in releases.items()
         if (receipt := release.statement.ledger) and receipt.receipt not in entries
     ]
@@ -144,7 +137,7 @@ def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], Fi
         content = None
     if not isinstance(content, dict):
         raise ParameterError(
-            f"{str(path)!r} is not what `hushtable {_COMMANDS[kind]}` writes; give that file."
+            f"{str(path)!r} was not written by `hushtable {_COMMANDS[kind]}`; pass such a file."
         )
     digest = hashlib.sha256(raw).hexdigest()
     return content, File(kind=kind, path=_from(beside, path), digest=digest)
@@ -157,13 +150,13 @@ _COMMANDS = {
 
 
 def _evaluated(content: Mapping[str, Any], releases: Mapping[str, Release], path: Any) -> str:
-    """Say which release an evaluation is of, by the digests of its tables."""
+    """Return the name of the release that was evaluated, found by the digests of its tables."""
     try:
         digests = {name: table["sha256"] for name, table in content["release"]["tables"].items()}
         _ = content["utility"]["columns"], content["risk"], content["reproduce"]["control"]
     except (KeyError, TypeError, AttributeError):
         raise ParameterError(
-            f"{str(path)!r} is not what `hushtable {_COMMANDS['evaluation']}` writes; give that "
+            f"{str(path)!r} was not written by `hushtable {_COMMANDS['evaluation']}`; pass such a "
             "file."
         ) from None
     for name, release in releases.items():
@@ -171,32 +164,32 @@ def _evaluated(content: Mapping[str, Any], releases: Mapping[str, Release], path
         if digests and digests == {name: table.sha256 for name, table in tables.items()}:
             return name
     raise Refused(
-        f"{str(path)!r} evaluates another release than {', '.join(map(repr, releases))}; evaluate "
-        "these, or leave it out."
+        f"{str(path)!r} does not evaluate any of {', '.join(map(repr, releases))}; evaluate one of "
+        "them, or leave this file out."
     )
 
 
 def _audited(content: dict[str, Any], releases: Mapping[str, Release], path: Any) -> dict[str, Any]:
-    """Refuse an audit of a method that made none of the releases."""
+    """Check that an audit is about a method of one of the releases, and return it."""
     try:
         method, findings = content["method"], content["findings"]
         _ = [(finding["verdict"], finding["promise"]) for finding in findings]
         _ = content["parameters"].items(), content["n_runs"], content["confidence"]
     except (KeyError, TypeError, AttributeError):
         raise ParameterError(
-            f"{str(path)!r} is not what `hushtable {_COMMANDS['audit']}` writes; give that file."
+            f"{str(path)!r} was not written by `hushtable {_COMMANDS['audit']}`; pass such a file."
         ) from None
     made = {release.statement.method for release in releases.values()}
     if method not in made:
         raise Refused(
-            f"{str(path)!r} audits the method {method!r}, and the releases were made with "
-            f"{', '.join(sorted(made))}; audit that, or leave it out."
+            f"{str(path)!r} audits the method {method!r}, but the releases were made with "
+            f"{', '.join(sorted(made))}; audit that method, or leave this file out."
         )
     return content
 
 
 def _facts(path: str | Path) -> dict[str, tuple[str, ...]]:
-    """Read what a custodian states: for each question a text or a list of texts."""
+    """Read the custodian's answers: one text or a list of texts per question."""
     try:
         content = read_yaml(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -205,16 +198,16 @@ def _facts(path: str | Path) -> dict[str, tuple[str, ...]]:
     problems = []
     stated: dict[str, tuple[str, ...]] = {}
     if not isinstance(content, dict):
-        raise ParameterError(f"{str(path)!r} must map names of questions to texts.")
+        raise ParameterError(f"{str(path)!r} must map question IDs to texts.")
     for name, given in content.items():
         texts = given if isinstance(given, list) else [given]
         if name not in STATEABLE:
-            problems.append(f"{name!r} is no question that a custodian answers.")
+            problems.append(f"{name!r} is not a question for the custodian.")
         elif not texts or not all(isinstance(text, str) and text.strip() for text in texts):
             problems.append(f"{name}: write a text, or a list of texts.")
         else:
             stated[str(name)] = tuple(" ".join(text.split()) for text in texts)
     if problems:
         known = ", ".join(sorted(STATEABLE))
-        raise ParameterError([f"{str(path)!r}:", *problems, f"Those there are: {known}."])
+        raise ParameterError([f"{str(path)!r}:", *problems, f"Allowed are: {known}."])
     return stated

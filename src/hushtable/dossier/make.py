@@ -1,4 +1,4 @@
-"""Making a dossier from releases and what goes with them."""
+"""Creation of a dossier from releases and related files."""
 
 from __future__ import annotations
 
@@ -22,22 +22,37 @@ def make_dossier(
     facts: str | Path | None = None,
     beside: str | Path = ".",
 ) -> Dossier:
-    """Answer what boards, officers and registries ask about releases; what is not known says so.
+    """Answer the questions that ethics boards, data protection officers and registries ask.
+
+    Every answer comes from a file. A question that no file answers is marked "not stated".
 
     Parameters
     ----------
     releases : sequence of path
-        Release folders, checked against their statements.
+        Release folders. Their files are checked against their statements.
     ledger : path, optional
-        The ledger that paid for them.
+        Ledger that was charged for the releases.
     evaluations : sequence of path
-        Files that ``hushtable evaluate --json`` wrote, of these releases.
+        Evaluations of these releases, written by ``hushtable evaluate --json``.
     audits : sequence of path
-        Files that ``hushtable audit --json`` printed, of the methods of these releases.
+        Audits of the methods of these releases, printed by ``hushtable audit --json``.
     facts : path, optional
-        A YAML file in which the custodian states what no other file can know.
-    beside : path
-        The folder that the dossier will lie in; its files are named from there.
+        YAML file with the custodian's answers to questions that no other file can answer.
+    beside : path, default="."
+        Folder in which the dossier will be stored. File paths in the dossier are relative to it.
+
+    Returns
+    -------
+    Dossier
+        All sections with their answers, the table of standards, and the digest of every file used.
+
+    Raises
+    ------
+    ParameterError
+        If a file cannot be read or has the wrong format, or two release folders have the same name.
+    Refused
+        If the files do not match: an evaluation of another release, an audit of another method, or
+        a ledger without the receipt of a release.
     """
     evidence = gather(
         releases,
@@ -53,7 +68,7 @@ def make_dossier(
         name=", ".join(names),
         created=datetime.datetime.now(datetime.UTC).date().isoformat(),
         version=hushtable.__version__,
-        internal=f"INTERNAL: {', and '.join(why)}. Do not publish it." if why else "",
+        internal=f"INTERNAL: {' and '.join(why)}. Do not publish." if why else "",
         sections=answer_all(evidence),
         standards=STANDARDS,
         files=evidence.files,

@@ -1,4 +1,4 @@
-"""The page of a dossier."""
+"""HTML page of a dossier."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ with needing("eval", "the page"):
 
 
 def render(dossier: Dossier, *, data: str) -> str:
-    """Write a dossier as one self-contained page that also holds it as `data`."""
+    """Render a dossier as a self-contained HTML page; `data` is its JSON, embedded as is."""
     answers = dossier.answers
     return fill_page(
         "dossier.html",

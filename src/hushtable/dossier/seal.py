@@ -1,9 +1,9 @@
-"""Dossiers as files: written whole, sealed by a digest or a signature, and checked again.
+"""Reading, writing and verification of dossier files.
 
-The seal of a ``.json`` file covers the canonical text of its dossier. That of an ``.html`` page
-covers every byte before the seal, which is the last line; the page holds the dossier as JSON, too.
-A signature is by a key of the custodian's (`signature`). Without one, the seal shows damage and
-nothing else: whoever changes a dossier on purpose can seal it anew.
+The seal of a ``.json`` file covers the canonical JSON of its dossier. The seal of an ``.html`` page
+covers every byte before the seal, which is the last line; the page also contains the dossier as
+JSON. A signature is made with a key of the custodian (`signature`). Without a signature, the seal
+detects only accidental damage: anyone who changes a dossier can seal it again.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _OPEN, _CLOSE = '<script type="application/json" id="dossier">', "</script>"
 
 
 def canonical(dossier: Dossier) -> str:
-    """Spell a dossier in the one way that is sealed."""
+    """Return the canonical JSON of a dossier, which the seal covers."""
     return json.dumps(dossier.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
 
 
 def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None = None) -> None:
-    """Write a dossier to a new ``.html`` or ``.json`` file, signed if there is a key.
+    """Write a dossier to a new ``.html`` or ``.json`` file, signed if a key is given.
 
     Parameters
     ----------
     path : path
-        The file.
+        File to write; its suffix selects the format.
     dossier : Dossier
-        What to write.
+        Dossier to write.
     key : path, optional
-        A PEM file with an Ed25519 private key, without a password.
+        PEM file with an Ed25519 private key, without a password.
     """
     path, signer = Path(path), None if key is None else _signer(Path(key))
     if path.suffix == ".json":
@@ -57,11 +57,11 @@ def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None 
         seal = _sealed(page.encode(), signer)
         write_whole(path, f"{page}{_MARK}{seal.model_dump_json()}{_END}")
     else:
-        raise ParameterError(f"{str(path)!r} must end in .html or .json.")
+        raise ParameterError(f"{str(path)!r} must have the suffix .html or .json.")
 
 
 def _harmless(text: str) -> str:
-    """Escape what would end the element that the text stands in; it stays the same JSON."""
+    """Escape characters that could end the script element; the JSON value stays the same."""
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
@@ -87,10 +87,10 @@ def _sealed(body: bytes, signer: Signer | None) -> Seal:
 
 @dataclass(frozen=True)
 class Verified:
-    """Say what was found out about a dossier that is intact.
+    """Result of verifying an intact dossier.
 
-    ``signer`` is the fingerprint of the key that signed it, if one did, and ``expected`` whether
-    that is the key that was asked for.
+    ``signer`` is the fingerprint of the signing key, or None. ``expected`` is True if a public key
+    was given and the signature matches it.
     """
 
     dossier: Dossier
@@ -101,22 +101,29 @@ class Verified:
 def verify_dossier(
     path: str | Path, *, key: str | Path | None = None, folder: str | Path | None = None
 ) -> Verified:
-    """Check a dossier's seal, its signature, and the digest of every file it was made from.
+    """Verify a dossier's seal and signature, and the digest of every file that it is based on.
 
     Parameters
     ----------
     path : path
-        The dossier.
+        Dossier file.
     key : path, optional
-        The signer's public key, a PEM file. Without it, a signature shows that nobody else changed
-        the dossier, and not who the signer is.
+        PEM file with the signer's public key. Without it, a valid signature shows that only the
+        signer could have changed the dossier, but not who the signer is.
     folder : path, optional
-        Where the files lie; by default beside the dossier.
+        Folder that relative file paths start from. By default, the folder of the dossier.
+
+    Returns
+    -------
+    Verified
+        The dossier and the fingerprint of its signer.
 
     Raises
     ------
+    ParameterError
+        If the file is not a dossier, or the key cannot be read.
     Refused
-        If anything is not as it was, naming all of it.
+        If the dossier, its signature or any file has changed. All problems are listed.
     """
     path = Path(path)
     expected = None if key is None else _public_key(Path(key))
@@ -127,26 +134,26 @@ def verify_dossier(
     if expected is not None and signer != expected:
         found = "not signed" if signer is None else f"signed by the key {fingerprint(signer)}"
         raise Refused(
-            f"{str(path)!r} is {found}, and not by the key {fingerprint(expected)} that was given."
+            f"{str(path)!r} is {found}; expected a signature by the key {fingerprint(expected)}."
         )
     beside = path.parent if folder is None else Path(folder)
     problems = [problem for file in dossier.files if (problem := _problem(file, beside))]
     if problems:
         raise Refused(
-            [f"{str(path)!r} is intact, but not all that it was made from is the same:", *problems]
+            [f"{str(path)!r} is intact, but files that it is based on have changed:", *problems]
         )
     named = None if signer is None else fingerprint(signer)
     return Verified(dossier, named, expected is not None)
 
 
 def fingerprint(raw: bytes) -> str:
-    """Name a public key, for people to compare."""
+    """Return a short hexadecimal name of a public key, for comparison by people."""
     return hashlib.sha256(raw).hexdigest()[:32]
 
 
 def _read(path: Path) -> tuple[Dossier, Seal, bytes]:
-    """Give the dossier in a file, its seal, and the bytes that the seal covers."""
-    problem = ParameterError(f"{str(path)!r} is no dossier that hushtable wrote.")
+    """Return the dossier in a file, its seal, and the bytes that the seal covers."""
+    problem = ParameterError(f"{str(path)!r} is not a dossier written by hushtable.")
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -175,7 +182,7 @@ def _public_key(path: Path) -> bytes:
 
 
 def _signed_by(path: Path, seal: Seal) -> bytes | None:
-    """Give the key that signed a dossier, if one did; refuse a signature that is none."""
+    """Return the public key that signed a dossier, or None; raise if the signature is invalid."""
     if seal.signature is None and seal.public_key is None:
         return None
     from hushtable.dossier.signature import is_signed  # noqa: PLC0415 - an extra
@@ -192,7 +199,7 @@ def _signed_by(path: Path, seal: Seal) -> bytes | None:
 
 
 def _problem(file: File, beside: Path) -> str | None:
-    """Say why a file is not the one that the dossier was made from."""
+    """Return a message if a file differs from the one that the dossier is based on."""
     path = beside / file.path
     if file.kind == "ledger":
         try:
@@ -203,5 +210,5 @@ def _problem(file: File, beside: Path) -> str | None:
     try:
         same = sha256_of(path) == file.digest
     except OSError as error:
-        return f"{file.path} cannot be read: {error.strerror}. Say where the files lie (--folder)."
-    return None if same else f"{file.path} is another than it was."
+        return f"{file.path} cannot be read: {error.strerror}. Pass the folder with --folder."
+    return None if same else f"{file.path} has changed."

@@ -1,7 +1,6 @@
-"""Signatures under dossiers: Ed25519, with keys in PEM files.
+"""Ed25519 signatures of dossiers, with keys in PEM files.
 
-Seals without a signature need none of this, so only who has a key, or a signed dossier, needs the
-extra.
+Only signed dossiers need the extra that this module imports; an unsigned seal is a plain digest.
 """
 
 from __future__ import annotations
@@ -20,30 +19,24 @@ with needing("sign", "a signature"):
         Ed25519PublicKey,
     )
 
-_PURPOSE = b"hushtable dossier 1\n"  # a signature under anything else is none under a dossier
+_PURPOSE = b"hushtable dossier 1\n"  # domain separation: a signature of other data is invalid
 
 
 class Signer:
-    """Sign with a private key.
-
-    Parameters
-    ----------
-    path : Path
-        A PEM file with an Ed25519 private key, without a password.
-    """
+    """Signer with a private key, read from a PEM file with an Ed25519 key and no password."""
 
     def __init__(self, path: Path) -> None:
         key = _read_key(path, lambda pem: serialization.load_pem_private_key(pem, password=None))
         if not isinstance(key, Ed25519PrivateKey):
             raise ParameterError(
-                f"{str(path)!r} is no Ed25519 private key without a password; make one with "
+                f"{str(path)!r} is not an Ed25519 private key without a password; create one with "
                 "'openssl genpkey -algorithm ed25519 -out KEY.pem'."
             )
         self._key = key
 
     @property
     def public_key(self) -> bytes:
-        """The key that shows its signatures to be its own."""
+        """The raw public key that verifies the signatures."""
         return self._key.public_key().public_bytes_raw()
 
     def sign(self, digest: str) -> bytes:
@@ -52,7 +45,7 @@ class Signer:
 
 
 def is_signed(digest: str, signature: bytes, public_key: bytes) -> bool:
-    """Say whether a signature under a digest is by that key."""
+    """Return whether a signature of a digest is valid for a public key."""
     try:
         key = Ed25519PublicKey.from_public_bytes(public_key)
         key.verify(signature, _PURPOSE + digest.encode())
@@ -62,18 +55,18 @@ def is_signed(digest: str, signature: bytes, public_key: bytes) -> bool:
 
 
 def read_public_key(path: Path) -> bytes:
-    """Read a public key; a private one will not do, so that nobody hands it around."""
+    """Read a public key; refuse a private one, so that users do not share it by mistake."""
     key = _read_key(path, serialization.load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise ParameterError(
-            f"{str(path)!r} is no Ed25519 public key; make it with 'openssl pkey -in KEY.pem "
+            f"{str(path)!r} is not an Ed25519 public key; create it with 'openssl pkey -in KEY.pem "
             "-pubout -out PUBLIC.pem'."
         )
     return key.public_bytes_raw()
 
 
 def _read_key(path: Path, load: Callable[[bytes], object]) -> object:
-    """Give the key in a PEM file, of whatever kind; None if there is none."""
+    """Return the key in a PEM file, of any type, or None if the file contains no key."""
     try:
         return load(path.read_bytes())
     except OSError as error:

@@ -1,9 +1,10 @@
-"""Where what standards ask for stands in a dossier.
+"""References from the items of four standards to the answers of a dossier.
 
-NIST SP 800-226 (2025), "Guidelines for evaluating differential privacy guarantees": the components
-of its pyramid. ISO/IEC 27559:2022, "Privacy enhancing data de-identification framework": its parts.
-OpenDP's registry of deployments: the fields of its records. The opinion 05/2014 of the Article 29
-Working Party on anonymisation techniques: its three criteria.
+- NIST SP 800-226 (2025), "Guidelines for evaluating differential privacy guarantees": the
+  components of its pyramid.
+- ISO/IEC 27559:2022, "Privacy enhancing data de-identification framework": its clauses.
+- OpenDP's registry of deployments: the fields of its records.
+- Opinion 05/2014 of the Article 29 Working Party on anonymisation techniques: its three criteria.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The custodian's side: what a release is worth and gives away, and whether promises hold."""
+"""Evaluation of releases: utility, attacks, and comparisons with the private table."""

@@ -1,7 +1,7 @@
-"""Several releases of the same private table, side by side.
+"""Comparison of several releases of the same private table.
 
-Every number comes from `hushtable.evaluation.evaluate`, run with the same seed, so that all
-releases get the same questions, test rows and attacks.
+Every number comes from `hushtable.evaluation.evaluate` with the same seed, so that all releases get
+the same queries, test rows and attacks.
 """
 
 from __future__ import annotations
@@ -24,42 +24,29 @@ from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
 
 NO_TIME = (
-    "How long publishing took depends on the private data, so no statement says it; name the "
-    "ledger to see it here."
+    "Publishing times depend on the private data, so statements do not contain them; pass the "
+    "ledger to see them here."
 )
 TIME = (
-    "Times of publishing are from the ledger: by the clock, from the charge to the release, on "
-    "whatever machine and with whatever else it did. They depend on the private data; keep them."
+    "Publishing times are wall-clock times from the ledger, from the charge to the release. They "
+    "depend on the machine and its load. They also depend on the private data: do not publish them."
 )
-NOT_THERE = "Where the time of publishing is missing, the release is not in the ledger named."
+NOT_THERE = "If a publishing time is missing, the release is not in the given ledger."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Findings):
-    """Hold a comparison; for the custodian's eyes.
+    """Results of a comparison; internal, because they depend on the private table."""
 
-    Parameters
-    ----------
-    name : str
-        The private table.
-    releases : tuple of mapping
-        Name, method, parameters, promise and verdict of each.
-    figures : tuple of Figure
-        What is compared.
-    evaluations : tuple of mapping
-        What `Evaluation.to_dict` gives for each release.
-    notes : tuple of str
-        What a reader must know.
-    """
-
-    name: str
+    name: str  # name of the private table
+    # name, method, parameters, promise and verdict of each release
     releases: tuple[Mapping[str, Any], ...]
     figures: tuple[Figure, ...]
-    evaluations: tuple[Mapping[str, Any], ...]
+    evaluations: tuple[Mapping[str, Any], ...]  # output of `Evaluation.to_dict` for each release
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the comparison as plain data."""
         return {
             "format": 1,
             "internal": INTERNAL,
@@ -71,7 +58,7 @@ class Comparison(Findings):
         }
 
     def to_html(self) -> str:
-        """Write table and plots as one page."""
+        """Return the table and plots as one self-contained HTML page."""
         from hushtable.evaluation.report.compare_page import render  # noqa: PLC0415 - needs an extra
 
         return render(self.to_dict(), self.evaluations)
@@ -91,10 +78,9 @@ def compare(
     command: str | None = None,
     progress: Progress = silent,
 ) -> Comparison:
-    """Evaluate several releases of one table in the same way and lay them side by side.
+    """Evaluate several releases of one table with the same settings and compare them.
 
-    The result is for the custodian: it is made from the private table and not covered by the
-    promises.
+    The result is internal: it is computed from the private table, and the promises do not cover it.
 
     Parameters
     ----------
@@ -105,22 +91,27 @@ def compare(
     control : path or frame, optional
         Rows of the same population that no release was made from.
     target : str, optional
-        The column that models predict; by default the schemas' target.
-    seed : int
-        Makes the comparison repeatable.
-    n_repeats : int
-        How often models are trained.
-    questions : int
-        Count questions of each arity and selectivity.
+        Column that models predict. By default, the schemas' target.
+    seed : int, default=0
+        Seed of the evaluations.
+    n_repeats : int, default=5
+        Number of times that each model is trained.
+    questions : int, default=20
+        Count queries for each number of conditions and range of selectivity.
     ledger : Ledger or path, optional
-        The ledger that the releases were charged to, which knows how long publishing took.
+        Ledger that was charged for the releases; it contains the publishing times.
     command : str, optional
-        How to run this again.
+        Command that repeats the comparison.
     progress : Progress, optional
-        Is told what is being done.
+        Callback for progress.
+
+    Returns
+    -------
+    Comparison
+        The results, by release.
     """
     if not releases:
-        raise ParameterError("name at least one release to compare.")
+        raise ParameterError("no release was given; pass at least one release to compare.")
     opened = _open(releases)
     names = _names([release.folder for release in opened])
     common, differences = _common_columns(names, opened)
@@ -159,7 +150,7 @@ def compare(
 
 
 def _open(releases: Sequence[Release | str | Path]) -> list[Release]:
-    """Load the releases, or name every one that cannot be."""
+    """Load the releases; raise one error that lists all that cannot be loaded."""
     opened: list[Release] = []
     problems: list[str] = []
     for one in releases:
@@ -173,19 +164,19 @@ def _open(releases: Sequence[Release | str | Path]) -> list[Release]:
 
 
 def _names(folders: Sequence[Path]) -> list[str]:
-    """Name releases by their folders, with as much of the path as tells them apart."""
+    """Name releases by their folders, with the shortest path suffixes that are unique."""
     paths = [folder.resolve().parts for folder in folders]
     for depth in range(1, max(map(len, paths)) + 1):
         names = ["/".join(parts[-depth:]) for parts in paths]
         if len(set(names)) == len(names):
             return names
-    raise ParameterError("the same release is named twice; name each one once.")
+    raise ParameterError("a release was given twice; pass each one once.")
 
 
 def _common_columns(
     names: Sequence[str], releases: Sequence[Release]
 ) -> tuple[list[str] | None, list[str]]:
-    """Find what all releases publish, None if that is everything, and say how they differ."""
+    """Return the columns that all releases have (None if that is all), and notes on differences."""
     schemas = {name: release.schema for name, release in zip(names, releases, strict=True)}
     published = [set(schema.attributes) for schema in schemas.values()]
     common = set.intersection(*published)
@@ -193,21 +184,21 @@ def _common_columns(
     units = {str(schema.unit.kind) for schema in schemas.values()}
     if len(units) > 1:
         differences.append(
-            f"Releases protect different units ({', '.join(sorted(units))}), so the same epsilon "
-            "does not promise the same."
+            f"Releases have different units of privacy ({', '.join(sorted(units))}), so equal "
+            "values of epsilon are not comparable."
         )
     for column in (name for name in schemas[names[0]].attributes if name in common):
         sizes = {name: schema.attributes[column].size for name, schema in schemas.items()}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
             differences.append(
-                f"Column {column!r} has different numbers of values ({listed}); errors are about "
-                "what each release could have published."
+                f"Column {column!r} has different numbers of values ({listed}); errors refer to "
+                "the domain of each release."
             )
     if all(columns == common for columns in published):
         return None, differences
     if not common:
-        raise ParameterError("the releases have no published column in common.")
+        raise ParameterError("the releases have no published column in common; compare others.")
     left_out = {
         name: [column for column in schema.attributes if column not in common]
         for name, schema in schemas.items()
@@ -217,24 +208,24 @@ def _common_columns(
     )
     differences.insert(
         0,
-        f"Releases have different columns ({listed}). They are compared on the {len(common)} that "
-        "all of them have; what a release spent on others is not to its credit here.",
+        f"Releases have different columns ({listed}). They are compared on the {len(common)} "
+        "columns that all of them have; budget spent on other columns is not taken into account.",
     )
     order = schemas[names[0]].attributes
     return [name for name in order if name in common], differences
 
 
 def _on(common: Sequence[str] | None, target: str | None) -> str | None:
-    """Refuse to predict a column that some release lacks."""
+    """Refuse a target that some release lacks."""
     if common is not None and target is not None and target not in common:
-        raise ParameterError(f"target {target!r} is not published by all of the releases.")
+        raise ParameterError(f"target {target!r} is not published by all releases; choose another.")
     return target
 
 
 def _publishing_times(
     releases: Sequence[Release], ledger: Ledger | str | Path
 ) -> list[float | None]:
-    """Find the entries of releases by the receipts in their statements."""
+    """Return the publishing time of each release in seconds, found by its receipt."""
     book = ledger if isinstance(ledger, Ledger) else Ledger.open(ledger)
     known = {entry.receipt: entry.seconds for entry in book.entries()}
     receipts = [release.statement.ledger for release in releases]
@@ -250,24 +241,24 @@ def _notes(
     about = {one["utility"]["about"] for one in found}
     if len(about) > 1:
         yield (
-            f"Releases count different things ({', '.join(sorted(about))}), and their errors are "
-            "about what each counts."
+            f"Releases count different things ({', '.join(sorted(about))}); the errors of each "
+            "refer to what it counts."
         )
     classes = {
         tuple(learning["classes"]) for one in found if (learning := one["utility"]["learning"])
     }
     if len(classes) > 1:
         yield (
-            "Models predict different classes, where a release has generalized the target or left "
-            "values out: compare each with its own majority and raw lines."
+            "Models predict different classes, because a release generalized the target or omitted "
+            "values. Compare each with its own baselines (majority, trained on the original)."
         )
     if not found[0]["reproduce"]["control"]:
         yield "Without a control table, models are tested on rows that were released."
         if not all(has_control(one) for one in found if "attacks" in one["risk"]):
             yield (
-                "Where no rows could be held back either, attacks are compared with a naive "
-                "attacker only."
+                "If no rows could be held back either, attacks are only compared with a naive "
+                "attacker."
             )
     without = [one for one in found if "not_assessed" in one["risk"]]
     if without:
-        yield "Where risk is missing, there are no whole published rows to attack."
+        yield "If risk is missing, the release has no rows with all columns to attack."

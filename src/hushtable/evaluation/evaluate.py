@@ -1,4 +1,4 @@
-"""Compare a release with the original: how useful it is, and how risky."""
+"""Evaluation of a release against the original: utility and disclosure risk."""
 
 from __future__ import annotations
 
@@ -33,41 +33,42 @@ from hushtable.schema import Schema
 from hushtable.statement import SEEDED, Statement
 
 INTERNAL = (
-    "Internal. This report compares a release with the private table. The comparison is not "
-    "covered by the promise: do not publish it, or any part of it."
+    "Internal. This report compares a release with the private table. The promise does not cover "
+    "this comparison: do not publish any part of it."
 )
 NO_ROWS = (
-    "The attacks need whole published rows, and this release has none: {what}. What it gives away "
-    "about a person is bounded by the promise alone."
+    "The attacks need published rows with all columns, and this release has none: {what}. Only the "
+    "promise limits what it reveals about a person."
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation(Findings):
-    """Hold an evaluation; for the custodian's eyes.
+    """Results of an evaluation; internal, because they depend on the private table.
 
-    Parameters
+    Attributes
     ----------
     name : str
-        What was released.
+        Name of the table.
     statement : Statement or None
-        The promise; None for a plain table.
+        Statement of the release; None for a plain table.
     utility : Utility
-        How close the release comes to the original.
+        Closeness of the release to the original.
     risk : Risk or None
-        How far attackers get; None where there are no rows to attack.
+        Results of the attacks; None if there are no rows to attack.
     why_no_risk : str
-        A sentence, where there is none.
+        Reason why there are no attacks, or empty.
     seed : int
-        The seed of the evaluation's own randomness.
+        Seed of the evaluation's own randomness.
     command : str
-        How to run it again.
+        Command that repeats the evaluation.
     control : bool
         Whether a control table was given.
     held_back : int
-        Rows that were held back from a second run of the method, as control of the attacks.
+        Rows held back from a second run of the method, as control group of the attacks; 0 if there
+        was no second run.
     internal : str
-        Who the report is for; it stands at its top.
+        Notice at the top of the report.
     """
 
     name: str
@@ -82,7 +83,7 @@ class Evaluation(Findings):
     internal: str = INTERNAL
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data: all that the report shows."""
+        """Return everything that the report shows as plain data."""
         return {
             "format": 1,
             "internal": self.internal,
@@ -126,7 +127,7 @@ class Evaluation(Findings):
         if self.statement is None:
             return {
                 "sentences": ["None. This is a plain table, published without a statement."],
-                "unprotected": ["Everything: nobody has promised anything about this table."],
+                "unprotected": ["Everything: this table has no promise."],
                 "seeded": False,
             }
         return {
@@ -145,7 +146,7 @@ class Evaluation(Findings):
         }
 
     def to_html(self) -> str:
-        """Write the report as one page."""
+        """Return the report as one self-contained HTML page."""
         from hushtable.evaluation.report.page import render  # noqa: PLC0415 - needs jinja2, an extra
 
         return render(self.to_dict())
@@ -171,46 +172,57 @@ def evaluate(
     command: str | None = None,
     progress: Progress = silent,
 ) -> Evaluation:
-    """Compare a release with the original: how useful it is, and how far attackers get.
+    """Compare a release with the original: measure utility and run attacks.
 
-    The result is for the custodian: it is made from the private table and not covered by the
-    promise.
+    The result is internal: it is computed from the private table, and the promise does not cover
+    it.
 
     Parameters
     ----------
     release : Release, path or table
-        A release or its folder; or any table of the same columns, with `schema`.
+        A release or its folder; or any table with the same columns, together with `schema`.
     data : path or frame
         The private table, or the edge list of a private graph.
     schema : Schema, optional
-        For a plain table; a release brings its own.
+        Schema of a plain table. A release contains its own.
     control : path or frame, optional
-        Rows of the same population that the release was not made from. Models are tested and
-        attacks are compared on them.
+        Rows of the same population that the release was not made from. Models are tested on them,
+        and attacks are compared with attacks on them.
     target : str, optional
-        The column that models predict; by default the schema's target.
+        Column that models predict. By default, the schema's target.
     nodes : path or sequence, optional
-        All nodes of a graph that was published with a list of them.
+        All nodes, for a graph that was published with a list of nodes.
     edge_columns : pair of str
-        The columns of an edge list.
+        Columns of an edge list.
     columns : sequence of str, optional
-        Compare these columns only; by default all that are published.
-    seed : int
-        Makes the evaluation repeatable; it protects nobody.
-    n_draws : int
-        How often values inside generalized cells are drawn.
-    n_repeats : int
-        How often models are trained.
-    questions : int
-        Count questions of each arity and selectivity.
-    hold_back : bool
-        Without a control, run the method again on three quarters of the rows and attack that, with
-        the others as control, where the method and the table allow it. Otherwise attacks are
-        compared with a naive attacker alone, which is no finding about privacy.
+        Columns to compare. By default, all published columns.
+    seed : int, default=0
+        Seed of the evaluation. It has no effect on privacy.
+    n_draws : int, default=3
+        Number of times that values inside generalized cells are sampled.
+    n_repeats : int, default=5
+        Number of times that each model is trained.
+    questions : int, default=20
+        Count queries for each number of conditions and range of selectivity.
+    hold_back : bool, default=True
+        If no control is given, run the method again on three quarters of the rows and attack that
+        release, with the other rows as control, if the method and the table allow it. Otherwise
+        attacks are only compared with a naive attacker, which says nothing about privacy.
     command : str, optional
-        How to run this again, for the report.
+        Command that repeats the evaluation, shown in the report.
     progress : Progress, optional
-        Is told what is being done.
+        Callback for progress.
+
+    Returns
+    -------
+    Evaluation
+        The results. Write them with ``write_html`` or ``write_json``.
+
+    Raises
+    ------
+    ParameterError
+        If a parameter is invalid or does not apply to this kind of release. All problems are
+        listed.
 
     Examples
     --------
@@ -232,8 +244,8 @@ def evaluate(
     if control is not None:
         if opened.whole is None or opened.published.about == "nodes":
             raise ParameterError(
-                "a control table is for releases of rows; leave it out for graphs and for groups "
-                "of items."
+                "a control table requires a release of rows; omit it for graphs and for item "
+                "groups."
             )
         held_out = read_rows(control, opened.published.schema, opened.schema.reading)
     progress("reading", 1.0)
@@ -267,7 +279,7 @@ def evaluate(
 def _held_back(
     opened: SideBySide, *, wanted: bool, rng: np.random.Generator
 ) -> Iterator[HeldBack | None]:
-    """Hold rows back where there is something to attack."""
+    """Hold rows back if there is something to attack."""
     rows, release = opened.all_rows, opened.release
     if not wanted or rows is None or release is None or opened.published.whole_rows is None:
         yield None
@@ -286,7 +298,7 @@ def _risk(
     rows = opened.published.whole_rows
     if rows is None or opened.all_rows is None:
         degrees = opened.published.about == "nodes"
-        what = "it holds degrees" if degrees else "it holds groups of columns or items"
+        what = "it contains degrees" if degrees else "it contains groups of columns or items"
         return None, NO_ROWS.format(what=what)
     progress("attacks", 0.0)
     steps = 5 + len(opened.published.schema.attributes)
@@ -306,7 +318,7 @@ def _risk(
             back.original.table(), back.published, back.control.table(), schema, back.release, rng,
             tell,
         )  # fmt: skip
-        # How alike the rows are that are out is told of those.
+        # Anonymity is measured on the actual release, not on the second run.
         recode = {} if opened.release is None else opened.release.recode
         found = replace(
             found,
@@ -320,7 +332,7 @@ def _risk(
 def _target(target: str | None, schema: Schema) -> str | None:
     if target is not None and target not in schema.attributes:
         raise ParameterError(
-            f"target {target!r} is not a published column; there are "
+            f"target {target!r} is not a published column; the published columns are "
             f"{', '.join(schema.attributes)}."
         )
     return target or schema.target

@@ -1,4 +1,4 @@
-"""What a comparison lays side by side: one number of every release at a time."""
+"""Rows of a comparison table: one number of every release."""
 
 from __future__ import annotations
 
@@ -12,31 +12,17 @@ from hushtable.release import Release
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
-    """Hold one number of every release.
+    """One number of every release."""
 
-    Parameters
-    ----------
-    group : str
-        What it is about: promise, error, accuracy, risk, size or time.
-    name : str
-        What it is called.
-    better : {"lower", "higher", "neither"}
-        Which direction is good.
-    kind : {"share", "distance", "number", "text"}
-        How it is written.
-    values : tuple
-        One per release: a mapping with value, and low and high where there is an interval; None
-        where a release has no such number.
-    """
-
-    group: str
+    group: str  # promise, error, accuracy, risk, size or time
     name: str
     better: Literal["lower", "higher", "neither"]
     kind: Literal["share", "distance", "number", "text"]
+    # by release: a mapping with value and, for an interval, low and high; None if not available
     values: tuple[Mapping[str, Any] | None, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the figure as plain data."""
         return {
             "group": self.group,
             "name": self.name,
@@ -47,7 +33,7 @@ class Figure:
 
 
 def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
-    """Lay promises, errors, accuracies, risks and sizes of releases side by side."""
+    """Yield promises, errors, accuracies, risks and sizes of all releases."""
     yield _texts("promise", "method", [release.statement.method for release in releases])
     families = [[promise.family for promise in r.statement.guarantees] for r in releases]
     yield _texts("promise", "kind of promise", [", ".join(found) for found in families])
@@ -55,7 +41,7 @@ def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) 
         values = [_promised(release, name) for release in releases]
         if any(value is not None for value in values):
             yield _numbers("promise", name, "lower", "number", values)
-    # An empty release gets no credit for intervals that hold all there may be.
+    # Intervals of an empty release cover everything, so they are left out.
     telling = [one if one["utility"]["n_published"] else None for one in found]
     yield from _errors(telling)
     yield from _accuracies(telling)
@@ -69,10 +55,10 @@ def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) 
 def times_of(
     published: Sequence[float | None] | None, evaluated: Sequence[float]
 ) -> Iterator[Figure]:
-    """Lay side by side how long publishing and this evaluation took."""
+    """Yield the time of publishing and of this evaluation, by release."""
     if published is not None:
-        yield _numbers("time", "seconds of publishing, by the ledger", "lower", "number", published)
-    yield _numbers("time", "seconds of this evaluation", "neither", "number", evaluated)
+        yield _numbers("time", "seconds to publish (from the ledger)", "lower", "number", published)
+    yield _numbers("time", "seconds to evaluate", "neither", "number", evaluated)
 
 
 def _promised(release: Release, name: str) -> float | None:
@@ -104,10 +90,10 @@ def _errors(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
         for one in found
     ]
     for key, name, better, kind in (
-        ("median_relative_error", "count questions, median relative error", "lower", "share"),
-        ("median_absolute_error", "count questions, median error in rows", "lower", "number"),
-        ("coverage", "count questions, intervals that held", "higher", "share"),
-        ("width", "count questions, width of an interval (of all rows)", "lower", "share"),
+        ("median_relative_error", "count queries, median relative error", "lower", "share"),
+        ("median_absolute_error", "count queries, median error in rows", "lower", "number"),
+        ("coverage", "count queries, coverage of 95% intervals", "higher", "share"),
+        ("width", "count queries, median interval width (share of all rows)", "lower", "share"),
     ):
         values = [line.get(key) for line in lines]
         if any(values):
@@ -115,7 +101,7 @@ def _errors(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
 
 
 def mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
-    """Average total variation (or Kolmogorov-Smirnov, where ordered) over single columns."""
+    """Return the mean distance of one-way marginals (Kolmogorov-Smirnov if ordered, else TV)."""
     distances = [
         next(m["value"] for m in column["measured"] if m["metric"] != "earth mover's distance")
         for column in columns
@@ -144,7 +130,7 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
     if not any(attacks):
         return
     yield _texts(
-        "risk", "attacks that succeed beyond chance",
+        "risk", "attacks with significant success",
         [a and _beyond_chance(a, control=has_control(one))
          for a, one in zip(attacks, found, strict=True)],
     )  # fmt: skip
@@ -162,18 +148,18 @@ def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
 
 
 def has_control(found: Mapping[str, Any]) -> bool:
-    """Say whether attacks were run on others, too: a control that was given, or rows held back."""
+    """Return whether attacks had a control group: a given table or rows held back."""
     told = found["reproduce"]
     return bool(told["control"] or told.get("held_back"))
 
 
 def _beyond_chance(attacks: Sequence[Mapping[str, Any]], *, control: bool) -> str:
     said = f"{sum(attack['succeeds'] for attack in attacks)} of {len(attacks)}"
-    return said if control else f"no finding ({said} without a control table)"
+    return said if control else f"inconclusive ({said} without a control table)"
 
 
 def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """Choose, among the outcomes of one attack, the one that exceeds its reference most."""
+    """Return the outcome of one attack that exceeds its reference most."""
     tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
     return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)
 
@@ -211,7 +197,7 @@ def _measured(
 
 
 def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
-    """Give the best model's accuracy by what it was trained on.
+    """Return the best accuracy by what the model was trained on.
 
     Examples
     --------

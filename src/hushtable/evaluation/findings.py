@@ -1,4 +1,4 @@
-"""What a comparison with the private table gives: numbers and a page, for the custodian alone."""
+"""Base class of results that compare with the private table; internal."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from hushtable.files.whole_file import write_whole
 
 
 class Findings(ABC):
-    """Hold what was found; each file is written whole or not at all."""
+    """Results that can be written as JSON or HTML, atomically."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the results as plain data."""
 
     @abstractmethod
     def to_html(self) -> str:
-        """Write as one page, with nothing to download."""
+        """Return the results as one self-contained HTML page."""
 
     def write_json(self, path: str | Path) -> None:
-        """Write the numbers to a new file."""
+        """Write the results to a new JSON file."""
         text = json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False)
         write_whole(path, text + "\n")
 

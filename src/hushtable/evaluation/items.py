@@ -1,7 +1,7 @@
-"""Releases of groups of items of a long table, such as ratings: people are rows, items columns.
+"""Releases of item groups from a long table, such as ratings: people as rows, items as columns.
 
-The matrix of people and items is nearly empty and is never made. The groups with the most popular
-items are compared, each among the people who have any of its items.
+The matrix of people and items is sparse and is never built. The groups with the most popular items
+are compared, each among the people who have at least one of its items.
 """
 
 from __future__ import annotations
@@ -28,17 +28,7 @@ MAX_PER_BLOCK = 6
 def open_items(
     published: Published, schema: Schema, data: Data
 ) -> tuple[Published, list[CodedRows]]:
-    """Choose the groups to compare, and read the original's people for each of them.
-
-    Parameters
-    ----------
-    published : Published
-        What the release says about items.
-    schema : Schema
-        The public schema of the long table.
-    data : path or frame
-        The private long table.
-    """
+    """Choose the item groups to compare, and read the original people for each of them."""
     items = published.items
     assert items is not None  # noqa: S101 - the caller checks it
     listing = ItemColumns(items.item, items.value)
@@ -57,11 +47,11 @@ def open_items(
     unique = list(dict.fromkeys(name for block in blocks for name in block.names))
     n_left_out = len(names) - len(unique)
     notes = (
-        f"Each item is a column with one row per person. Compared are {len(unique)} items, from "
-        "the groups with the most popular ones, among people who have any of a group's; the other "
-        f"{n_left_out:,} items are not.",
-        "Groups of items are published, not whole records: nothing is predicted, and attacks on "
-        "records do not apply.",
+        f"Each item is a column with one row per person. The comparison covers {len(unique)} items "
+        "from the groups with the most popular items, among people who have at least one item of "
+        f"the group. The other {n_left_out:,} items are left out.",
+        "Groups of items are published, not whole records, so models and attacks on records do not "
+        "apply.",
         *((DRAWN,) if any(block.recode for block in blocks) else ()),
     )
     chosen_schema = published.schema.of_rows(unique)
@@ -71,7 +61,7 @@ def open_items(
 def _chosen(
     columns: Sequence[Sequence[str]], popularity: Integers, place: dict[str, int]
 ) -> dict[int, list[str]]:
-    """Choose the groups with the most popular items, and their most popular ones."""
+    """Choose the groups with the most popular items, and the most popular items of each."""
     ranked = {
         column: sorted(names, key=lambda name: -int(popularity[place[name]]))[:MAX_PER_BLOCK]
         for column, names in enumerate(columns)
@@ -86,7 +76,7 @@ def _chosen(
 
 
 def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> CodedRows:
-    """Repeat each tuple as often as people have it."""
+    """Return one row per person by repeating each tuple according to its count."""
     of_tuple = np.repeat(np.arange(len(tuples.counts)), tuples.lengths)
     codes = {}
     for name, column in schema.attributes.items():

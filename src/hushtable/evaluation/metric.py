@@ -1,4 +1,4 @@
-"""What an evaluation reports: a metric that says what it means, and values of it."""
+"""Metrics with their definitions, and measured values."""
 
 from __future__ import annotations
 
@@ -9,22 +9,10 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
-    """Say what a number means.
-
-    Parameters
-    ----------
-    name : str
-        What it is called in reports.
-    meaning : str
-        One sentence for a reader who has never met it.
-    better : {"lower", "higher", "neither"}
-        Which direction is good for the reader of the report.
-    low, high : float
-        Its range.
-    """
+    """Name, definition and range of a metric."""
 
     name: str
-    meaning: str
+    meaning: str  # definition in one sentence, for readers who do not know the metric
     better: Literal["lower", "higher", "neither"]
     low: float = 0.0
     high: float = math.inf
@@ -33,34 +21,22 @@ class Metric:
 def share_metric(
     name: str, meaning: str, better: Literal["lower", "higher", "neither"] = "lower"
 ) -> Metric:
-    """Say what a number between 0 and 1 means."""
+    """Return a metric with the range 0 to 1."""
     return Metric(name=name, meaning=meaning, better=better, high=1.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """Hold one value of a metric, with a 95 % interval where there is randomness in it.
-
-    Parameters
-    ----------
-    metric : Metric
-        What was measured.
-    of : str
-        On what: a column, a pair of columns, a model, an attack.
-    value : float
-        The value.
-    low, high : float, optional
-        The 95 % interval.
-    """
+    """A value of a metric, with a 95% interval if the value is random."""
 
     metric: Metric
-    of: str
+    of: str  # what was measured: a column, a pair of columns, a model or an attack
     value: float
     low: float | None = None
     high: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data; the metric by its name."""
+        """Return the value as plain data, with the metric's name."""
         return {
             "metric": self.metric.name,
             "of": self.of,

@@ -1,4 +1,4 @@
-"""Values that were measured more than once: their mean or rate, and how sure it is."""
+"""Means of repeated measurements and rates, with 95% intervals."""
 
 from __future__ import annotations
 
@@ -20,24 +20,14 @@ CONFIDENCE = 0.95
 def over_repeats(
     metric: Metric, of: str, values: Sequence[float], *, extra_std: float = 0.0
 ) -> Measured:
-    """Give the mean of repeated measurements with a 95 % interval (Student's t).
+    """Return the mean of repeated measurements with a 95% interval (Student's t).
 
-    One measurement without any other error has no interval: there is no randomness in it.
-
-    Parameters
-    ----------
-    metric : Metric
-        What was measured.
-    of : str
-        On what.
-    values : sequence of float
-        The measurements.
-    extra_std : float
-        Standard error of the mean from another source, such as a finite number of test rows.
+    `extra_std` is the standard error of the mean from another source, such as a finite number of
+    test rows. A single measurement without such an error has no interval.
 
     Examples
     --------
-    >>> distance = Metric(name="distance", meaning="How far.", better="lower")
+    >>> distance = Metric(name="distance", meaning="Distance.", better="lower")
     >>> over_repeats(distance, "age", [0.25]).high is None
     True
     >>> measured = over_repeats(distance, "age", [0.2, 0.3])
@@ -63,7 +53,7 @@ def over_repeats(
 
 
 def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
-    """Give the Wilson interval of a rate.
+    """Return the Wilson interval of a rate.
 
     Examples
     --------
@@ -75,5 +65,5 @@ def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[floa
     rate, spread = hits / n, z * z / n
     center = (rate + spread / 2) / (1 + spread)
     half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
-    # The rate lies inside, which rounding must not undo.
+    # The interval contains the rate; rounding must not change that.
     return max(min(center - half, rate), 0.0), min(max(center + half, rate), 1.0)

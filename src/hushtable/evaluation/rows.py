@@ -1,4 +1,4 @@
-"""Rows as codes: the original, the control and the published ones, all in one public domain."""
+"""Tables as integer codes: original, control and published rows in one public domain."""
 
 from __future__ import annotations
 
@@ -22,39 +22,29 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """Hold rows as one array of codes per column.
-
-    Parameters
-    ----------
-    schema : Schema
-        What the codes mean.
-    codes : mapping of str to array
-        The codes; missing has one of its own.
-    n_rows : int
-        How many rows there are.
-    """
+    """Rows as one array of codes per column."""
 
     schema: Schema
-    codes: Mapping[str, Codes]
+    codes: Mapping[str, Codes]  # by column; missing has its own code
     n_rows: int
 
     @classmethod
     def of(cls, schema: Schema, codes: ByColumn) -> CodedRows:
-        """Hold arrays of codes."""
+        """Create from arrays of codes, one per column."""
         narrow = {name: np.asarray(codes[name], np.int32) for name in schema.attributes}
         return cls(schema, narrow, len(next(iter(narrow.values()))))
 
     @classmethod
     def drawn(cls, block: Block, rng: np.random.Generator) -> CodedRows:
-        """Take the rows of a block, with values as precise as the original's."""
+        """Return the rows of a block, sampling exact values inside generalized cells."""
         return cls.of(block.schema, block.rows(rng))
 
     def take(self, places: NDArray[np.int64]) -> CodedRows:
-        """Take some rows."""
+        """Return the rows at these positions."""
         return CodedRows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
 
     def select(self, names: Sequence[str]) -> CodedRows:
-        """Take some columns."""
+        """Return the rows with only these columns."""
         return CodedRows(
             self.schema.of_rows(names),
             {name: self.codes[name] for name in names},
@@ -62,11 +52,11 @@ class CodedRows:
         )
 
     def in_order(self) -> CodedRows:
-        """Sort the rows, so that what is drawn from them does not depend on their order."""
+        """Return the rows sorted, so that random samples do not depend on the input order."""
         return self.take(self._sorted()[0])
 
     def distinct(self) -> CodedRows:
-        """Keep one of equal rows."""
+        """Return the distinct rows."""
         order, is_first = self._sorted()
         return self.take(order[is_first])
 
@@ -79,7 +69,7 @@ class CodedRows:
         return order, is_first
 
     def with_values(self) -> CodedRows:
-        """Keep the rows that have any value: missing ones in all columns are no record."""
+        """Drop rows in which all columns are missing."""
         there = np.zeros(self.n_rows, np.bool_)
         for name, column in self.schema.attributes.items():
             there |= self.codes[name] != (
@@ -88,7 +78,7 @@ class CodedRows:
         return self if there.all() else self.take(np.flatnonzero(there))
 
     def table(self) -> pa.Table:
-        """Write as a table of values; missing is null."""
+        """Return the rows as an Arrow table of values; missing is null."""
         return pa.table(
             {
                 name: to_values(column, self.codes[name].astype(np.int64))
@@ -98,9 +88,9 @@ class CodedRows:
 
 
 def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> CodedRows:
-    r"""Read a table by the schema's rules, in an order of its own.
+    r"""Read a table by the schema's rules, in sorted order.
 
-    `layout` says how its file is read, where that is not what the schema says.
+    `layout` is the file format, by default that of the schema.
 
     Examples
     --------
@@ -112,7 +102,7 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     table = door.open(data, reading=layout, engine="memory")
     public = schema.of_rows(schema.attributes)
     lowered = {name.lower() for name in public.columns}
-    # Columns that are not compared are not looked at, whatever they are.
+    # Other columns are marked as identifiers, so that their types do not matter.
     others = [name for name in table.header.names if name.lower() not in lowered and name]
     ignored = dict.fromkeys(others, Identifier(role="identifier"))
     told = {"columns": {**public.columns, **ignored}, "reading": layout}
@@ -122,5 +112,5 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
 
 
 def is_ordered(column: Column) -> bool:
-    """Tell whether the order of a column's values means something."""
+    """Return whether the order of a column's values is meaningful."""
     return column.is_line

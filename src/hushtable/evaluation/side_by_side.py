@@ -1,4 +1,4 @@
-"""A release and the original, read and laid side by side."""
+"""A release and the original, read into a common form for comparison."""
 
 from __future__ import annotations
 
@@ -22,50 +22,35 @@ from hushtable.schema import Integer, Schema
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SideBySide:
-    """Hold a release and the original, ready to be compared.
+    """A release and the original, ready to be compared."""
 
-    Parameters
-    ----------
-    release : Release or None
-        The release; None for a plain table.
-    schema : Schema
-        The public schema.
-    published : Published
-        What the release says.
-    originals : sequence of CodedRows
-        The original's rows that each published block is about.
-    whole : CodedRows or None
-        What the release counts: all rows, or the distinct ones; None for a long table.
-    all_rows : CodedRows or None
-        The rows of the original as they are; None for graphs and long tables.
-    """
-
-    release: Release | None
+    release: Release | None  # None for a plain table
     schema: Schema
     published: Published
-    originals: Sequence[CodedRows]
+    originals: Sequence[CodedRows]  # the original rows that each published block describes
+    # all rows, or the distinct ones if the release counts tuples; None for a long table
     whole: CodedRows | None
-    all_rows: CodedRows | None
+    all_rows: CodedRows | None  # all original rows; None for graphs and long tables
 
     @property
     def count(self) -> Callable[[str], Estimate] | None:
-        """What answers a WHERE clause; None where rows are all there is."""
+        """The function that answers a WHERE clause; None for a plain table."""
         return None if self.release is None else self.release.count
 
     def on(self, columns: Sequence[str]) -> SideBySide:
-        """Compare some of the columns only; graphs and groups of items have none to leave out."""
+        """Restrict the comparison to some columns; not supported for graphs and item groups."""
         published = self.published
         names = [name for name in published.schema.attributes if name in columns]
         absent = [name for name in columns if name not in published.schema.attributes]
         if absent:
             raise ParameterError(
-                f"{', '.join(map(repr, absent))}: no such published column; there are "
+                f"{', '.join(map(repr, absent))}: not published; the published columns are "
                 f"{', '.join(published.schema.attributes)}."
             )
         if self.whole is None or published.about == "nodes":
             raise ParameterError(
-                "columns can be chosen for releases of rows; leave them out for graphs and for "
-                "groups of items."
+                "columns can only be chosen for releases of rows; omit them for graphs and for "
+                "item groups."
             )
         kept = [
             (block, rows, [name for name in block.names if name in names])
@@ -89,7 +74,7 @@ class SideBySide:
 
     @property
     def n_original(self) -> int:
-        """How many rows, tuples, people or nodes the original has."""
+        """Number of rows, tuples, people or nodes in the original."""
         if self.whole is not None:
             return self.whole.n_rows
         return max(rows.n_rows for rows in self.originals)
@@ -122,8 +107,7 @@ def _lay(
     if not isinstance(release, Release):
         if schema is None:
             raise ParameterError(
-                "the release is a plain table, which says nothing about its columns: give the "
-                "schema, too."
+                "the release is a plain table without a statement; pass its schema as well."
             )
         original = read_rows(data, schema)
         return SideBySide(
@@ -131,8 +115,8 @@ def _lay(
             originals=[original], whole=original, all_rows=original,
         )  # fmt: skip
     if schema is not None:
-        raise ParameterError("a release brings its own schema; leave the schema out.")
-    # Rows that are attacked are drawn once, the same in every evaluation.
+        raise ParameterError("a release contains its own schema; omit the schema.")
+    # A fixed seed: every evaluation attacks the same sampled rows.
     published = release.published(np.random.default_rng(0))
     if published.items is not None:
         published, originals = open_items(published, release.schema, data)
@@ -143,7 +127,7 @@ def _lay(
     if published.about == "nodes":
         degrees = read_graph(data, nodes=nodes, columns=edge_columns).degrees()
         column = published.schema.attributes["degree"]
-        assert isinstance(column, Integer)  # noqa: S101 - degrees are whole numbers
+        assert isinstance(column, Integer)  # noqa: S101 - degrees are integers
         codes = np.clip(degrees - column.low, 0, column.n_values - 1)
         whole = CodedRows.of(published.schema, {"degree": codes}).in_order()
         return SideBySide(
@@ -162,11 +146,11 @@ def _lay(
 
 
 def _plain(rows: CodedRows) -> Published:
-    """Take a plain table for a release of itself."""
+    """Wrap a plain table as published content."""
     codes = {name: codes.astype(np.int64) for name, codes in rows.codes.items()}
     return Published(
         schema=rows.schema,
         blocks=(Block(rows.schema, codes),),
         whole_rows=rows.table(),
-        notes=("This is a plain table: it comes with no promise, and with no intervals.",),
+        notes=("This is a plain table: it has no promise and no intervals.",),
     )

@@ -1,7 +1,7 @@
-"""What a release is good for, and what it is not, from the numbers of its evaluation.
+"""Uses that a release is suitable for, judged from its evaluation.
 
-Each use has one public rule, written here and nowhere else. There is no overall score: a release
-that is useless for one purpose may be all that another one needs.
+Each use has one fixed rule, defined in this module. There is no overall score: a release that is
+unsuitable for one purpose may be sufficient for another.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from typing import Any
 from hushtable.evaluation.figures import best_accuracies, mean_distance
 
 CLOSE = 0.05
-"""Mean distance up to which single columns count as told."""
+"""Largest mean distance at which one-way marginals are considered accurate."""
 
 SMALL_ERROR = 0.1
-"""Median relative error up to which counts count as told."""
+"""Largest median relative error at which counts are considered accurate."""
 
 VACUOUS = 0.5
-"""Share of the rows from which on an interval says next to nothing."""
+"""Interval width, as a share of the rows, from which intervals are considered uninformative."""
 
 _SIZES = {
-    (0.1, 1.0): "counts of a tenth of the rows and more",
-    (0.01, 0.1): "counts of one row in a hundred to one in ten",
-    (0.001, 0.01): "counts of fewer than one row in a hundred",
+    (0.1, 1.0): "counts above 10% of the rows",
+    (0.01, 0.1): "counts of 1% to 10% of the rows",
+    (0.001, 0.01): "counts of 0.1% to 1% of the rows",
 }
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Say what a release is good for and what not.
+    """Suitable and unsuitable uses of a release.
 
     Examples
     --------
@@ -51,10 +51,10 @@ class Verdict:
 
 
 def judge(evaluation: Mapping[str, Any]) -> Verdict:
-    """Judge what `Evaluation.to_dict` gives."""
+    """Judge a release by the output of `Evaluation.to_dict`."""
     utility = evaluation["utility"]
     if not utility["n_published"]:
-        return Verdict((), ("anything: it is empty",))
+        return Verdict((), ("any use: it is empty",))
     found = list(_uses(utility))
     return Verdict(
         tuple(use for use, good in found if good), tuple(use for use, good in found if not good)
@@ -64,9 +64,9 @@ def judge(evaluation: Mapping[str, Any]) -> Verdict:
 def _uses(utility: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
     yield "single columns", mean_distance(utility["columns"]) <= CLOSE
     if pairs := utility["pairs"]:
-        # Half of what would be lost if columns had nothing to do with each other.
-        told = pairs["mean"]["value"] <= max(pairs["independent"] / 2, CLOSE)
-        yield "how two columns hang together", told
+        # At most half of the error of a release in which all columns are independent.
+        is_close = pairs["mean"]["value"] <= max(pairs["independent"] / 2, CLOSE)
+        yield "relations between two columns", is_close
     if workload := utility["workload"]:
         for line in workload["lines"]:
             use = _SIZES.get(tuple(line["selectivity"] or ()))
@@ -75,7 +75,7 @@ def _uses(utility: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
         if workload["lines"] and (held := workload["lines"][0]["coverage"]):
             width = workload["lines"][0]["width"]["value"]
             if held["high"] < 0.95:
-                yield f"intervals (only {held['value']:.0%} of them hold)", False
+                yield f"intervals (only {held['value']:.0%} cover the true count)", False
             else:
                 yield f"intervals (typical width {width:.1%} of the rows)", width < VACUOUS
     if learning := utility["learning"]:

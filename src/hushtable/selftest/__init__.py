@@ -1,7 +1,7 @@
-"""Check, where hushtable is installed, that it keeps what it claims.
+"""Self-test of an installation.
 
-Noise is held against exact probabilities, methods against the numbers of their papers and against
-the auditor, the ledger against races and kills. Nothing private is read.
+It compares noise with exact probabilities, methods with numbers from their papers and with the
+auditor, and tests the ledger with concurrent and killed processes. It reads no private data.
 """
 
 from hushtable.selftest.run import CHECKS, run_checks

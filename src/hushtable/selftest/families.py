@@ -1,8 +1,8 @@
-"""One method of each family, attacked by the auditor for a few seconds.
+"""Short audits of one method per family.
 
-Only what shows in few runs: where noise comes from, whether every look is paid for, and what
-differs with certainty between neighbors. Promises that are no differential privacy have no account,
-and are measured. `hushtable audit` measures the loss of all, which takes longer.
+Only tests that need few runs: sources of randomness, recorded costs, and certain differences
+between neighbors. Promises other than differential privacy have no account, so their loss is
+measured. `hushtable audit` measures the loss of all methods, which takes longer.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hushtable.methods.parameters import Parameters
 from hushtable.selftest.verdict import Check, Verdict
 
 SECONDS = 3.0
-"""What each audit may take of a processor, about."""
+"""Approximate CPU seconds of each audit."""
 
 TESTS = ("generator", "account", "elsewhere", "differences")
 MEASURED = ("uncertain",)
@@ -51,9 +51,9 @@ def _look(family: str) -> Verdict:
     if report.verdict == "NOT TESTED":
         left = [one for one in report.findings if one.verdict == "NOT TESTED"]
         return Verdict(
-            "not tested", f"{tested}, {len(left)} of {len(report.findings)} left untested"
+            "not tested", f"{tested}, {len(left)} of {len(report.findings)} tests not run"
         )
     return Verdict("holds", f"{tested}, no violation found")
 
 
-CHECKS = tuple(Check("promises", f"an audit of {name}", partial(_look, name)) for name in METHODS)
+CHECKS = tuple(Check("promises", f"audit of {name}", partial(_look, name)) for name in METHODS)

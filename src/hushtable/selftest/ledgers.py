@@ -1,4 +1,4 @@
-"""The ledger on this machine's disk: processes that race and are killed, and forged records."""
+"""Tests of the ledger on this machine's disk: concurrent and killed processes, forged records."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.unit import Unit
 from hushtable.selftest.verdict import Check, Verdict, held
 
-ROOM = 40
-"""Charges that fit under the cap."""
+N_CHARGES = 40
+"""Number of charges that fit under the cap."""
 
 N_KILLED = 3
 
@@ -45,7 +45,7 @@ except BudgetExceeded:
 def _book() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hushtable-selftest-") as folder:
         path = Path(folder) / "table.ledger"
-        Ledger.create(path, epsilon=Fraction(ROOM, 10))
+        Ledger.create(path, epsilon=Fraction(N_CHARGES, 10))
         yield path
 
 
@@ -56,12 +56,12 @@ def _spender(path: Path) -> subprocess.Popen[str]:
 
 
 def _race() -> Verdict:
-    """Let processes spend until they are refused; some are killed in the middle of it."""
+    """Run processes that charge until they are refused; kill some of them."""
     with _book() as path:
         doomed = [_spender(path) for _ in range(N_KILLED)]
         told = 0
         for process in doomed:
-            assert process.stdout is not None  # noqa: S101 - a pipe was asked for
+            assert process.stdout is not None  # noqa: S101 - stdout is a pipe
             told += process.stdout.readline().startswith("charged")
             process.kill()
             told += process.stdout.read().count("charged")
@@ -73,17 +73,17 @@ def _race() -> Verdict:
         book = Ledger.open(path)
         book.verify()
         entries = len(book.entries())
-        # A killed process may have recorded a charge that it no longer told of.
-        kept = entries == ROOM and told <= entries <= told + N_KILLED
+        # A killed process may have recorded a charge without reporting it.
+        kept = entries == N_CHARGES and told <= entries <= told + N_KILLED
         refused = all(text.endswith("refused\n") for text in said)
         return held(
             kept and refused,
-            f"{entries} charges of {ROOM} that fit, {told} told of, {N_KILLED} processes killed",
+            f"{entries} of {N_CHARGES} charges, {told} reported, {N_KILLED} processes killed",
         )
 
 
 def _forged() -> Verdict:
-    """Change a record, cut the last one off: both are noticed."""
+    """Change a record, and delete the last one: the ledger must detect both."""
     with _book() as path:
         book = Ledger.open(path)
         promise = PureDP(epsilon=Fraction(1, 10), unit=Unit(kind="row"), neighbors="add-remove")
@@ -104,10 +104,10 @@ def _forged() -> Verdict:
             except HushtableError:
                 noticed += changed
             copy.unlink()
-        return held(noticed == 2, f"{noticed} of 2 forgeries noticed")
+        return held(noticed == 2, f"{noticed} of 2 forgeries detected")
 
 
 CHECKS = (
-    Check("ledger", "processes that race and are killed", _race),
+    Check("ledger", "concurrent and killed processes", _race),
     Check("ledger", "forged records", _forged),
 )

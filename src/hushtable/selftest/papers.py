@@ -1,6 +1,6 @@
-"""Numbers of the papers, and of their repairs, against what is computed here.
+"""Numbers from the papers and their corrections, compared with this implementation.
 
-They were worked out to twenty digits by other means than these; the whole lists are in the tests.
+The reference values were computed independently to twenty digits; the tests contain the full lists.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DOUBLE = 1e-12
 
 def _close(found: list[float], wanted: list[str], tolerance: float = _DOUBLE) -> Verdict:
     off = max(abs(x / float(y) - 1) for x, y in zip(found, wanted, strict=True))
-    return held(off <= tolerance, f"{len(wanted)} numbers, off by {off:.1g} at most")
+    return held(off <= tolerance, f"{len(wanted)} numbers, relative error at most {off:.1g}")
 
 
 def _release_probabilities() -> Verdict:
@@ -55,10 +55,10 @@ def _uncertain_scales() -> Verdict:
     }  # fmt: skip
     solved = [*gaussian_scales(points, two), *uniform_scales(points, two)]
     exact = [float(text) for text in (*wanted["gaussian"], *wanted["uniform"])]
-    # Scales are searched from above: never too small, and at most half a percent too large.
+    # The search approaches scales from above: never too small, and at most 0.5% too large.
     off = [x / y - 1 for x, y in zip(solved, exact, strict=True)]
     safe = min(off) >= -_DOUBLE and max(off) <= 0.005
-    return held(safe, f"12 scales, too large by {100 * max(off):.2g} % at most, none too small")
+    return held(safe, f"12 scales, at most {100 * max(off):.2g}% too large, none too small")
 
 
 def _budgets() -> Verdict:

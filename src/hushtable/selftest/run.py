@@ -1,4 +1,4 @@
-"""Make all checks, one after the other."""
+"""Execution of all checks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,7 @@ CHECKS: tuple[Check, ...] = (*samplers.CHECKS, *papers.CHECKS, *ledgers.CHECKS, 
 
 
 def run_checks(checks: Sequence[Check] = CHECKS, *, progress: Progress = silent) -> list[Row]:
-    """Make checks and say what each found; an error is a check that fails.
-
-    Parameters
-    ----------
-    checks : sequence of Check
-        What is checked, by default everything.
-    progress : Progress
-        Who is told how far it has come.
-    """
+    """Run checks and return their results; an error counts as a failure."""
     rows = []
     for number, check in enumerate(checks):
         progress(check.name, number / len(checks))
@@ -31,7 +23,7 @@ def run_checks(checks: Sequence[Check] = CHECKS, *, progress: Progress = silent)
             found = check.look()
         except HushtableError as error:
             found = Verdict("FAILS", str(error))
-        except Exception as error:  # what goes wrong here is a finding, too
+        except Exception as error:  # any error is a failed check
             found = Verdict("FAILS", f"{type(error).__name__}: {error}")
         seconds = time.monotonic() - begun
         rows.append(Row(check.group, check.name, found.word, found.said, seconds))

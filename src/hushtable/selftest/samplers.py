@@ -1,8 +1,8 @@
-"""Samplers against their exact probabilities, drawn from this machine's randomness.
+"""Samplers compared with their exact probabilities, using this machine's randomness.
 
-Each is a chi-square test on cells that expect at least `MIN_EXPECTED` draws, rejected below
-`ALPHA`: a sampler that is right is accused once in a hundred million runs. The first check is of
-the test itself: a scale that is wrong by three percent is missed with probability below 1e-6.
+Each check is a chi-square test on cells with at least `MIN_EXPECTED` expected draws, at
+significance level `ALPHA`: a correct sampler fails once in a hundred million runs. The first check
+tests the test itself: it fails to detect a scale that is wrong by 3% with probability below 1e-6.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Mass = Callable[[Integers], NDArray[np.float64]]
 
 
 def p_value(drawn: Integers, mass: Mass) -> float:
-    """Give the chi-square p-value of whole numbers; rare values are pooled into one cell."""
+    """Return the chi-square p-value of a sample of integers; rare values are pooled."""
     values, observed = np.unique(drawn, return_counts=True)
     grid = np.arange(values[0], values[-1] + 1)
     counts = np.zeros(len(grid))
@@ -91,8 +91,8 @@ def _chosen(gaps: list[int], noise: SecureNoise) -> Integers:
 
 SAMPLERS: dict[str, tuple[Callable[[SecureNoise], Any], Mass]] = {
     "uniform numbers": (lambda noise: noise.uniform_below(10, size=N), _uniform(10)),
-    "coins": (lambda noise: noise.bernoulli(Fraction(1, 3), size=N), _coin(1 / 3)),
-    "exponential coins": (
+    "Bernoulli": (lambda noise: noise.bernoulli(Fraction(1, 3), size=N), _coin(1 / 3)),
+    "Bernoulli(exp(-x))": (
         lambda noise: noise.bernoulli_exp(Fraction(7, 2), size=N), _coin(math.exp(-3.5)),
     ),
     "geometric": (
@@ -109,7 +109,7 @@ SAMPLERS: dict[str, tuple[Callable[[SecureNoise], Any], Mass]] = {
     ),
     "exponential mechanism": (partial(_chosen, [0, 3, 1, 2]), _choices([0, 3, 1, 2])),
 }  # fmt: skip
-"""What draws, and the exact probability of what is drawn."""
+"""By name: a function that draws, and the exact probabilities."""
 
 
 def _look(name: str) -> Verdict:
@@ -122,10 +122,10 @@ def _look(name: str) -> Verdict:
 def _can_fail() -> Verdict:
     drawn = SecureNoise().discrete_laplace(Fraction(10), size=N)
     p = p_value(drawn, _laplace(10.3))
-    return held(p < ALPHA, f"a scale wrong by 3 % has p = {p:.2g}")
+    return held(p < ALPHA, f"a scale that is wrong by 3% has p = {p:.2g}")
 
 
 CHECKS = (
-    Check(_GROUP, "the test notices a wrong sampler", _can_fail),
-    *(Check(_GROUP, f"{name} against exact mass", partial(_look, name)) for name in SAMPLERS),
+    Check(_GROUP, "the test detects a wrong sampler", _can_fail),
+    *(Check(_GROUP, f"{name}: exact probabilities", partial(_look, name)) for name in SAMPLERS),
 )

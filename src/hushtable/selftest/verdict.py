@@ -1,4 +1,4 @@
-"""A check, and what came of it."""
+"""Checks and their results."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ Word = Literal["holds", "FAILS", "not tested"]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Say what a check found.
-
-    Parameters
-    ----------
-    word : {"holds", "FAILS", "not tested"}
-        The outcome.
-    said : str
-        By which figures.
-    """
+    """Outcome of a check, with the figures behind it."""
 
     word: Word
     said: str
@@ -27,17 +19,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Check:
-    """Name something that can be checked.
-
-    Parameters
-    ----------
-    group : str
-        What it is about.
-    name : str
-        What is checked.
-    look : callable
-        Does it.
-    """
+    """A check; `look` runs it."""
 
     group: str
     name: str
@@ -46,17 +28,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Row:
-    """Hold a check that was made, for people and programs.
-
-    Parameters
-    ----------
-    group, name : str
-        What was checked.
-    word, said : str
-        See `Verdict`.
-    seconds : float
-        How long it took.
-    """
+    """Result of a check, with its duration in seconds."""
 
     group: str
     name: str
@@ -65,10 +37,10 @@ class Row:
     seconds: float
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the result as plain data."""
         return asdict(self)
 
 
 def held(found: bool, said: str) -> Verdict:
-    """Say that something holds or fails."""
+    """Return a verdict that a check holds or fails."""
     return Verdict("holds" if found else "FAILS", said)

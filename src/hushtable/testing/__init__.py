@@ -1,13 +1,13 @@
-"""For authors of methods: what every method must keep, as checks that anybody can run.
+"""Contract checks for authors of methods.
 
-`check_listing` looks at the parts of a method, `check_method` tries all laws on an `Example`, and
-`check_audit` sets the auditor on it. `CHECKS` has the laws one by one, for test runners::
+`check_listing` checks the parts of a method, `check_method` checks all laws on an `Example`, and
+`check_audit` runs the auditor. `CHECKS` contains the laws individually, for test runners::
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
     def test_the_contract(check, tmp_path):
         check(Example(MyMethod(epsilon=1)), tmp_path)
 
-hushtable's own methods are held to the same checks, by its own tests.
+The methods of hushtable are tested with the same checks.
 """
 
 from hushtable.audit.cases.case import Case

@@ -1,4 +1,4 @@
-"""The auditor as a check: it finds nothing in a method, and something in a broken one."""
+"""Checks that use the auditor: it accepts a method, and detects a broken one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from hushtable.testing.expect import expect
 
 
 def check_audit(method: Parameters, **options: Any) -> Report:
-    """Set the auditor on a method; it must have tested it, and found no violation.
+    """Audit a method; raise unless it was tested and no violation was found.
 
     Parameters
     ----------
     method : Parameters
-        The method. Its listing names the neighbors that it is tried on.
+        The method. Its listing names the neighbors that it is tested on.
     **options
-        Those of `hushtable.audit.audit`, such as ``runs`` and ``seconds``. A method that keeps its
-        promise is accused with a probability of 1e-6 at most (``confidence``).
+        Options of `hushtable.audit.audit`, such as ``runs`` and ``seconds``. By default, a method
+        that keeps its promise is accused with probability at most 1e-6 (``confidence``).
+
+    Returns
+    -------
+    Report
+        The audit report.
+
+    Raises
+    ------
+    ContractError
+        If the auditor found a violation, or could not test a promise.
 
     Examples
     --------
@@ -33,11 +43,12 @@ def check_audit(method: Parameters, **options: Any) -> Report:
 
 
 def check_audit_sees(broken: Parameters, **options: Any) -> Report:
-    """Set the auditor on a method that was broken on purpose; it must find the violation.
+    """Audit an intentionally broken method; raise unless the violation is found.
 
-    An audit that passes says little if its neighbors would pass anything. Break the method where
-    you fear a mistake, in a subclass of the same name, and see that its neighbors tell. Noise that
-    is too small needs no audit: the account of the run refuses it, and nothing is published.
+    An audit that passes proves little if its neighbors would pass any method. Break the method
+    where a mistake is likely, in a subclass of the same name, and check that its neighbors detect
+    it. Insufficient noise needs no audit: the account of the run refuses it, and nothing is
+    published.
 
     Parameters
     ----------
@@ -45,7 +56,17 @@ def check_audit_sees(broken: Parameters, **options: Any) -> Report:
         The broken method.
     **options
         As for `check_audit`.
+
+    Returns
+    -------
+    Report
+        The audit report.
+
+    Raises
+    ------
+    ContractError
+        If the auditor did not find a violation.
     """
     report = audit(broken, **options)
-    expect(report.verdict == "VIOLATION", f"not seen: {chr(10).join(report.lines())}")
+    expect(report.verdict == "VIOLATION", f"not detected: {chr(10).join(report.lines())}")
     return report

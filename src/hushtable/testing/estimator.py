@@ -1,4 +1,4 @@
-"""What every estimator must do with a release."""
+"""Contract checks of estimators."""
 
 from __future__ import annotations
 
@@ -11,41 +11,46 @@ from hushtable.testing.example import Example
 from hushtable.testing.expect import expect, expect_raised
 
 FAR = 12
-"""Standard deviations that no estimate of all rows is off by.
+"""Maximum error of the estimated number of rows, in standard deviations.
 
-Not the interval of 95 %, which fails 5 times in 100: noise beyond 12 standard deviations has a
-probability below 1e-6, even with the exponential tails of Laplace noise.
+A 95% interval would fail in 5% of the runs. An error above 12 standard deviations has a probability
+below 1e-6, even with the exponential tails of Laplace noise.
 """
 
 
 def check_estimator(release: Release, example: Example) -> None:
-    """Ask a release of an example all that every release must answer.
+    """Check the answers that every release must give.
 
     Parameters
     ----------
     release : Release
-        A release of the example's table, made by its method.
+        A release of the example's table, made with its method.
     example : Example
-        Says which questions are to be answered, and what is counted.
+        Defines the queries to answer, and the true total.
+
+    Raises
+    ------
+    ContractError
+        If an answer is wrong or inconsistent, or an invalid query is answered.
     """
     n_counted = example.table.num_rows if example.n_counted is None else example.n_counted
     everyone = release.count("TRUE")
     expect(
         abs(everyone.value - n_counted) <= FAR * everyone.std + 1,
-        f"TRUE is counted as {everyone}, of {n_counted} in the table",
+        f"count('TRUE') is {everyone}; the table has {n_counted}",
     )
     for where in example.questions:
         estimate = release.count(where)
         inside = 0 <= estimate.low <= estimate.value <= estimate.high
-        expect(inside, f"{where}: the interval of {estimate} does not hold it, or is below 0")
+        expect(inside, f"{where}: the interval of {estimate} does not contain it, or is below 0")
         for part in ("privacy_std", "model_std"):
             std = getattr(estimate, part)
-            expect(std >= 0, f"{where}: {part} is {std}")
+            expect(std >= 0, f"{where}: {part} is {std}; it must be at least 0")
         read = json.loads(json.dumps(estimate.to_dict()))["value"]
-        expect(read == estimate.value, f"{where}: {estimate.value} comes back from JSON as {read}")
+        expect(read == estimate.value, f"{where}: {estimate.value} is read from JSON as {read}")
     nobody = release.count("FALSE")
     nothing = nobody.value == nobody.low == nobody.high == 0
-    expect(nothing, f"FALSE is counted as {nobody}; nobody is certain")
+    expect(nothing, f"count('FALSE') is {nobody}; it must be exactly 0")
     _refuses_wrong_clauses(release)
     _gives_rows(release, example)
 
@@ -58,20 +63,20 @@ def _refuses_wrong_clauses(release: Release) -> None:
     wrong = [f"\"{name}\" = 'v00001'" for name in hidden]
     wrong += [f"{absent} > 3", f'"{first}" >', f'"{first}" > (SELECT 1)', "1; DROP TABLE x"]
     for where in wrong:
-        with expect_raised(PredicateError, f"{where} is answered"):
+        with expect_raised(PredicateError, f"{where} is answered; it must be refused"):
             release.count(where)
 
 
 def _gives_rows(release: Release, example: Example) -> None:
     if not example.has_rows:
         with expect_raised(
-            HushtableError, "rows are given that the example says there are none of"
+            HushtableError, "the release has rows, but the example says it has none"
         ):
             release.frame()
         return
     columns = release.frame().column_names
     names = [name for name in columns if not name.endswith("_std")]
     published = list(release.schema.attributes)
-    expect(names == published, f"rows have the columns {names}, the schema has {published}")
+    expect(names == published, f"rows have the columns {names}; the schema has {published}")
     beside = set(columns) - {*names, *(f"{name}_std" for name in names)}
-    expect(not beside, f"rows have columns beside the schema's: {sorted(beside)}")
+    expect(not beside, f"rows have columns that are not in the schema: {sorted(beside)}")

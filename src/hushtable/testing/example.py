@@ -1,4 +1,4 @@
-"""A method with parameters, and all that it is tried by."""
+"""Example inputs for the contract checks of a method."""
 
 from __future__ import annotations
 
@@ -14,28 +14,27 @@ from hushtable.schema import Numeric, Schema
 
 @dataclass(frozen=True)
 class Example:
-    """Say by what a method is tried.
+    """A method with parameters, and the inputs it is checked on.
 
     Parameters
     ----------
     method : Method
         The method, with its parameters.
     schema : Schema
-        A schema that it takes; by default that of the embedded sample.
+        A schema that the method supports. By default, that of the embedded sample.
     table : pyarrow.Table
-        Some hundred rows that fit the schema, about nobody; by default the embedded sample.
+        A few hundred artificial rows that match the schema. By default, the embedded sample.
     questions : tuple of str
-        Clauses that its releases must answer; by default one or two about each column.
+        WHERE clauses that its releases must answer. By default, one or two for each column.
     n_counted : int, optional
-        What ``count("TRUE")`` estimates, where that is not the number of rows.
-    has_rows : bool
-        Whether a release can be had as rows (`Release.frame`); otherwise asking for them must be
-        refused.
+        True value of ``count("TRUE")``. By default, the number of rows.
+    has_rows : bool, default=True
+        Whether a release has rows (`Release.frame`). If not, `Release.frame` must raise an error.
     refuses_few : str
-        What the refusal of a table of one row must contain, a regular expression; "" where every
-        table is published, down to the empty one.
-    seed : int
-        The seed of the run that is repeated.
+        Regular expression that the error for a table with one row must match. Empty if every table
+        is published, including an empty one.
+    seed : int, default=7
+        Seed of the run that is repeated.
 
     Examples
     --------

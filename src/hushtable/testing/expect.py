@@ -1,4 +1,4 @@
-"""How a check says that something does not hold."""
+"""Assertions of the contract checks."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from hushtable.errors import HushtableError
 
 
 class ContractError(AssertionError):
-    """A method, or a part of it, does not keep what every one must."""
+    """A method, or a part of it, violates the contract that every method must keep."""
 
 
 def expect(holds: object, otherwise: str) -> None:
-    """Go on if something holds; raise `ContractError` with what does not.
+    """Raise `ContractError` with a message unless a condition holds.
 
-    Unlike an ``assert`` it is not left out by ``python -O``.
+    Unlike ``assert``, this check is not removed by ``python -O``.
     """
     if not holds:
         raise ContractError(otherwise)
@@ -23,7 +23,7 @@ def expect(holds: object, otherwise: str) -> None:
 
 @contextmanager
 def expect_raised(kind: type[HushtableError], otherwise: str) -> Iterator[list[str]]:
-    """Go on if an error of a kind is raised inside; what it says is then in the list."""
+    """Require that the block raises an error of this class; its message is added to the list."""
     said: list[str] = []
     try:
         yield said

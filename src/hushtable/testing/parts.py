@@ -1,4 +1,4 @@
-"""The parts of a method: its code, its proof, its listing."""
+"""Contract checks of a method's parts: its code, its proof and its listing."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 
 
 def check_source(path: Path, *, draws: bool = False) -> None:
-    """Law 2: a module of a method reaches neither for randomness nor for data.
+    """Check law 2: a module of a method uses neither other randomness nor data access.
 
-    Nor does it import what opens seals, bring a mechanism of its own, or draw noise for counts
-    itself; `draws` allows the last to methods without differential privacy.
+    It must not import functions that open sealed counts, define its own mechanism, or draw noise
+    for counts. `draws` allows the last for methods without differential privacy.
     """
     problems = [
         f"{path.name}, line {line}: {told}"
@@ -40,17 +40,20 @@ def _reaches(tree: ast.Module, draws: bool) -> Iterator[tuple[int, str]]:
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
             for name in sorted(_OPENERS & {alias.name for alias in node.names}):
-                yield node.lineno, f"{name} is not for methods: open counts by noise.open"
+                yield (
+                    node.lineno,
+                    f"{name} must not be used in methods: open counts with noise.open",
+                )
         elif isinstance(node, ast.Attribute):
             names = [ast.unparse(node)]
             if "_Seal__" in node.attr:
-                yield node.lineno, "looks inside a seal"
+                yield node.lineno, "accesses the content of a sealed value"
             if node.attr in _DRAWS and not draws:
-                yield node.lineno, f"draws {node.attr} itself: open counts by noise.open"
+                yield node.lineno, f"draws {node.attr} directly: open counts with noise.open"
         elif isinstance(node, ast.ClassDef):
             bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
             if "Mechanism" in bases:
-                yield node.lineno, f"{node.name} is a mechanism; these live in hushtable.privacy"
+                yield node.lineno, f"{node.name} is a mechanism; define it in hushtable.privacy"
         for name in names:
             is_random = name.startswith(("numpy.random", "np.random"))
             if is_random or name.split(".")[0] in _SOURCES:
@@ -58,21 +61,26 @@ def _reaches(tree: ast.Module, draws: bool) -> Iterator[tuple[int, str]]:
 
 
 def check_proof(path: Path) -> None:
-    """Law 3: the proof of a method lies beside its module, with all its parts."""
+    """Check law 3: the proof of a method is stored with its module, and has all required parts."""
     proof = path.with_suffix(".md")
-    expect(proof.is_file(), f"{path.name} has no proof beside it: {proof.name}")
+    expect(proof.is_file(), f"{path.name} has no proof in the same folder: {proof.name}")
     text = proof.read_text().lower()
     lacking = [part for part in _OF_A_PROOF if part not in text]
-    expect(not lacking, f"{proof.name} does not speak of: {', '.join(lacking)}")
+    expect(not lacking, f"{proof.name} does not mention: {', '.join(lacking)}")
 
 
 def check_listing(listing: Listing) -> None:
-    """Load all parts that a listing names, and look at its proof and at its code.
+    """Load all parts that a listing names, and check the method's proof and code.
 
     Parameters
     ----------
     listing : Listing
-        What the method's package says of it.
+        Listing of the method in its package.
+
+    Raises
+    ------
+    ContractError
+        If a part is missing or violates a law.
 
     Examples
     --------
@@ -80,14 +88,14 @@ def check_listing(listing: Listing) -> None:
     >>> check_listing(find("diffgen"))
     """
     kind = listing.load(listing.method)
-    expect(issubclass(kind, Parameters), f"{listing.method} is no method")
-    expect(kind.name == listing.name, f"{listing.name} is called {kind.name} by its class")
+    expect(issubclass(kind, Parameters), f"{listing.method} is not a method")
+    expect(kind.name == listing.name, f"the class of {listing.name} has the name {kind.name}")
     path = Path(inspect.getfile(kind))
     check_proof(path)
     check_source(path, draws=bool(kind.opens_bare))
     if listing.audit:
         case = listing.load(listing.audit)
-        expect(isinstance(case, Case), f"{listing.audit} is no Case")
+        expect(isinstance(case, Case), f"{listing.audit} is not a Case")
     if listing.kind:
         reader = listing.load(listing.estimator)
-        expect(issubclass(reader, Estimator), f"{listing.estimator} is no Estimator")
+        expect(issubclass(reader, Estimator), f"{listing.estimator} is not an Estimator")

@@ -1,1 +1,1 @@
-"""The workbench of a custodian and the page of an analyst, in a browser: thin over the library."""
+"""Web interface: the custodian's workbench and the release explorer."""

@@ -1,4 +1,4 @@
-"""Which method for what: five questions, an answer with its reasons and its price; no data."""
+"""Recommendation of a method from five questions, without data."""
 
 from __future__ import annotations
 
@@ -16,37 +16,25 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
     "one_row": ("yes", "no"),
     "formal": ("yes", "no"),
 }
-"""What is asked, and what may be answered; the words are in `hushtable.web.words`."""
+"""Questions and possible answers; their texts are in `hushtable.web.words`."""
 
 _EPSILON = {"public": "1", "partners": "2", "inside": "3"}
-_FEW_CELLS = 500  # so many cells can be counted one by one and still be read
+_FEW_CELLS = 500  # limit for counting all cells directly
 _SMALL = 2_000  # rows
 
 
 @dataclass(frozen=True)
 class Advice:
-    """Recommend a method.
-
-    Parameters
-    ----------
-    method : str
-        Its name.
-    parameters : mapping
-        Its parameters, as plain data.
-    reasons : tuple of str
-        Keys of sentences in `hushtable.web.words.REASONS`.
-    others : tuple of str
-        Methods that come next.
-    """
+    """A recommended method."""
 
     method: str
-    parameters: Mapping[str, Any]
-    reasons: tuple[str, ...]
-    others: tuple[str, ...]
+    parameters: Mapping[str, Any]  # as plain data
+    reasons: tuple[str, ...]  # keys of `hushtable.web.words.REASONS`
+    others: tuple[str, ...]  # alternatives, best first
 
 
 def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
-    """Recommend a method for what people answered.
+    """Recommend a method for the given answers.
 
     Examples
     --------
@@ -65,7 +53,7 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
     has_numbers = len(listed) < len(schema.attributes)
     if use == "numbers" and answers.get("formal") == "no" and has_numbers:
         method, parameters = "uncertain", {"k": "10"}
-        if listed:  # they cannot be made noisy, and are published as they are
+        if listed:  # categorical columns cannot be perturbed, and are published unchanged
             parameters["carry"] = listed
         reasons = ["uncertain_for_numbers", "no_formal_promise"]
         others = ("quilt",)
@@ -95,7 +83,7 @@ def advise(answers: Mapping[str, str], schema: Schema) -> Advice:
 
 
 def rows_of(text: str) -> int | None:
-    """Read a number of rows as people type it, or nothing.
+    """Parse a number of rows as people write it; None if it is not a number.
 
     Examples
     --------
@@ -107,14 +95,14 @@ def rows_of(text: str) -> int | None:
 
 
 def _delta(rows: int | None) -> str:
-    """Give a chance so small that not one person in a hundred such tables is at stake.
+    """Return a delta of at most 0.000001 and at most 1 / (100 * rows).
 
     Examples
     --------
     >>> _delta(None), _delta(12_000), _delta(10**9)
     ('0.000001', '0.0000001', '0.00000000001')
     """
-    zeros = 5  # between the point and the 1
+    zeros = 5  # between the decimal point and the 1
     while rows is not None and rows > 10 ** (zeros - 1):
         zeros += 1
     return f"0.{'0' * zeros}1"

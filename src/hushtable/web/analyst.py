@@ -1,4 +1,4 @@
-"""The analyst's page as a program: one release, read-only."""
+"""The release explorer as an ASGI application: one release, read-only."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from hushtable.web.security import Named, Shield
 
 
 def make_analyst_page(release: Release, *, names: Collection[str] | None = None) -> Starlette:
-    """Make the program that answers questions about one release.
+    """Create the application that answers queries about one release.
 
     Parameters
     ----------
     release : Release
-        All that it ever reads.
+        The only data that it reads.
     names : collection of str, optional
-        What it may be called by, see `Named`; by anything where nothing is said.
+        Allowed host names, see `Named`. By default, all.
     """
     answers = Answers(release)
     named = [Middleware(Named, names=names, told=words.UNKNOWN_NAME)] if names is not None else []

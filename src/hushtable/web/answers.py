@@ -1,4 +1,4 @@
-"""Answers of a release, remembered: a page is asked the same thing many times."""
+"""Answers of a release, cached because pages repeat queries."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hushtable.release import SEEDED_MARK, Release
 from hushtable.web import words
 from hushtable.web.questions import EVERYTHING, Part, Question
 
-_REMEMBERED = 20_000  # answers; some hundred bytes each
+_REMEMBERED = 20_000  # answers; a few hundred bytes each
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Hold one group of an answer: a count, another figure, or a coefficient."""
+    """One group of an answer: a count, another statistic, or a coefficient."""
 
     parts: tuple[Part, ...]
     clause: str
@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Answer:
-    """Hold what was asked for, and the cells it was grouped into; of a regression, its terms."""
+    """The answer to a query, with its cells if grouped; for a regression, its terms."""
 
     question: Question
     clause: str
@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def notes(self) -> list[str]:
-        """What is to be known about these numbers, each said once, and of how many it holds."""
+        """Notes on the numbers, each listed once, with how many numbers it applies to."""
         numbers = [self.whole, *(cell.estimate for cell in self.cells)]
         found = Counter(note for one in numbers for note in dict.fromkeys(one.notes))
         return [
@@ -52,18 +52,18 @@ class Answer:
 
     @property
     def by(self) -> tuple[str, ...]:
-        """What tells the cells apart."""
+        """Names of the columns that identify the cells."""
         return ("term",) if self.question.regress else self.question.by
 
     @property
     def value_name(self) -> str:
-        """What the numbers are."""
+        """Name of the estimated quantity."""
         if self.question.regress:
             return "coefficient"
         return self.whole.what if self.question.figure else "count"
 
     def to_csv(self) -> str:
-        """Write the numbers for a spreadsheet."""
+        """Return the numbers as CSV."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
@@ -82,7 +82,7 @@ def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
 
 
 def _unrun(text: str) -> str:
-    """Quote what a spreadsheet would run as a formula."""
+    """Prefix a text that a spreadsheet would execute as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
@@ -95,13 +95,7 @@ def _or_none(clause: str) -> str | None:
 
 
 class Answers:
-    """Ask a release, once for each question.
-
-    Parameters
-    ----------
-    release : Release
-        The release, checked against its statement.
-    """
+    """Answers of a release, computed once per query."""
 
     def __init__(self, release: Release) -> None:
         self.release = release
@@ -109,11 +103,11 @@ class Answers:
         self._known: OrderedDict[tuple[Any, ...], Estimate | EstimateTable] = OrderedDict()
         self._n_known = 0
         self._memory = threading.Lock()
-        self._asking = threading.Lock()  # estimators are not made for several threads
+        self._asking = threading.Lock()  # estimators are not thread-safe
         self._rows: Scratch | None = None
 
     def ask(self, question: Question) -> Answer:
-        """Answer a question."""
+        """Answer a query."""
         clause = question.clause(self.schema)
         if question.regress:
             return Answer(question, clause, self.count(clause), self._terms(question, clause))
@@ -121,11 +115,11 @@ class Answers:
         return Answer(question, clause, whole, self._cells(question, clause))
 
     def distribution(self, name: str) -> tuple[Cell, ...]:
-        """Count every part of a column."""
+        """Count every group of a column."""
         return self._cells(Question(by=(name,)), EVERYTHING)
 
     def count(self, clause: str) -> Estimate:
-        """Count what satisfies a clause."""
+        """Estimate the number of rows that satisfy a clause."""
         found: Estimate = self._asked("count", clause)
         return found
 
@@ -136,7 +130,7 @@ class Answers:
         return self.count(clause)
 
     def _cells(self, question: Question, clause: str) -> tuple[Cell, ...]:
-        """Answer for each group: all at once where each is one value, else one by one."""
+        """Answer for each group: all at once if each is a single value, else individually."""
         cells = question.cells(self.schema) if question.by else []
         if not cells or not question.lists_values(self.schema):
             return tuple(Cell(parts, one, self._figure(question, one)) for parts, one in cells)
@@ -156,7 +150,7 @@ class Answers:
         return tuple(Cell((Part(str(term), ""),), clause, found) for (term,), found in table)
 
     def _asked(self, what: str, *about: Any, **more: Any) -> Any:
-        """Ask the release by the name of its method, unless that was asked before."""
+        """Call a method of the release by name, with caching."""
         key = (what, *about, *more.items())
         with self._memory:
             if key in self._known:
@@ -173,10 +167,10 @@ class Answers:
         return found
 
     def rows_file(self, suffix: str) -> Path:
-        """Give the rows as a file, written when they are first asked for."""
+        """Return the path of the rows as a file, written at first use."""
         with self._asking:
             if self._rows is None:
-                import tempfile  # noqa: PLC0415 - seldom needed
+                import tempfile  # noqa: PLC0415 - rarely needed
 
                 self._rows = Scratch(Path(tempfile.gettempdir()), "hushtable-rows-")
             mark = f"{SEEDED_MARK}-" if self.release.statement.seeded else ""
@@ -186,7 +180,7 @@ class Answers:
             return path
 
     def close(self) -> None:
-        """Remove what was written for downloads."""
+        """Delete the files written for downloads."""
         if self._rows is not None:
             self._rows.close()
             self._rows = None

@@ -1,4 +1,4 @@
-"""How a command is spelled for a shell, so that a person can read it and copy it."""
+"""Commands quoted for a shell, for people to read and copy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 
 
 def spell(*words: str) -> str:
-    r"""Write a command.
+    r"""Return a command with quoted arguments.
 
     Examples
     --------
@@ -19,7 +19,7 @@ def spell(*words: str) -> str:
 
 
 def _word(word: str) -> str:
-    # Double quotes are easier on the eye than what single ones take to hold a single one.
+    # Double quotes are easier to read than escaped single quotes.
     if "'" in word and not any(sign in word for sign in "$`\\!"):
         return '"' + word.replace('"', '\\"') + '"'
     return shlex.quote(word)

@@ -1,4 +1,4 @@
-"""The custodian's desk as a program: its screens, behind its guard."""
+"""The custodian's workbench as an ASGI application."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ ROUTES = [
 
 
 def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> Starlette:
-    """Make the program of the desk.
+    """Create the application of the workbench.
 
     Parameters
     ----------
     bench : Workbench
-        The folders it may touch.
+        Folders that it may use.
     door : Door
-        Whom it lets in.
+        Token and cookies.
     port : int
-        Where it listens.
+        Port that it listens on.
     max_upload : int
-        Bytes that may be uploaded.
+        Maximum size of an upload in bytes.
     """
     shelf = Shelf()
 
@@ -91,7 +91,7 @@ def _refused(request: Request, error: Exception) -> Response:
 
 
 def _around(request: Request) -> dict[str, Any]:
-    """Give what stands around the page, as far as the address makes sense."""
+    """Return the context of the frame, if the address refers to a project."""
     try:
         return around(request, project_of(request), "")
     except (HushtableError, KeyError):

@@ -1,4 +1,4 @@
-"""Pictures as SVG, drawn here so that a page needs no script for them and a file no page."""
+"""SVG charts, which need no scripts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STYLE = (
 
 @dataclass(frozen=True)
 class Bar:
-    """Where a bar and its interval lie, in hundredths of the room."""
+    """Position of a bar and its interval, in percent of the width."""
 
     start: float
     length: float
@@ -27,12 +27,9 @@ class Bar:
 
 
 class Reach:
-    """Give bars of several answers one scale, from zero, or from the lowest that is below it.
+    """Common scale of several bars, from zero or the lowest negative value.
 
-    Parameters
-    ----------
-    cells : sequence of Cell
-        The answers; what is not known, or unbounded, does not stretch the scale.
+    Unknown and unbounded values do not extend the scale.
     """
 
     def __init__(self, cells: Sequence[Cell]) -> None:
@@ -43,7 +40,7 @@ class Reach:
             self._bottom, self._top = 0.0, max(1.0, self._top)
 
     def along(self, estimate: Estimate) -> Bar | None:
-        """Say where the bar of an answer lies; nowhere if it is not known."""
+        """Return the position of an answer's bar; None if the answer is not known."""
         if math.isnan(estimate.value) or self._top == self._bottom:
             return None
         zero, value, low, high = (
@@ -57,7 +54,7 @@ class Reach:
 
 
 def bars_file(answer: Answer, title: str, subtitle: str) -> str:
-    """Draw an answer as bars with their 95 % intervals, as a file of its own."""
+    """Return an answer as a standalone SVG with bars and 95% intervals."""
     rows = [(", ".join(part.label for part in cell.parts), cell) for cell in answer.cells]
     if not rows:
         rows = [(answer.clause, Cell((), answer.clause, answer.whole))]
@@ -71,7 +68,8 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
     for n, (label, cell) in enumerate(rows):
         y = 62 + 26 * n
         shown = label if len(label) <= 40 else label[:39] + "…"
-        said = str(cell.estimate).replace("95 % interval ", "").rpartition(": ")[2]
+        said = str(cell.estimate).rpartition(": ")[2]
+        said = said.replace("95 % interval ", "").replace("95% interval ", "")
         body.append(
             f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>'
             f'<text x="{left + 412}" y="{y + 13}">{escape(said)}</text>'
@@ -92,7 +90,7 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
 
 
 class Axis:
-    """Place numbers between two ends of a drawing, on a plain or a logarithmic scale."""
+    """Linear or logarithmic scale from values to coordinates."""
 
     def __init__(
         self, low: float, high: float, start: float, stop: float, *, log: bool = False
@@ -104,13 +102,13 @@ class Axis:
         self.start, self.stop = start, stop
 
     def __call__(self, value: float) -> float:
-        """Say where a number lies."""
+        """Return the coordinate of a value."""
         part = (math.log10(value) if self._log else value) - self.low
         return self.start + part / (self.high - self.low) * (self.stop - self.start)
 
     @property
     def ticks(self) -> list[float]:
-        """A few round numbers."""
+        """A few round values."""
         if self._log:
             decades = range(math.floor(self.low), math.ceil(self.high) + 1)
             steps = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
@@ -130,16 +128,10 @@ def curve(
     x_label: str,
     y_label: str,
 ) -> str:
-    """Draw errors against epsilon, both axes logarithmic; the style is the page's.
+    """Return a chart of errors by epsilon, with logarithmic axes and styles of the page.
 
-    Parameters
-    ----------
-    lines : sequence of pairs
-        A name, and points; the first line is the one that is planned.
-    mark : pair of float, optional
-        A point to mark.
-    x_label, y_label : str
-        What the axes are.
+    `lines` contains names and points; the first line is the planned method. `mark` is a point to
+    highlight.
     """
     points = [point for _, line in lines for point in line] + ([mark] if mark else [])
     floor = 0.5
@@ -166,18 +158,9 @@ def curve(
 def steps(
     spent: Sequence[tuple[str, float]], *, cap: float, reserved: float, labels: tuple[str, str, str]
 ) -> str:
-    """Draw what was spent as a stair, entry by entry, below its cap; the style is the page's.
+    """Return a chart of the cumulative spending by entry, with styles of the page.
 
-    Parameters
-    ----------
-    spent : sequence of pairs
-        When, and the sum spent from then on.
-    cap : float
-        What may be spent.
-    reserved : float
-        What is set aside on top of the last sum.
-    labels : triple of str
-        What cap, spent and reserved are called.
+    `spent` contains times and cumulative sums. `labels` are the names of cap, spent and reserved.
     """
     n = max(len(spent), 1)
     y = Axis(0, max(cap, 1e-9) * 1.08, 250, 20)

@@ -1,4 +1,4 @@
-"""The parameters of a method as fields of a form, and a method from what was filled in."""
+"""Forms for the parameters of methods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from hushtable.schema import Categorical, Schema
 from hushtable.schema.moments import OnCalendar
 from hushtable.web.render import amount
 
-# What a custodian chooses first; the rest is folded away.
+# Main parameters; all others are collapsed.
 FIRST = (
     "epsilon", "delta", "k", "retention", "rate", "max_columns", "gamma", "d", "n_public",
 )  # fmt: skip
-_CUTS = "width, or cuts such as 18,40,65"
+_CUTS = "bin width, or cuts such as 18,40,65"
 _SLIDERS = {
     "epsilon": (-2, 1), "delta": (-9, -4), "k": (0.3, 2.5), "retention": (-2, -0.05),
     "rate": (-3, -0.05), "max_columns": (0, 1), "gamma": (-2, -0.05), "d": (-6, -0.5),
@@ -35,50 +35,27 @@ _START = {
 
 @dataclass(frozen=True)
 class Field:
-    """Describe one field of the form.
+    """One field of a form."""
 
-    Parameters
-    ----------
-    name : str
-        The parameter.
-    kind : {"text", "choice", "flag", "rules", "list"}
-        How it is filled in.
-    help : str
-        What it is for.
-    value : str
-        What stands in it.
-    choices : tuple of str
-        For a choice.
-    slider : pair of float, optional
-        Ends of a slider, as powers of ten.
-    whole : bool
-        Whether the slider gives whole numbers.
-    required : bool
-        Whether it must be filled in.
-    first : bool
-        Whether it is shown at once.
-    rules : tuple of triples
-        For rules: columns, what stands there, and what may.
-    """
-
-    name: str
+    name: str  # name of the parameter
     kind: Literal["text", "choice", "flag", "rules", "list"]
     help: str
     value: str = ""
     choices: tuple[str, ...] = ()
-    slider: tuple[float, float] | None = None
-    whole: bool = False
+    slider: tuple[float, float] | None = None  # ends of a slider, as powers of ten
+    whole: bool = False  # whether the slider gives integers
     required: bool = False
-    first: bool = False
+    first: bool = False  # whether it is always shown
+    # for rules: column, current value, and allowed values
     rules: tuple[tuple[str, str, str], ...] = ()
 
 
 _FILES = {"coins", "prior", "prior_public"}
-"""Parameters that name files, of secrets or anywhere on the machine: no matter of a browser."""
+"""Parameters that are file paths, possibly of secrets; they cannot be set in a browser."""
 
 
 def methods() -> list[tuple[str, str, bool]]:
-    """Name the methods for tables, with what each does and whether it is a baseline."""
+    """Return the methods for tables: name, summary, and whether it is a baseline."""
     known = listings()
     found = [(name, METHODS[name].summary, known[name].baseline) for name in METHODS]
     return sorted(found, key=lambda method: (method[2], method[0] != "quilt", method[0]))
@@ -87,18 +64,9 @@ def methods() -> list[tuple[str, str, bool]]:
 def fields_of(
     name: str, given: Mapping[str, Any], schema: Schema, *, fresh: bool = True
 ) -> list[Field]:
-    """Describe the form of a method, filled with parameters as plain data.
+    """Return the form fields of a method, filled with the given parameters.
 
-    Parameters
-    ----------
-    name : str
-        The method.
-    given : mapping
-        Its parameters, as far as they were chosen.
-    schema : Schema
-        The public schema.
-    fresh : bool
-        Whether nobody chose yet: a field that was left empty on purpose stays so.
+    If not `fresh`, a field that was left empty on purpose stays empty.
     """
     kind = _kind(name)
     hints, said = get_type_hints(kind), kind.help()
@@ -146,7 +114,7 @@ def fields_of(
 
 
 def read_parameters(name: str, form: Mapping[str, str], schema: Schema) -> dict[str, Any]:
-    """Read what was filled in as plain data, as a method takes it."""
+    """Parse a submitted form into parameters of the method."""
     hints = get_type_hints(_kind(name))
     found: dict[str, Any] = {}
     for field in fields_of(name, {}, schema):
@@ -176,7 +144,7 @@ def read_parameters(name: str, form: Mapping[str, str], schema: Schema) -> dict[
 
 
 def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
-    """Make a method from plain data."""
+    """Create a method from plain parameters."""
     kind = _kind(name)
     try:
         return kind(**{key: value for key, value in parameters.items() if value is not None})
@@ -186,11 +154,11 @@ def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
             if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
             and f.name not in parameters
         ]  # fmt: skip
-        raise ParameterError([f"{field} is missing; fill it in." for field in lacking]) from None
+        raise ParameterError([f"{field} is missing; enter a value." for field in lacking]) from None
 
 
 def options(method: Method) -> list[str]:
-    """Spell the parameters of a method as options of the command line; defaults are left out."""
+    """Return the parameters of a method as command line options, without defaults."""
     words: list[str] = []
     for declared in dataclasses.fields(method):
         value = getattr(method, declared.name)
@@ -215,7 +183,7 @@ def options(method: Method) -> list[str]:
 
 
 def as_typed(parameters: Mapping[str, Any]) -> dict[str, str]:
-    """Write parameters as they are typed into the form: lists one entry per line."""
+    """Return parameters as form input: lists with one entry per line."""
     return {
         name: "\n".join(value) if isinstance(value, list) else str(value)
         for name, value in parameters.items()
@@ -224,7 +192,7 @@ def as_typed(parameters: Mapping[str, Any]) -> dict[str, str]:
 
 def _kind(name: str) -> type[Method]:
     if name not in METHODS:
-        raise ParameterError(f"there is no method {name!r}; there are {', '.join(METHODS)}.")
+        raise ParameterError(f"{name!r} is not a method; choose one of {', '.join(METHODS)}.")
     return METHODS[name]
 
 
@@ -241,7 +209,7 @@ def _is(hint: Any, kind: type) -> bool:
 
 
 def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, str], ...]:
-    """Give the columns that a rule can be about, each with what stands there and what may."""
+    """Return the columns that a rule can apply to, with current and allowed values."""
     found = []
     for name, column in schema.attributes.items():
         rule = given.get(name, "")
@@ -258,21 +226,21 @@ def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, st
 
 def _rule(field: str, column: str, text: str) -> str | int | float | list[int | float]:
     if text.isalpha():
-        return text  # a step of the calendar
+        return text  # a calendar unit
     try:
         numbers: list[int | float] = [
             float(part) if "." in part else int(part) for part in text.split(",")
         ]
     except ValueError:
         raise ParameterError(
-            f"{field} of column {column!r} is {text!r}; write a number, or numbers with commas "
-            "between them."
+            f"{field} of column {column!r} is {text!r}; enter a number, or numbers separated by "
+            "commas."
         ) from None
     return numbers[0] if len(numbers) == 1 else numbers
 
 
 def _text(value: Any) -> str:
-    """Write a number as a decimal where it is one."""
+    """Return a number as a decimal if it has a short one."""
     if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
         try:
             exact = Fraction(value)

@@ -1,8 +1,8 @@
-"""The process of one job: ``python -m hushtable.web.job_process FOLDER``.
+"""Process of one job: ``python -m hushtable.web.job_process FOLDER``.
 
-It calls what the command line calls, writes down how far it is, and ends with a last word. Errors
-of hushtable are told in full; of any other only its kind, since its message may quote private
-values.
+It calls the same functions as the command line, writes its progress, and finally its result. Errors
+of hushtable are reported in full; of other errors only the type, because the message may contain
+private values.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
 from hushtable.web.workbench import Project, fingerprint
 
-_EVERY = 0.2  # seconds between two notes of progress
+_EVERY = 0.2  # seconds between two progress updates
 
 
 class _Diary:
-    """Write down how far the work is."""
+    """Writer of the job's state."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "state.json"
@@ -41,7 +41,7 @@ class _Diary:
         self.write()
 
     def note(self, what: str, share: float) -> None:
-        """Take note of a phase, and how much of it is done."""
+        """Record the current phase and its progress."""
         phase, done = phase_of(what)
         new = phase != self.content["phase"]
         if new:
@@ -52,21 +52,21 @@ class _Diary:
             self.write()
 
     def end(self, status: str, problems: list[str], **result: Any) -> None:
-        """Say the last word."""
+        """Write the final status and the result."""
         self.content |= {"status": status, "problems": problems, "ended": time.time(), **result}
         self.write()
 
     def write(self) -> None:
-        """Put it on the disk."""
+        """Write the state to disk."""
         self._last = time.monotonic()
-        with contextlib.suppress(OSError):  # a full disk must not spoil work that is paid for
+        with contextlib.suppress(OSError):  # a full disk must not abort a charged run
             write_json(self._path, self.content)
 
 
 def main(folder: Path) -> None:
-    """Do the work of a job."""
-    # Whoever starts the workbench in the background of a shell has it ignore interrupts, and what
-    # it starts, too: then nothing could be canceled.
+    """Run a job."""
+    # A workbench that a shell starts in the background ignores interrupts, and so would its child
+    # processes: jobs could not be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that parts of a release go, too
     diary = _Diary(folder)
@@ -87,17 +87,17 @@ def _notes(error: BaseException) -> list[str]:
     return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
 
 
-# --- the kinds of work ----------------------------------------------------------------------------
+# --- kinds of jobs --------------------------------------------------------------------------------
 
 
 def _table(what: dict[str, Any]) -> str:
-    """Give the path of the private table that the job was started for."""
+    """Return the path of the private table that the job was started for."""
     path = Path(what["data"])
     return str(held_on_to(path) if is_spilled(path) else path)
 
 
 def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - each job imports its own
+    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - each job imports only what it needs
     from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)

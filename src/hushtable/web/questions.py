@@ -1,9 +1,9 @@
-"""What an analyst asks on the page: conditions by column, groups, and the clause they make.
+"""Queries of the release explorer: conditions by column, groups, and the resulting WHERE clause.
 
-A question is the query string of an address, so an address reproduces it. Conditions on columns,
-and whatever else is written as a clause, hold together (AND). Rows are counted, or a column's mean
-or median is asked for, or a regression. With one or two columns to group by, each cell is an answer
-of its own, and has a clause of its own.
+A query is encoded in the query string of an address, so an address reproduces it. Conditions on
+columns and the additional clause are combined with AND. A query asks for a row count, the mean or
+median of a column, or a regression. With one or two columns to group by, each cell has its own
+answer and its own clause.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from hushtable.schema.listed import Boolean
 from hushtable.schema.moments import OnCalendar
 
 MAX_CELLS = 200
-"""Cells of a grouped answer; more are neither quick to work out nor easy to read."""
+"""Maximum number of cells of a grouped answer; more would be slow and hard to read."""
 
 MAX_CLAUSE = 2000
 FIGURES = ("mean", "median")
-"""What may be asked of a column of numbers."""
+"""Statistics of a numeric column."""
 
 _BINS = 12
 EVERYTHING = "TRUE"
@@ -36,7 +36,7 @@ _MOMENT = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
 
 @dataclass(frozen=True)
 class Part:
-    """A group of a column's values: how it is called, and the clause that picks it."""
+    """A group of a column's values: its label, and the clause that selects it."""
 
     label: str
     clause: str
@@ -44,38 +44,21 @@ class Part:
 
 @dataclass(frozen=True)
 class Question:
-    """Hold a question as it was asked.
+    """A query as submitted."""
 
-    Parameters
-    ----------
-    pairs : tuple of pairs of str
-        Conditions as the page's form sends them: ``in:COLUMN``, ``from:COLUMN``, ``to:COLUMN``
-        and ``none:COLUMN`` (missing), each with a value.
-    where : str
-        A clause that must hold too.
-    by : tuple of str
-        Up to two columns to group by.
-    figure : str
-        ``mean`` or ``median``, of the column `of`; empty for a count.
-    of : str
-        See `figure`.
-    regress : str
-        The formula of a regression.
-    logistic : bool
-        Whether it is a logistic one.
-    """
-
+    # conditions as sent by the form: in:COLUMN, from:COLUMN, to:COLUMN or none:COLUMN (missing),
+    # each with a value
     pairs: tuple[tuple[str, str], ...] = ()
-    where: str = ""
-    by: tuple[str, ...] = ()
-    figure: str = ""
+    where: str = ""  # additional clause
+    by: tuple[str, ...] = ()  # up to two columns to group by
+    figure: str = ""  # "mean" or "median" of the column `of`; empty for a count
     of: str = ""
-    regress: str = ""
+    regress: str = ""  # formula of a regression
     logistic: bool = False
 
     @classmethod
     def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> Question:
-        """Read a query string that was taken apart, or name all that is wrong with it.
+        """Parse the items of a query string; raise an error that lists all problems.
 
         Examples
         --------
@@ -98,24 +81,26 @@ class Question:
             if name == "by":
                 by.append(value)
                 if value not in schema.attributes:
-                    problems.append(f"there is no column {value!r} to group by.")
+                    problems.append(f"cannot group by {value!r}: no such column.")
             elif kind in {"in", "from", "to", "none"}:
                 problem = _problem(kind, column, value, schema)
                 problems += [problem] if problem else []
                 pairs.append((name, value))
         if max(len(where), len(regress)) > MAX_CLAUSE:
-            problems.append(f"a clause or formula has at most {MAX_CLAUSE:,} letters; shorten it.")
+            problems.append(
+                f"the clause or formula is too long; the limit is {MAX_CLAUSE:,} characters."
+            )
         if figure and figure not in FIGURES:
-            problems.append(f"{figure!r} cannot be asked for; there are {', '.join(FIGURES)}.")
+            problems.append(f"figure is {figure!r}; it must be one of {', '.join(FIGURES)}.")
         if figure and of not in schema.attributes:
-            problems.append(f"there is no column {of!r} to take the {figure} of.")
+            problems.append(f"cannot compute the {figure} of {of!r}: no such column.")
         if regress and (figure or by):
             problems.append(
-                "a regression stands alone: it has its groups in the formula, as C(column). Leave "
-                "out the other figure and the groups."
+                "a regression cannot be combined with a mean, a median or groups; remove them. For "
+                "groups, write C(column) in the formula."
             )
         if len(by) > 2:
-            problems.append("at most two columns can be grouped by.")
+            problems.append("there are more than two columns to group by; choose at most two.")
         if problems:
             raise ParameterError(problems)
         return cls(
@@ -124,7 +109,7 @@ class Question:
         )  # fmt: skip
 
     def query(self) -> str:
-        """Write the query string that asks this again."""
+        """Return the query string of this query."""
         others = {
             "where": self.where, "figure": self.figure, "of": self.of, "regress": self.regress,
             "logistic": "1" if self.logistic else "",
@@ -133,7 +118,7 @@ class Question:
         return urlencode([*items, *(("by", name) for name in self.by)])
 
     def options(self, schema: Schema) -> list[str]:
-        """Write what `hushtable query` is asked beside the release."""
+        """Return the arguments of `hushtable query`, except the release."""
         clause, listed = self.clause(schema), self.lists_values(schema)
         asked = [word for name in self.by if listed for word in ("--by", name)]
         if self.figure == "mean":
@@ -145,39 +130,39 @@ class Question:
         return asked if asked and clause == EVERYTHING else [clause, *asked]
 
     def lists_values(self, schema: Schema) -> bool:
-        """Tell whether each group is one value, as in a cross table; long columns have ranges."""
+        """Return whether each group is a single value; long columns are grouped by ranges."""
         return all(
             len(parts_of(name, schema.attributes[name])) == schema.attributes[name].size
             for name in self.by
         )
 
     def clause(self, schema: Schema) -> str:
-        """Write the condition as a WHERE clause."""
+        """Return the condition as a WHERE clause."""
         found = list(self._conditions(schema))
         if self.where:
             found.append(f"({self.where})" if found else self.where)
         return " AND ".join(found) or EVERYTHING
 
     def chosen(self, kind: str, column: str) -> list[str]:
-        """Give what was chosen for a column, to fill the form with."""
+        """Return the selected values of a column, to fill the form."""
         return [value for name, value in self.pairs if name == f"{kind}:{column}"]
 
     def cells(self, schema: Schema) -> list[tuple[tuple[Part, ...], str]]:
-        """Give the cells of a grouped question: their parts, and the clause of each."""
+        """Return the cells of a grouped query: their parts, and the clause of each."""
         groups = [parts_of(name, schema.attributes[name]) for name in self.by]
         n_cells = 1
         for group in groups:
             n_cells *= len(group)
         if n_cells > MAX_CELLS:
             raise ParameterError(
-                f"grouping by {' and '.join(self.by)} gives {n_cells:,} cells; at most {MAX_CELLS} "
-                "are shown. Group by one of them, or ask for some values at a time."
+                f"grouping by {' and '.join(self.by)} gives {n_cells:,} cells; the limit is "
+                f"{MAX_CELLS}. Group by one of them, or filter some values."
             )
         whole = self.clause(schema)
         cells = []
         for parts in product(*groups):
             clause = " AND ".join(part.clause for part in parts)
-            # What was written may hold an OR, so the two are kept apart.
+            # Parentheses, because the clause may contain OR.
             cells.append((parts, clause if whole == EVERYTHING else f"({whole}) AND {clause}"))
         return cells
 
@@ -207,7 +192,7 @@ class Question:
 
 
 def parts_of(name: str, column: Column) -> list[Part]:
-    """Divide a column into parts to group by: its values, or a few ranges of a long column.
+    """Divide a column into groups: its values, or a few ranges of a long column.
 
     Examples
     --------
@@ -237,17 +222,17 @@ def parts_of(name: str, column: Column) -> list[Part]:
 
 
 def _literal(value: str, column: Column) -> str:
-    """Write a listed value, or the name of a special one."""
+    """Return the SQL literal of a listed value, or of the name of a special value."""
     return value if isinstance(column, Boolean) else quoted_text(value)
 
 
 def _bound(text: str, column: Column) -> str:
-    """Write a number as it is, and a moment in quotes."""
+    """Return the SQL literal of a bound: a number as is, a date or time in quotes."""
     return quoted_text(text) if isinstance(column, OnCalendar) else text
 
 
 def _width(n_values: int) -> int:
-    """Choose how many values go into a range: 1, 2 or 5 times a power of ten."""
+    """Return the number of values per range: 1, 2 or 5 times a power of ten."""
     scale = 1
     while True:
         for step in (1, 2, 5):
@@ -261,23 +246,23 @@ def _written(value: object) -> str:
 
 
 def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
-    """Say what is wrong with one condition, if anything."""
+    """Return the problem of one condition, or an empty string."""
     column = schema.attributes.get(name)
     if column is None:
-        return f"there is no column {name!r}."
+        return f"{name!r} is not a column of this release."
     listed = column.values if isinstance(column, Categorical) else column.special_names
     if kind == "in" and value not in listed:
         return f"column {name!r} has no value {value!r}."
     if kind in {"from", "to"}:
         form = _MOMENT if isinstance(column, OnCalendar) else _NUMBER
         if isinstance(column, Categorical) or not form.fullmatch(value.strip()):
-            return f"column {name!r}: {value!r} is not a number, or no moment."
+            return f"column {name!r}: {value!r} is not a valid number, date or time."
     return ""
 
 
 @cache
 def quoted_name(name: str) -> str:
-    """Write the name of a column in a clause, in quotes where it would be read as something else.
+    """Return a column name for a clause, quoted if SQL would read it as something else.
 
     Examples
     --------
@@ -295,5 +280,5 @@ def quoted_name(name: str) -> str:
 
 
 def quoted_text(text: str) -> str:
-    """Write a text in a clause."""
+    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,4 +1,4 @@
-"""Fill templates: markup in names and values is shown as text, and words come from one file."""
+"""Rendering of templates, with HTML escaping and texts from `words`."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ def _environment() -> Environment:
 
 
 def page(request: Request, template: str, /, status: int = 200, **content: Any) -> HTMLResponse:
-    """Answer with a page, or with the part of one that a script asked for."""
+    """Return a response with a page or a page fragment."""
     return HTMLResponse(fill(request, template, **content), status)
 
 
 def report_page(path: Path) -> HTMLResponse:
-    """Answer with a report: a page that brings its style along, and runs nothing."""
+    """Return a response with a self-contained report, whose policy forbids scripts."""
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
     )
 
 
 def fill(request: Request, template: str, /, **content: Any) -> str:
-    """Fill a template."""
+    """Render a template."""
     return (
         _environment()
         .get_template(template)
         .render(
             root=request.scope.get("root_path", ""),
-            # The program's own root, where a page is one of several below it.
+            # Root of the whole application, for pages that are mounted below it.
             top=request.scope.get("app_root_path", request.scope.get("root_path", "")),
             csrf=getattr(request.state, "csrf", ""),
             **content,
@@ -69,7 +69,7 @@ def fill(request: Request, template: str, /, **content: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Write a number as people read it.
+    """Format a number with at most three significant digits, or as an integer.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def number(value: float) -> str:
 
 
 def figures(estimate: Estimate) -> tuple[str, str, str]:
-    """Write value and interval: counts as whole numbers, others as the interval allows.
+    """Format a value and its interval: counts as integers, others by the interval's precision.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def figures(estimate: Estimate) -> tuple[str, str, str]:
 
 
 def sentence(text: str) -> str:
-    """Begin with a capital letter, and leave the rest.
+    """Capitalize the first letter only.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def sentence(text: str) -> str:
 
 
 def amount(written: str | Fraction) -> str:
-    """Write an exact amount as a decimal where it is a short one.
+    """Format an exact amount as a decimal, rounded if it has no short one.
 
     Examples
     --------

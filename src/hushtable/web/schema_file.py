@@ -1,8 +1,8 @@
-"""Edit a schema's file as a person would: comments and order stay, and steps can be undone.
+"""Edits of a schema file that preserve comments and order, with undo.
 
-Every edit is tried on a copy, checked as a whole, and written only if the schema is still valid, so
-the file on disk always is. It may hold what came from the data, so it is its owner's alone. The
-version before goes into ``history/``.
+Every edit is applied to a copy and written only if the whole schema is still valid, so the file on
+disk is always valid. The file may contain information from the data, so only its owner can read it.
+The previous version is stored in ``history/``.
 """
 
 from __future__ import annotations
@@ -31,34 +31,26 @@ CHOICES = ("type", "role", "missing", "outside", "ordered")
 
 
 class SchemaFile:
-    """Edit the schema of a project.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    history : Path
-        Folder for earlier versions.
-    """
+    """Editor of a project's schema file; `history` is the folder of earlier versions."""
 
     def __init__(self, path: Path, history: Path) -> None:
         self.path = path
         self._history = history
 
     def text(self) -> str:
-        """Read the file."""
+        """Return the content of the file."""
         try:
             return self.path.read_text(encoding="utf-8")
         except OSError as error:
-            raise SchemaError(f"there is no schema yet: {error.strerror}.") from None
+            raise SchemaError(f"cannot read the schema: {error.strerror}.") from None
 
     def remarks(self) -> dict[str, list[str]]:
-        """Give the comments right above each column, such as a draft's remarks, without marks."""
+        """Return the comments directly above each column, such as a draft's remarks."""
         try:
             columns = YAML().load(self.text())["columns"]
             places = {str(name): columns.lc.key(name)[0] for name in columns}
         except (YAMLError, AttributeError, KeyError, TypeError):
-            return {}  # what is wrong with it is said elsewhere
+            return {}  # errors in the file are reported elsewhere
         lines, found = self.text().splitlines(), {}
         for name, place in places.items():
             first = place
@@ -68,21 +60,21 @@ class SchemaFile:
         return found
 
     def reasons(self) -> list[str]:
-        """Give the public reasons that were given so far, the last one first."""
+        """Return the public sources given so far, the most recent first."""
         said = _CONFIRMED.findall(self.text())
         return list(dict.fromkeys(reversed(said)))
 
     def replace(self, text: str) -> None:
-        """Write the whole file anew, if it is a valid schema."""
+        """Replace the whole file, if the text is a valid schema."""
         Schema.parse(text, folder=self.path.parent)
         self._write(text)
 
     def set(self, column: str, fields: Mapping[str, str]) -> None:
-        """Change fields of a column; an empty one is taken out, and gets its default."""
+        """Change fields of a column; an empty field is removed and gets its default."""
         self._edit(lambda content: _set_fields(_column(content, column), fields))
 
     def set_table(self, fields: Mapping[str, str]) -> None:
-        """Change what is said of the whole table: name, public row count, who is protected."""
+        """Change the name, the public row count and the unit of privacy of the table."""
 
         def change(content: CommentedMap) -> None:
             if name := fields.get("name", "").strip():
@@ -98,32 +90,35 @@ class SchemaFile:
         self._edit(change)
 
     def confirm(self, column: str | None, parts: list[str], reason: str) -> None:
-        """Take marks away from what a person knows to be public; the reason stays as a comment.
+        """Remove marks from parts that a person confirms to be public; add the reason as a comment.
 
         Parameters
         ----------
         column : str or None
-            The column, or None for what is marked of the whole schema.
+            The column, or None for marks of the whole schema.
         parts : list of str
-            The marks that are ticked.
+            Marks to remove.
         reason : str
-            Where it is public.
+            Public source.
         """
         reason = " ".join(reason.split())
         if len(reason) < 3 or not reason.isprintable() or len(reason) > 300:
             raise ParameterError(
-                "give the public reason in a few words (3 to 300 letters): how anybody could know "
-                "this without the table."
+                "the public source is missing or invalid; describe in 3 to 300 characters how this "
+                "is known without the table."
             )
         if not parts:
-            raise ParameterError("tick what you confirm.")
+            raise ParameterError("nothing is selected; tick the parts that you confirm.")
 
         def change(content: CommentedMap) -> None:
             place = content if column is None else _column(content, column)
             marks = list(place.get("confirm", ()))
             unknown = [part for part in parts if part not in marks]
             if unknown:
-                raise ParameterError(f"not marked: {', '.join(unknown)}.")
+                raise ParameterError(
+                    f"cannot confirm {', '.join(unknown)}: the schema does not list it under "
+                    "confirm. Reload the page."
+                )
             _set_marks(place, [mark for mark in marks if mark not in parts])
             today = datetime.now(UTC).date().isoformat()
             said = f"confirmed {today}: {', '.join(parts)}. {reason}"
@@ -136,7 +131,7 @@ class SchemaFile:
         self._edit(change)
 
     def set_tree(self, column: str, nested: Any) -> None:
-        """Give a column another taxonomy, as nested groups; None takes it out."""
+        """Replace the taxonomy of a column by nested groups; None removes it."""
 
         def change(content: CommentedMap) -> None:
             place = _column(content, column)
@@ -153,10 +148,10 @@ class SchemaFile:
         return bool(self._versions())
 
     def undo(self) -> None:
-        """Go back to the version before; that one is then gone from the history."""
+        """Restore the previous version, and remove it from the history."""
         versions = self._versions()
         if not versions:
-            raise ParameterError("there is nothing to undo.")
+            raise ParameterError("no earlier version is available to undo.")
         replace_own(self.path, versions[-1].read_text(encoding="utf-8"))
         versions[-1].unlink()
 
@@ -170,7 +165,7 @@ class SchemaFile:
         try:
             content = yaml.load(self.text())
         except YAMLError:
-            raise SchemaError("the schema's file is not valid YAML; correct it as text.") from None
+            raise SchemaError("the schema file is not valid YAML; correct it as text.") from None
         if not isinstance(content, CommentedMap) or "columns" not in content:
             raise SchemaError("the schema must be a mapping with name and columns.")
         change(content)
@@ -195,7 +190,7 @@ class SchemaFile:
 def _column(content: CommentedMap, name: str) -> CommentedMap:
     column = content["columns"].get(name)
     if not isinstance(column, CommentedMap):
-        raise ParameterError(f"there is no column {name!r} in the schema.")
+        raise ParameterError(f"the schema has no column {name!r}.")
     return column
 
 
@@ -216,13 +211,13 @@ def _set_fields(place: CommentedMap, fields: Mapping[str, str]) -> None:
         elif str(place.get(name)) != text:
             place[name] = True if name == "ordered" else _bound(text) if name in BOUNDS else text
     _fit_type(place, was)
-    # What is gone needs no word; every other mark stays until a person takes it away.
+    # Removed fields need no confirmation; all other marks stay until a person removes them.
     gone = before - set(place)
     _set_marks(place, [mark for mark in place.get("confirm", ()) if mark not in gone])
 
 
 def _set_special(place: CommentedMap, given: str) -> None:
-    """Name values that stand for something else, one in a line: ``-9 = refused``."""
+    """Parse special values, one per line, such as ``-9 = refused``."""
     named = CommentedMap()
     for line in given.splitlines():
         value, sign, name = (part.strip() for part in line.partition("="))
@@ -240,7 +235,7 @@ def _set_special(place: CommentedMap, given: str) -> None:
 
 
 def _set_unit(content: CommentedMap, column: str, max_rows: str) -> None:
-    """Say who is protected: a row, or the person that a column tells."""
+    """Set the unit of privacy: a row, or the person identified by a column."""
     if not column:
         _take_out(content, "unit")
         return
@@ -264,24 +259,24 @@ _NEEDED: dict[str, dict[str, Any]] = {
     "timestamp": {"low": "2000-01-01", "high": "2030-12-31", "step": "day"},
     "time": {"step": "hour"},
 }
-"""What each type of column begins with where nothing is said."""
+"""Initial fields of each column type."""
 
 
 def _fit_type(place: CommentedMap, was: str) -> None:
-    """Take out what belongs to another type of column, and fill in what this one needs."""
+    """Remove fields of other column types, and add the required ones."""
     if place.get("role") == "identifier":
         return
     if "type" not in place:
         place["type"] = "categorical" if "values" in place else "integer"
     kind = str(place["type"])
     if kind not in _NEEDED:
-        return  # the schema's own check says so
+        return  # schema validation reports it
     needed, listed = _NEEDED[kind], kind in {"categorical", "boolean"}
     foreign = [*(_LINE if listed else _LISTED), *(_LISTED if kind == "boolean" else ())]
     if kind == "integer":
         foreign.append("step")
     if kind != was and not {kind, was} <= _NUMBERS:
-        foreign += _LINE  # bounds of one kind mean nothing to another
+        foreign += _LINE  # bounds of another type are invalid
     for name in foreign:
         _take_out(place, name)
     for name, value in needed.items():
@@ -292,7 +287,7 @@ def _fit_type(place: CommentedMap, was: str) -> None:
 
 
 def _set_marks(place: CommentedMap, marks: list[str]) -> None:
-    """Write what is left to confirm, on one line; nothing if nothing is."""
+    """Write the remaining marks on one line, or remove the entry."""
     if marks == list(place.get("confirm", ())):
         return
     if not marks:
@@ -304,7 +299,7 @@ def _set_marks(place: CommentedMap, marks: list[str]) -> None:
 
 
 def _take_out(place: CommentedMap, name: str) -> None:
-    """Remove an entry; a comment that follows it is about what comes next, and stays."""
+    """Remove an entry; keep a comment that follows it, which is about the next entry."""
     if name not in place:
         return
     names = list(place)
@@ -314,7 +309,7 @@ def _take_out(place: CommentedMap, name: str) -> None:
     kept = trailing[2] if trailing and len(trailing) > 2 else None
     if kept is None or position == 0:
         return
-    # ruamel hangs the lines that follow an entry on it; they go to the last line before it.
+    # ruamel attaches following lines to an entry; move them to the entry before it.
     holder: Any = place
     key: Any = names[position - 1]
     while isinstance(holder[key], CommentedMap | CommentedSeq) and holder[key]:
@@ -340,7 +335,7 @@ def _put(place: CommentedMap, name: str, value: Any, *, before: str) -> None:
 
 
 def _text(text: str) -> str:
-    """Quote a text that a reader of YAML would take for something else, such as yes or 12."""
+    """Quote a text that YAML would read as another type, such as yes or 12."""
     try:
         plain = read_yaml(text) == text
     except ValueError:
@@ -357,7 +352,7 @@ def _texts(nested: Any) -> Any:
 
 
 def _bound(text: str) -> int | float | str:
-    """Read a number as one, and anything else (a moment, a period) as text."""
+    """Parse a number; return anything else (a date, a time unit) as text."""
     try:
         return int(text) if text.lstrip("+-").isdecimal() else float(text)
     except ValueError:

@@ -1,10 +1,11 @@
-"""Who may come in, and what a page may do.
+"""Access control and response headers of the web applications.
 
-The desk shows what only the custodian may see, so it listens to this machine alone, takes nobody
-without the token of its first address, and believes no write that another site could have made.
-What it hands out is stored nowhere. The analyst's page shows a release, which the promise covers:
-it only reads, and has no secrets. Neither answers to a foreign name, where its own are known: a
-site elsewhere may let its name lead to this machine, and its scripts would read what is here.
+The workbench shows private information. It listens on the loopback interface only, requires the
+token of its first address, and rejects writes that another site could have sent. Its responses are
+not cached. The release explorer shows a release, which the promise covers: it is read-only and has
+no secrets. Both reject requests under unknown host names if their own names are known, because of
+DNS rebinding: another site may point its name to this machine, and its scripts could then read the
+pages.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""What a page may load and run: files of this program, no inline script, no eval, no frames."""
+"""Content security policy: own files only, no inline scripts, no eval, no frames."""
 
 REPORT_POLICY = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
-"""For the self-contained reports, which bring their style along and run nothing."""
+"""Policy of self-contained reports, which have inline styles and no scripts."""
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -46,34 +47,26 @@ _HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-MAX_FORM = 2**20  # bytes of what is typed into a form
+MAX_FORM = 2**20  # bytes of a form without files
 
 
 class TooMuch(HushtableError):  # noqa: N818 - reads as what happened
-    """More bytes were sent than are taken."""
+    """The request is larger than the limit."""
 
 
 class NotAllowed(HushtableError):  # noqa: N818 - reads as what happened
-    """A write without the word that only a page of this desk has."""
+    """A write without the CSRF token of this browser."""
 
 
 class Shield:
-    """Set the headers of every answer, and let no message of a foreign error out.
-
-    Parameters
-    ----------
-    app : ASGI application
-        What answers.
-    headers : mapping
-        Headers beside those that all pages have.
-    """
+    """Middleware that sets security headers, and hides the messages of unexpected errors."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str] | None = None) -> None:
         self._app = app
         self._headers = {**_HEADERS, **(headers or {})}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -91,30 +84,30 @@ class Shield:
         try:
             await self._app(scope, receive, sending)
         except Exception as error:
-            # Its message may quote private values, so only its kind is told, and nothing is logged.
+            # The message may contain private values: show only its type, and log nothing.
             if not begun:
                 told = words.INTERNAL_ERROR.format(kind=type(error).__name__)
                 await PlainTextResponse(told, 500)(scope, receive, sending)
 
 
 def own_names(port: int) -> set[str]:
-    """Give the names that a browser on this machine calls a port by."""
+    """Return the values of the Host header that a browser on this machine sends for a port."""
     names = ("127.0.0.1", "localhost", "[::1]")
-    # Browsers leave the usual port out.
+    # Browsers omit the default port.
     return {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
 
 
 class Named:
-    """Answer only whoever calls by a name that is known.
+    """Middleware that rejects requests with an unknown Host header.
 
     Parameters
     ----------
     app : ASGI application
-        What answers.
+        The wrapped application.
     names : collection of str
-        What the header ``Host`` may say, in small letters.
+        Allowed values of the ``Host`` header, in lower case.
     told : str
-        What others are told.
+        Message for other requests.
     """
 
     def __init__(self, app: ASGIApp, *, names: Collection[str], told: str) -> None:
@@ -123,7 +116,7 @@ class Named:
         self._told = told
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or refuse it."""
+        """Forward a request, or reject it."""
         known = scope["type"] != "http" or Headers(scope=scope).get("host", "").lower() in (
             self._names
         )
@@ -132,10 +125,10 @@ class Named:
 
 @dataclass(frozen=True)
 class Door:
-    """Let in whoever knows the token, and recognize them by a cookie afterwards.
+    """Token and cookies that authenticate a browser.
 
-    Token and key last as long as the program runs. A ticket is a token that lets in once: for an
-    address that others on this machine may see, such as an argument of the program that opens the
+    Token and key are valid while the program runs. A ticket is a token that is valid once: for an
+    address that other users of this machine may see, such as a command line argument of the
     browser.
     """
 
@@ -144,7 +137,7 @@ class Door:
     _tickets: set[str] = field(default_factory=set, repr=False)
 
     def admits(self, token: str) -> bool:
-        """Tell whether this is the token, or a ticket, which is then used up."""
+        """Return whether this is the token or an unused ticket; use up the ticket."""
         if hmac.compare_digest(token.encode(), self.token.encode()):
             return True
         digest = sha256(token.encode()).hexdigest()
@@ -154,23 +147,23 @@ class Door:
         return True
 
     def new_ticket(self) -> str:
-        """Make a token that lets in once."""
+        """Create a token that is valid once."""
         ticket = secrets.token_urlsafe(32)
         self._tickets.add(sha256(ticket.encode()).hexdigest())
         return ticket
 
     def new_cookie(self) -> str:
-        """Make a cookie for one browser."""
+        """Create a cookie for one browser."""
         nonce = secrets.token_urlsafe(16)
         return f"{nonce}.{self._sign('cookie', nonce)}"
 
     def knows(self, cookie: str) -> bool:
-        """Tell whether this program made the cookie."""
+        """Return whether this program created the cookie."""
         nonce, _, signature = cookie.partition(".")
         return hmac.compare_digest(signature.encode(), self._sign("cookie", nonce).encode())
 
     def csrf(self, cookie: str) -> str:
-        """Give the word that every write of this browser must carry."""
+        """Return the CSRF token that every write of this browser must contain."""
         return self._sign("write", cookie)
 
     def _sign(self, purpose: str, text: str) -> str:
@@ -178,18 +171,18 @@ class Door:
 
 
 class Guard:
-    """Keep everybody out of the desk but browsers on this machine that came with the token.
+    """Middleware that restricts the workbench to authenticated browsers on this machine.
 
     Parameters
     ----------
     app : ASGI application
-        The desk.
+        The workbench.
     door : Door
-        Whom it lets in.
+        Token and cookies.
     port : int
-        Where it listens: each desk on a machine has a cookie of its own.
+        Port of the workbench; each port has its own cookie.
     max_upload : int
-        Bytes that may be sent to a path that ends in ``/upload``.
+        Maximum size in bytes of a request to a path that ends in ``/upload``.
     """
 
     def __init__(self, app: ASGIApp, *, door: Door, port: int, max_upload: int) -> None:
@@ -199,9 +192,9 @@ class Guard:
         self._max_upload = max_upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request pass, or answer why not."""
+        """Forward a request, or reject it with a reason."""
         if scope["type"] == "websocket":
-            await send({"type": "websocket.close", "code": 1008})  # there is none on the desk
+            await send({"type": "websocket.close", "code": 1008})  # the workbench has no websockets
             return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -218,7 +211,7 @@ class Guard:
         await self._app(scope, _counted(receive, limit), send)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Answer instead of the desk, or give nothing and let the request pass."""
+        """Return a response that rejects the request, or None to forward it."""
         request = Request(scope)
         if request.method not in {"GET", "HEAD", "POST"}:
             return PlainTextResponse(words.METHOD_NOT_ALLOWED, 405)
@@ -243,7 +236,7 @@ class Guard:
         return entrance
 
     def _stranger(self, request: Request, cookie: str) -> str:
-        """Say why a browser is not let in, or nothing."""
+        """Return why a browser is rejected, or an empty string."""
         if not self._door.knows(cookie):
             return words.NO_COOKIE
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
@@ -256,14 +249,14 @@ class Guard:
 
 
 def require_csrf(request: Request, given: Any) -> None:
-    """Refuse a write that does not carry the word of its browser."""
+    """Raise an error if a write does not contain the CSRF token of its browser."""
     wanted: str = request.state.csrf
     if not isinstance(given, str) or not hmac.compare_digest(given.encode(), wanted.encode()):
         raise NotAllowed(words.MISSING_CSRF)
 
 
 def _counted(receive: Receive, limit: int) -> Receive:
-    """Stop reading a body that is longer than it may be, whatever it declared."""
+    """Wrap `receive` to reject a body that exceeds the limit, whatever its declared length."""
     total = 0
 
     async def counting() -> Message:

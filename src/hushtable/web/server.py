@@ -1,4 +1,4 @@
-"""Run the pages: on this machine, without a log of what is asked."""
+"""HTTP server without an access log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hushtable.web.security import LOOPBACK
 
 
 def require_loopback(host: str, port: int) -> None:
-    """Refuse to show the desk to other machines."""
+    """Raise an error if the workbench would be visible to other machines."""
     if host not in LOOPBACK:
         raise ParameterError(words.ONLY_LOOPBACK.format(host=host, port=port or 8000))
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take a port; 0 takes any that is free."""
+    """Open a listening socket; port 0 selects any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     held = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -31,7 +31,7 @@ def listen(host: str, port: int) -> socket.socket:
         held.close()
         raise ParameterError(
             f"cannot listen on {host} port {port}: {error.strerror}; choose another --port, or 0 "
-            "for any that is free."
+            "for any free port."
         ) from None
     return held
 
@@ -39,23 +39,23 @@ def listen(host: str, port: int) -> socket.socket:
 def run(
     app: ASGIApp, held: socket.socket, *, root_path: str = "", ready: Callable[[], None]
 ) -> None:
-    """Answer until interrupted.
+    """Serve an application until interrupted.
 
     Parameters
     ----------
     app : ASGI application
-        The pages.
+        The application.
     held : socket
-        Where it listens.
+        Listening socket.
     root_path : str
-        The path under which a reverse proxy shows them.
+        Path prefix of a reverse proxy.
     ready : callable
-        Called before the first answer.
+        Function that is called before the first request.
     """
     config = uvicorn.Config(
         app,
         root_path=root_path,
-        access_log=False,  # addresses of the desk name projects
+        access_log=False,  # addresses contain names of projects
         log_level="error",
         server_header=False,
         ws="none",

@@ -1,4 +1,4 @@
-"""Edit a taxonomy: move values and groups, make groups, name them, take them out."""
+"""Editing of a taxonomy: move values and groups; create, rename and dissolve groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hushtable.taxonomy import Node, Taxonomy
 
 @dataclass(eq=False)
 class Branch:
-    """One place of a tree under work; `place` says how to get there from the root."""
+    """A node of the edited tree; `place` is its path from the root."""
 
     label: str
     is_group: bool
@@ -21,9 +21,10 @@ class Branch:
 
 
 class Tree:
-    """Hold a taxonomy under work.
+    """A taxonomy being edited.
 
-    A place is the way from the root: ``""`` is the root, ``"0.2"`` the third child of its first.
+    A place is a path from the root: ``""`` is the root, ``"0.2"`` the third child of its first
+    child.
 
     Examples
     --------
@@ -42,7 +43,7 @@ class Tree:
 
     @classmethod
     def of(cls, taxonomy: Taxonomy) -> Tree:
-        """Take up a taxonomy."""
+        """Create from a taxonomy."""
 
         def grow(node: Node) -> Branch:
             return Branch(node.label, bool(node.children), [grow(below) for below in node.children])
@@ -51,28 +52,30 @@ class Tree:
 
     @classmethod
     def of_values(cls, values: list[str]) -> Tree:
-        """Begin with values and no groups."""
+        """Create from values without groups."""
         root = "any" if "any" not in values else "*"
         return cls(Branch(root, True, [Branch(value, False) for value in values]))
 
     def move(self, place: str, to: str) -> None:
-        """Move a value or group into another group; a group that becomes empty is taken out."""
+        """Move a value or group into another group; a group that becomes empty is removed."""
         node, group = self._at(place), self._at(to)
         if node is self.root or not group.is_group or self._is_below(node, group):
-            raise ParameterError("a value or group moves into another group, not into itself.")
+            raise ParameterError(
+                "this move is not possible; move a value or group into another group."
+            )
         self._parent(node).children.remove(node)
         group.children.append(node)
         self._tidy()
 
     def group(self, places: Sequence[str], label: str) -> None:
-        """Put values or groups into a new group, which stands where the first of them stood."""
+        """Move values or groups into a new group, at the position of the first of them."""
         nodes = [self._at(place) for place in places]
         label = _checked(label)
         if not nodes or self.root in nodes:
-            raise ParameterError("choose what goes into the group.")
+            raise ParameterError("the group has no members; choose at least one.")
         parent = self._parent(nodes[0])
         if any(self._is_below(node, parent) for node in nodes):
-            raise ParameterError("a group does not go into itself.")
+            raise ParameterError("a group cannot contain itself; choose other members.")
         made = Branch(label, True)
         parent.children.insert(parent.children.index(nodes[0]), made)
         for node in nodes:
@@ -81,24 +84,28 @@ class Tree:
         self._tidy()
 
     def rename(self, place: str, label: str) -> None:
-        """Name a group."""
+        """Rename a group."""
         node = self._at(place)
         if not node.is_group:
-            raise ParameterError("values are named in the list of values; only groups are here.")
+            raise ParameterError(
+                "only groups can be renamed here; change values in the list of values."
+            )
         node.label = _checked(label)
 
     def remove_group(self, place: str) -> None:
-        """Take a group out; what is in it goes up."""
+        """Dissolve a group; its members move to its parent."""
         node = self._at(place)
         if node is self.root or not node.is_group:
-            raise ParameterError("only a group below the root can be taken out.")
+            raise ParameterError(
+                "the root and single values cannot be dissolved; choose another group."
+            )
         parent = self._parent(node)
         position = parent.children.index(node)
         parent.children[position : position + 1] = node.children
         self._number()
 
     def nested(self) -> dict[str, Any]:
-        """Write as a schema has it."""
+        """Return the taxonomy as nested data for a schema."""
 
         def write(branch: Branch) -> list[Any]:
             return [{b.label: write(b)} if b.is_group else b.label for b in branch.children]
@@ -106,7 +113,7 @@ class Tree:
         return {self.root.label: write(self.root)}
 
     def groups(self) -> list[Branch]:
-        """Give all groups, from the root on."""
+        """Return all groups, starting with the root."""
         return [branch for branch in self._all() if branch.is_group]
 
     def _all(self) -> list[Branch]:
@@ -121,7 +128,7 @@ class Tree:
         for branch in self._all():
             if branch.place == place:
                 return branch
-        raise ParameterError("that place of the tree is gone; look at it again.")
+        raise ParameterError("the tree has changed in the meantime; reload the page.")
 
     def _parent(self, node: Branch) -> Branch:
         return next(b for b in self._all() if any(child is node for child in b.children))
@@ -149,5 +156,5 @@ class Tree:
 def _checked(label: str) -> str:
     label = " ".join(label.split())
     if not label or len(label) > 100 or not label.isprintable():
-        raise ParameterError("name the group in 1 to 100 letters.")
+        raise ParameterError("the name of a group must have 1 to 100 printable characters.")
     return label

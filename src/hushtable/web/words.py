@@ -1,145 +1,147 @@
-"""Every English sentence of the screens, in one place.
+"""All English texts of the workbench and the release explorer.
 
-What is refused below the screens (a name, a clause, a move in a tree) is said where it is refused,
-as everywhere in hushtable.
+Messages of errors that lower layers raise (an invalid name, clause or tree operation) are defined
+where they are raised.
 """
 
 # --- security -------------------------------------------------------------------------------------
 
 INTERNAL_ERROR = (
-    "Internal error ({kind}). What it said is withheld, since it may quote private values."
+    "Internal error ({kind}). The error message is not shown because it may contain private values."
 )
 FOREIGN_HOST = (
-    "This address is not the workbench's. Open the address that the terminal printed; behind "
-    "another name the workbench answers nobody."
+    "The workbench does not accept requests under this host name. Open the address that the "
+    "terminal printed."
 )
 UNKNOWN_NAME = (
-    "This page does not answer to the name that it was called by. Open the address that the "
-    "terminal printed; behind a reverse proxy, start it with --name NAME, as visitors write it."
+    "This server does not accept requests under this host name. Open the address that the terminal "
+    "printed; behind a reverse proxy, start the server with --name NAME, where NAME is the host "
+    "name that visitors use."
 )
-METHOD_NOT_ALLOWED = "This cannot be done here."
+METHOD_NOT_ALLOWED = "This page does not allow this request method."
 WRONG_TOKEN = (
-    "The token is wrong, or was for one visit only. Open the address that the terminal "  # noqa: S105
+    "The token is wrong or was already used. Open the address that the terminal "  # noqa: S105
     "printed last."
 )
 NO_COOKIE = (
-    "The workbench does not know this browser. Open the whole address that the terminal printed, "
-    "with its token."
+    "The workbench does not recognize this browser. Open the full address that the terminal "
+    "printed, including its token."
 )
-FOREIGN_ORIGIN = "This was sent by a page of another site, so nothing was done."
+FOREIGN_ORIGIN = "This request came from another site and was rejected."
 MISSING_CSRF = (
-    "This did not come from a page of this workbench, or from one that was opened before it was "
-    "started again. Nothing was done; open the page anew and try again."
+    "This request did not come from a page of this workbench, or the page was opened before the "
+    "workbench was restarted. Nothing was done. Reload the page and try again."
 )
 TOO_MUCH = (
-    "More was sent than is taken here: at most {limit} bytes. Nothing was kept. Give a large table "
-    "by its path instead."
+    "The request is too large; the limit is {limit} bytes. Nothing was saved. Choose a large table "
+    "by its path instead of uploading it."
 )
 ONLY_LOOPBACK = (
-    "host is {host!r}; the workbench shows what only the custodian may see, so it listens to this "
-    "machine alone: 127.0.0.1, ::1 or localhost. From another machine, use a tunnel such as "
-    "ssh -L {port}:127.0.0.1:{port}."
+    "host is {host!r}; it must be 127.0.0.1, ::1 or localhost, because the workbench shows private "
+    "information. To connect from another machine, use a tunnel such as ssh -L "
+    "{port}:127.0.0.1:{port}."
 )
-NOT_FOUND = "There is no such page here."
+NOT_FOUND = "Page not found."
 
 # --- every page -----------------------------------------------------------------------------------
 
-SKIP = "Skip to the content"
-SAME_COMMAND = "The command that does the same"
+SKIP = "Skip to content"
+SAME_COMMAND = "Equivalent command"
 COPY = "Copy"
 COPY_LABEL = "Copy the command"
-REFUSED = "This was not done"
+REFUSED = "Request refused"
 GO_BACK = "Go back"
-BAR = "Bar with 95 % interval"
+BAR = "Bar with 95% interval"
 COUNT = "count"
-INTERVAL = "95 % interval"
+INTERVAL = "95% interval"
 ROWS_COUNTED = "number of rows"
-INTERVALS_95 = "Estimated {what}, with 95 % intervals"
+INTERVALS_95 = "Estimated {what}, with 95% intervals"
 BY = ", by {columns}"
 
-# --- the analyst's page ---------------------------------------------------------------------------
+# --- release explorer -----------------------------------------------------------------------------
 
-ANALYST_KICKER = "a release, and what it promises"
+ANALYST_KICKER = "release explorer"
 PUBLISHED_ON = "Published with the method {method} on {date}."
 THE_PROMISE = "The promise"
 NOT_PRIVATE = (
-    "This release is not private: it was made with seeded noise, which anybody can subtract. It is "
-    "for tests only."
+    "This release is not private: it was made with seeded noise, which anyone can reproduce and "
+    "subtract. Use it for tests only."
 )
-LEFT_OUT = "What the promise leaves out"
-MAY_NOT_CONCLUDE = "What may not be concluded"
+LEFT_OUT = "What the promise does not cover"
+MAY_NOT_CONCLUDE = "Limits of interpretation"
 NOT_CONCLUDED = (
-    "An answer is an estimate: the interval belongs to it. Where two intervals overlap widely, the "
-    "two counts may well be the same.",
-    "Each interval holds in 95 of 100 cases by itself. Among many numbers, some are outside.",
-    "A count near zero does not say that there is nobody: its interval may begin at zero.",
-    "Published rows are nobody's rows. One that looks like a person you know says nothing about "
-    "that person.",
-    "Counts say what goes together, not what causes what.",
+    "Every answer is an estimate; report its interval with it. If two intervals overlap widely, "
+    "the two counts may be equal.",
+    "Each interval holds with 95% confidence individually. Among many intervals, some do not "
+    "contain the true value.",
+    "A count near zero does not show that the group is empty, and its interval may start at zero.",
+    "Published rows are synthetic. A row that resembles a person you know says nothing about that "
+    "person.",
+    "Counts show associations, not causes.",
 )
-ASK = "Ask"
+ASK = "Query the release"
 ASK_LEAD = (
-    "How many rows are there of a kind, or what is the mean of a column among them? Open a column, "
-    "choose, and the answer follows."
+    "Estimate a row count, or the mean or median of a column. Open a column to filter by its "
+    "values; the answer updates as you type."
 )
 FROM = "from"
 TO = "to"
 MISSING = "missing"
-FIGURE = "Give the"
+FIGURE = "Estimate the"
 FIGURES = {"": "row count", "mean": "mean", "median": "median"}
-FIGURE_OF = "of the column"
-REGRESSION = "A regression"
-FORMULA = "Outcome ~ columns that explain it, with C() around groups"
+FIGURE_OF = "of column"
+REGRESSION = "Regression"
+FORMULA = "Formula: outcome ~ regressors; write C(column) for categories"
 FORMULA_EXAMPLE = "pay ~ age + C(region)"
-LOGISTIC = "logistic: the outcome is one of two values"
+LOGISTIC = "logistic regression (binary outcome)"
 GROUP_BY = "Group by"
 AND_BY = "and by"
 NOTHING = "nothing"
-CLAUSE = "And also (a SQL WHERE clause, if you like)"
+CLAUSE = "Additional condition (SQL WHERE clause, optional)"
 CLAUSE_EXAMPLE = "age < 18 OR age >= 65"
-ASK_BUTTON = "Ask"
-CLEAR = "Start over"
-BETWEEN_FIGURE = "{what}, and with 95 % confidence {low} to {high}"
-BETWEEN = "rows, and with 95 % confidence {low} to {high}"
+ASK_BUTTON = "Estimate"
+CLEAR = "Reset"
+BETWEEN_FIGURE = "{what} (95% interval {low} to {high})"
+BETWEEN = "rows (95% interval {low} to {high})"
 ROWS_WHERE = "where"
 OF_ALL_ROWS = "of all rows"
 SOME_NUMBERS = "For {n} of the {all} numbers: {note}"
-ONE_BY_ONE = "Each interval holds by itself, not all of them together."
-LINK = "Link to this question"
+ONE_BY_ONE = "Each interval holds with 95% confidence individually, not all of them jointly."
+LINK = "Link to this query"
 ANSWER_CSV = "Answer as CSV"
-ANSWER_SVG = "Picture as SVG"
+ANSWER_SVG = "Chart as SVG"
 CROSS_TABLE = "Cross table"
-COLUMNS = "The columns"
-COLUMNS_LEAD = "Estimated from the release, with 95 % intervals."
+COLUMNS = "Columns"
+COLUMNS_LEAD = "Estimated from the release, with 95% intervals."
 COUNTING = "Counting …"
 TARGET = "target"
-DOWNLOADS = "Take it with you"
-DOWNLOADS_LEAD = "The rows can be used like those of any table; read the statement first."
+DOWNLOADS = "Downloads"
+DOWNLOADS_LEAD = "The rows can be used like those of any table. Read the statement first."
 ROWS_CSV = "Rows as CSV"
 ROWS_PARQUET = "Rows as Parquet"
 STATEMENT = "Statement"
-STATEMENT_JSON = "Statement for programs"
+STATEMENT_JSON = "Statement as JSON"
 
-# --- the desk: frame ------------------------------------------------------------------------------
+# --- workbench: frame -----------------------------------------------------------------------------
 
-DESK_KICKER = "the custodian's desk, on this machine alone"
-DESK_FOOTER = "Nothing on these pages leaves this machine by itself."
-STEPS_LABEL = "Steps of the project"
+DESK_KICKER = "custodian's workbench, reachable from this machine only"
+DESK_FOOTER = "Nothing on these pages is sent to another machine."
+STEPS_LABEL = "Project steps"
 STEP_DONE = "(done)"
 SCREENS = {
     "data": "Data",
     "schema": "Schema",
     "ledger": "Ledger",
     "plan": "Plan",
-    "rehearse": "Rehearse",
+    "rehearse": "Dry run",
     "publish": "Publish",
     "report": "Report",
 }
-LOOK = "Look at it."
+LOOK = "Show progress."
 RUNNING = {
     "draft": "A schema is being drafted.",
     "publish": "A release is being published.",
-    "rehearse": "A rehearsal is running.",
+    "rehearse": "A dry run is in progress.",
     "evaluate": "A release is being evaluated.",
     "compare": "Releases are being compared.",
     "dossier": "A dossier is being written.",
@@ -149,118 +151,120 @@ RUNNING = {
 
 PROJECTS = "Projects"
 PROJECTS_LEAD = (
-    "A project is about one private table: what is public about it, what may be spent on it, and "
-    "what has been published. It is a folder of plain files."
+    "A project covers one private table: its public schema, its privacy budget and its releases. "
+    "It is a folder of plain files."
 )
 NEXT = "Next:"
 NEXT_STEPS = {
-    "data": "say where the private table is",
-    "schema": "say what is public about it, and confirm what came from the data",
-    "ledger": "decide how much may ever be spent, and start the ledger",
-    "plan": "choose a method, and see its promise and its error",
-    "rehearse": "rehearse on a stand-in",
+    "data": "choose the private table",
+    "schema": "describe what is public about the table, and confirm what was taken from the data",
+    "ledger": "set the total privacy budget and create the ledger",
+    "plan": "choose a method, and see its promise and expected error",
+    "rehearse": "try the plan on a surrogate table",
     "publish": "publish a release",
-    "report": "see what was published, and what it is worth",
+    "report": "download and evaluate releases",
 }
-NEW_PROJECT = "A new project"
+NEW_PROJECT = "New project"
 PROJECT_NAME = "Name"
 NAME_RULE = "Letters without accents, digits, dots, dashes and underscores; no spaces."
-CREATE = "Create the project"
-FOLDER_IS = "Projects are kept in"
-NO_DATA = "No table is chosen."
+CREATE = "Create project"
+FOLDER_IS = "Projects are stored in"
+NO_DATA = "No table chosen."
 IN_FOLDER = "in {folder}"
-SCHEMA_HAS = "{n} columns are published."
-TO_CONFIRM = "In {n} places, something is left to confirm."
+SCHEMA_HAS = "{n} columns will be published."
+TO_CONFIRM = "{n} items remain to be confirmed."
 ALL_CONFIRMED = "Everything is confirmed."
-NO_SCHEMA = "There is none yet."
-LEFT_OF = "Of epsilon {cap}, at least {left} is left."
-NO_LEDGER = "None is started."
+NO_SCHEMA = "No schema yet."
+LEFT_OF = "At least {left} of epsilon {cap} remains."
+NO_LEDGER = "No ledger yet."
 RELEASES = "Releases"
-NO_RELEASES = "Nothing is published yet."
-JOBS = "What ran lately"
-FOLDER = "The folder"
-FOLDER_LEAD = "Plain files, which the command line understands as they are:"
-F_PROJECT = "where the table is, and what is planned"
-F_SCHEMA = "what is public about the table"
-F_LEDGER = "what has been spent"
-F_RELEASES = "what may be handed out"
+NO_RELEASES = "No releases yet."
+JOBS = "Recent jobs"
+FOLDER = "Project folder"
+FOLDER_LEAD = "Plain files that the command line also reads:"
+F_PROJECT = "location of the table, and the plan"
+F_SCHEMA = "public description of the table"
+F_LEDGER = "privacy budget spent so far"
+F_RELEASES = "releases, which may be shared"
 F_REPORTS = "comparisons with the private table: internal"
-F_REHEARSALS = "the same on a stand-in"
+F_REHEARSALS = "reports of dry runs on a surrogate table"
 
 # --- data -----------------------------------------------------------------------------------------
 
 DATA_LEAD = (
-    "Where is the private table? It is read where it lies: nothing is copied, and no row is shown "
-    "on any screen."
+    "Choose the private table. It is read in place: nothing is copied, and no row is shown on any "
+    "screen."
 )
-CHOSEN_TABLE = "The table"
-HEADER_ONLY = "Internal. Names and types of the columns; no row was read."
-ALL_TEXT = "A CSV file holds texts only; the draft finds out which are numbers or dates."
+CHOSEN_TABLE = "Table"
+HEADER_ONLY = "Internal. Column names and types; no row was read."
+ALL_TEXT = "A CSV file stores text only; drafting detects which columns are numbers or dates."
 HEADER = "Columns of the table"
 COLUMN = "column"
 STORED_AS = "stored as"
-DRAFT = "Draft a schema from it"
-DRAFT_AGAIN = "Draft the schema anew"
+DRAFT = "Draft a schema"
+DRAFT_AGAIN = "Draft the schema again"
 DRAFT_HINT = (
-    "Reads the whole table, on this machine. What it takes from the data is marked, and nothing "
-    "can be published before a person has confirmed that it is public."
+    "Reads the whole table on this machine. Everything taken from the data is marked; publishing "
+    "is refused until a person confirms that it is public."
 )
-TO_SCHEMA = "To the schema"
+TO_SCHEMA = "Go to the schema"
 BY_PATH = "A file on this machine"
-FOUND_TABLES = "Tables in the folders that the workbench was started for"
+FOUND_TABLES = "Tables in the allowed folders"
 CHOOSE = "choose …"
-OTHER_PATH = "Or its path"
+OTHER_PATH = "Or enter its path"
 USE_TABLE = "Use this table"
-PATH_HINT = "CSV (also .csv.gz), TSV or Parquet. Start with --data FOLDER to allow another folder."
-UPLOAD = "An upload"
+PATH_HINT = (
+    "CSV (also .csv.gz), TSV or Parquet. To allow another folder, start the workbench with --data "
+    "FOLDER."
+)
+UPLOAD = "Upload"
 UPLOAD_FILE = "File"
 UPLOAD_BUTTON = "Upload"
 UPLOAD_HINT = (
-    "It is kept in a folder that only you can read, and removed when the workbench is closed."
+    "The file is stored in a folder that only you can read, and deleted when the workbench stops."
 )
 DRAFT_HEADER = """\
-# Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
-# from the data. All of it must be what anybody could know, not what happens to occur: one person's
-# row can change any of it.
+# Drafted from the private table; internal. Everything listed under 'confirm' was taken from the
+# data. Confirm it only if it is public knowledge: a single person's row may have changed it.
 """
 
 # --- schema ---------------------------------------------------------------------------------------
 
 SCHEMA_FIRST = "A plan needs a valid schema; draft or write one first:"
 SCHEMA_LEAD = (
-    "What is public about the table. A domain must come from public knowledge, such as a "
-    "questionnaire or a code book, never from what happens to occur in the table."
+    "The public description of the table. Domains must come from public knowledge, such as a "
+    "questionnaire or a code book, never from the values that occur in the table."
 )
 CONFIRM_LEAD = (
-    "Some parts were taken from the data; they have a thick border. Correct them, tick them and "
-    "say how anybody could know them. Publishing is refused until then."
+    "Parts with a thick border were taken from the data. Correct each one, tick it, and state the "
+    "public source. Publishing is refused until all are confirmed."
 )
-TO_LEDGER = "To the ledger"
+TO_LEDGER = "Go to the ledger"
 CHECKING = "Checking the table …"
-CHECK = "Does the table fit?"
+CHECK = "Does the table match the schema?"
 CHECK_NEEDS_SCHEMA = "The schema is not valid yet."
-CHECK_NEEDS_DATA = "No table is chosen, so there is nothing to check."
+CHECK_NEEDS_DATA = "No table is chosen, so nothing can be checked."
 CHECK_NOW = "Check now"
-LARGE_TABLE = "The table is large, so it is checked when you ask."
+LARGE_TABLE = "The table is large, so it is checked only on request."
 EXACT_COUNTS = (
-    "Internal. These counts are exact. They may show a mistake in the table or the schema; choose "
-    "the domain from public knowledge, never to let one row fit."
+    "Internal. These counts are exact. Use them to find mistakes in the table or the schema. "
+    "Choose domains from public knowledge, never to accommodate single rows."
 )
-FITS = "Every cell of the table fits."
+FITS = "All values of the table are in their domains."
 UNDO = "Undo the last change"
-WHOLE_TABLE = "The whole table"
-TABLE_NAME = "Name that is published"
-PUBLIC_ROWS = "Rows, if public"
-UNIT = "Who is protected"
+WHOLE_TABLE = "Whole table"
+TABLE_NAME = "Published name"
+PUBLIC_ROWS = "Number of rows, if public"
+UNIT = "Unit of privacy"
 UNIT_ROW = "one row"
-UNIT_PERSON = "a person, told by {column}"
-MAX_ROWS = "Rows of a person, at most"
+UNIT_PERSON = "a person, identified by {column}"
+MAX_ROWS = "Maximum rows per person"
 UNIT_IS = "The promise protects {unit}."
 ROLE = "Role"
 ROLES = {
     "attribute": "published",
-    "target": "published, to predict",
-    "identifier": "identifies, dropped",
+    "target": "published, prediction target",
+    "identifier": "identifier, not published",
 }
 TYPE = "Type"
 TYPES = {
@@ -270,9 +274,9 @@ TYPES = {
     "number": "numbers on a grid",
     "decimal": "decimal numbers",
     "date": "dates",
-    "timestamp": "moments",
+    "timestamp": "dates with times",
     "time": "times of day",
-    "duration": "lengths of time",
+    "duration": "durations",
 }
 STEPS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 NOTHING_IN_IT = "(an empty cell)"
@@ -280,317 +284,337 @@ VALUES = "Values, one per line"
 LOW = "From"
 HIGH = "To"
 STEP = "Step"
-MISSING_CELLS = "An empty cell counts as"
+MISSING_CELLS = "Empty cells become"
 MISSING_RULES = {
     "other": "another value",
-    "category": "missing, a value of its own",
-    "forbid": "a reason to refuse",
+    "category": "missing, a separate value",
+    "forbid": "an error",
 }
-OUTSIDE_CELLS = "A cell outside counts as"
+OUTSIDE_CELLS = "Out-of-domain values become"
 OUTSIDE_RULES = {
     "clip": "the nearest bound",
     "other": "another value",
     "missing": "missing",
-    "refuse": "a reason to refuse",
+    "refuse": "an error",
 }
 SAVE = "Save"
-SPECIAL = "Values that stand for something, each = its name"
+SPECIAL = "Special values, one per line: value = name"
 REMARK = "Internal note: {remark}"
-EDIT_TREE = "Edit its tree"
+EDIT_TREE = "Edit its groups"
 MAKE_TREE = "Group its values"
 NO_SCHEMA_YET = "There is no schema yet. Choose the table and draft one, or write it below:"
-AS_TEXT = "The schema as text"
+AS_TEXT = "Schema as text"
 YAML = "YAML; comments and order are kept"
 FROM_DATA = "Taken from the data. Tick what is public knowledge:"
 MARKS = {
     "role": "role",
     "type": "type",
     "values": "values",
-    "low": "lowest",
-    "high": "highest",
+    "low": "minimum",
+    "high": "maximum",
     "step": "step",
     "missing": "empty cells",
-    "outside": "cells outside",
+    "outside": "out-of-domain values",
     "special": "special values",
     "bins": "bins",
     "taxonomy": "groups",
     "ordered": "order",
-    "missing_values": "words for a missing value",
-    "unit": "who is protected",
-    "reading": "how the file is read",
+    "missing_values": "codes for missing values",
+    "unit": "unit of privacy",
+    "reading": "file format",
 }
-ALL = "all of them"
-REASON = "How could anybody know this?"
+ALL = "all"
+REASON = "What is the public source?"
 REASON_EXAMPLE = "question 4 of the public questionnaire"
 CONFIRM = "Confirm"
-LINES_LEFT = "{left} of {all} lines are left."
-TO_FIRST_LEFT = "To the first"
+LINES_LEFT = "{left} of {all} lines remain."
+TO_FIRST_LEFT = "Go to the first"
 LINE_CONFIRMED = "confirmed"
 
 # --- trees ----------------------------------------------------------------------------------------
 
 TREE_OF = "Groups of {column}"
 TREE_LEAD = (
-    "Methods that need coarser values take the groups of this tree. Drag a value or a group onto "
+    "Methods that need coarser values use the groups of this tree. Drag a value or a group onto "
     "another group, or use the forms. Groups are public."
 )
-DRAG_HINT = "Drag values and groups here, onto a group."
+DRAG_HINT = "Drag values and groups onto a group."
 MOVE = "Move"
 MOVE_WHAT = "Value or group"
-MOVE_TO = "Into"
-NEW_GROUP = "A new group"
-GROUP_MEMBERS = "What goes into it"
-GROUP_NAME = "Its name"
-MAKE_GROUP = "Make the group"
-GROUPS = "A group that is there"
+MOVE_TO = "To"
+NEW_GROUP = "New group"
+GROUP_MEMBERS = "Members"
+GROUP_NAME = "Name"
+MAKE_GROUP = "Create the group"
+GROUPS = "Existing group"
 GROUP = "Group"
-NEW_NAME = "Another name"
-RENAME = "Name it so"
-UNGROUP = "Take the group out"
-DROP_TREE = "Take the whole tree out"
+NEW_NAME = "New name"
+RENAME = "Rename"
+UNGROUP = "Dissolve the group"
+DROP_TREE = "Delete the whole tree"
 BACK_TO_SCHEMA = "Back to the schema"
 
 # --- ledger ---------------------------------------------------------------------------------------
 
 LEDGER_LEAD = (
-    "Every release costs a part of what may be spent on these people, for good. The ledger records "
-    "each charge before the table is read, and refuses what goes beyond its cap."
+    "Every release spends part of the privacy budget of these people, permanently. The ledger "
+    "records each charge before the table is read, and refuses charges beyond its cap."
 )
-LEDGER_NEEDS_SCHEMA = "A ledger is bound to a confirmed schema; finish that first:"
+LEDGER_NEEDS_SCHEMA = "A ledger needs a confirmed schema; finish that first:"
 CAP_EPSILON = "Cap on epsilon"
 CAP_EPSILON_HINT = (
-    "All releases together never exceed it, and it cannot be changed later. 1 is strict, 3 is "
-    "usual, above 10 little is protected."
+    "The total epsilon of all releases never exceeds this cap, and it cannot be changed later. 1 "
+    "is strict, 3 is common; above 10 the protection is weak."
 )
 CAP_DELTA = "Cap on delta"
-CAP_DELTA_HINT = "The chance that epsilon is exceeded; far less than one in the number of people."
-START_LEDGER = "Start the ledger"
-PROTECTS = "It adds up what is promised to {unit}."
-UNCOUNTED = "This ledger also holds releases that it cannot count."
+CAP_DELTA_HINT = (
+    "Roughly, the probability that the epsilon bound fails. Choose far less than 1 divided by the "
+    "number of people."
+)
+START_LEDGER = "Create the ledger"
+PROTECTS = "It adds up the privacy loss of {unit}."
+UNCOUNTED = "This ledger also contains releases whose cost it cannot count."
 CAP = "cap"
 SPENT = "spent"
-RESERVED = "set aside"
-LEFT = "left, at least"
+RESERVED = "reserved"
+LEFT = "remaining, at least"
 DELTA = "delta"
 EPSILON = "epsilon"
-LEDGER_PICTURE = "Epsilon spent, entry by entry, below the cap."
-STILL_FITS = "What still fits:"
+LEDGER_PICTURE = "Epsilon spent by entry, and the cap."
+STILL_FITS = "Remaining budget:"
 TWO_ACCOUNTS = (
-    "Releases are added up in two ways, and a release must fit only one of them. The figures above "
-    "are those of plain addition, which has half of delta; by the other way there is often more."
+    "The ledger uses two composition rules, and a release must satisfy only one of them. The "
+    "figures above are for basic composition, which is assigned half of delta; zCDP composition "
+    "often allows more."
 )
 ENTRIES = "Entries"
 NUMBER = "entry"
 WHEN = "when (UTC)"
 PURPOSE = "purpose"
-BECAME = "what became of it"
+BECAME = "status"
 RECEIPT = "receipt"
 NOT_COUNTED = "not counted"
 ENTRY_STATUS = {"charged": "charged", "released": "released", "void": "void"}
-VOID = "Take a charge back"
+VOID = "Void a charge"
 VOID_LEAD = (
-    "Only for a charge of which nothing was ever seen by anyone, such as that of a run that "
-    "failed. It is your word, it goes on record, and nothing else takes a charge back."
+    "Void a charge only if nobody has seen any output of its run, for example because the run "
+    "failed. Your statement is recorded in the ledger. Charges cannot be reversed in any other "
+    "way."
 )
-VOID_REASON = "Who says so, and why"
-VOID_BUTTON = "Take it back"
-NO_ENTRIES = "Nothing has been charged."
-TO_PLAN = "To the plan"
+VOID_REASON = "Your name and the reason"
+VOID_BUTTON = "Void the charge"
+NO_ENTRIES = "No charges yet."
+TO_PLAN = "Go to the plan"
 HEAD = "Receipt of the last record:"
-LEDGER_FIRST = "there is no ledger yet; start one under Ledger."
+LEDGER_FIRST = "there is no ledger yet; create one under Ledger."
 
 # --- plan -----------------------------------------------------------------------------------------
 
-PLAN_LEAD = "Choose a method, and see at once what it promises and how far its counts will be off."
+PLAN_LEAD = "Choose a method to see its promise and the expected error of counts."
 ASK_ADVISOR = "Or answer five questions."
 METHOD = "Method"
-BASELINE = "for comparison"
+BASELINE = "baseline"
 SHOW_METHOD = "Show this method"
-ROWS_EXPECTED = "Rows to expect, roughly"
-ROWS_HINT = "A guess from public knowledge; nothing is counted here."
+ROWS_EXPECTED = "Expected number of rows (approximate)"
+ROWS_HINT = "An estimate from public knowledge; the table is not read."
 ROWS_FIRST = (
-    "Say how many rows to expect, roughly, and see here how far counts will be off. Say what "
-    "anybody could guess, such as the size of the town, not what the table holds."
+    "Enter the approximate number of rows to see the expected error. Use public knowledge, such as "
+    "the size of the town, not the table itself."
 )
-WANT = "I need counts within …"
-WITHIN = "rows"
-WANT_SHARE = "for a count of so many % of the rows"
+WANT = "Required accuracy of counts"
+WITHIN = "Maximum error in rows"
+WANT_SHARE = "for a count of this % of the rows"
 MORE_PARAMETERS = "More parameters"
-SAVE_PLAN = "Keep this plan and rehearse"
-SAVE_AND_PUBLISH = "Keep it and publish"
+SAVE_PLAN = "Save and start a dry run"
+SAVE_AND_PUBLISH = "Save and publish"
 SLIDER = "slider"
-NO_DATA_READ = "No data has been read."
-PRICE = "It costs epsilon {epsilon}; at least {left} would be left in the ledger."
+NO_DATA_READ = "No data was read."
+PRICE = "It costs epsilon {epsilon}; at least {left} would remain in the ledger."
 NOT_AFFORDED = "The ledger will refuse it."
 HOLLOW = "A release like this would be empty: every count would be mostly noise. Forecast: {why}"
 WANT_ANSWER = (
-    "That takes epsilon {epsilon}: with 95 % confidence such a count is then off by at most "
-    "{error} rows."
+    "This requires epsilon {epsilon}: the error of such a count is then at most {error} rows with "
+    "95% confidence."
 )
-CURVE_TITLE = "Error against epsilon"
-CURVE_X = "epsilon: less protects more"
-CURVE_Y = "rows off, for a count of 1 % of the table (95 %)"
-ERRORS_TITLE = "How far counts will be off"
-QUESTION = "question"
-OFF_BY = "off by at most"
+CURVE_TITLE = "Error by epsilon"
+CURVE_X = "epsilon (smaller protects more)"
+CURVE_Y = "error in rows for a count of 1% of the table (95%)"
+ERRORS_TITLE = "Expected error of counts"
+QUESTION = "query"
+OFF_BY = "error at most (95%)"
 OF_THE_COUNT = "of the count"
-COUNT_OF = "a count of {share} % of the rows"
+COUNT_OF = "a count of {share}% of the rows"
 ROWS = "rows"
-NOT_KNOWN = "not known beforehand"
-SIDE_BY_SIDE = "Methods side by side"
+NOT_KNOWN = "not known in advance"
+SIDE_BY_SIDE = "Comparison of methods"
 SIDE_BY_SIDE_LEAD = (
-    "Each figure holds for what it supposes, and they do not suppose the same: a method that is "
-    "closer here may be further off in other questions. A rehearsal shows more."
+    "Each figure depends on its assumptions, and these differ between methods: a method with a "
+    "smaller error here may have a larger error for other queries. A dry run shows more."
 )
-SUPPOSING = "supposing"
-OFF_BY_AT_1 = "a count of 1 % is off by at most"
-EXPECTED = "What else to expect"
+SUPPOSING = "assumptions"
+OFF_BY_AT_1 = "error at most for a count of 1% (95%)"
+EXPECTED = "Further forecasts"
 MEMORY = "memory: about {mb} MB"
-SPLIT = "How the budget is divided"
-PLAN_FIRST = "no plan is kept yet; choose a method under Plan and keep it."
+SPLIT = "Division of the budget"
+PLAN_FIRST = "no plan is saved yet; choose a method under Plan and save it."
 
 # --- the advisor ----------------------------------------------------------------------------------
 
-ADVISOR = "Which method?"
+ADVISOR = "Choosing a method"
 ADVISOR_LEAD = (
-    "Five questions, and a recommendation with its reasons and its price. No data is read."
+    "Answer five questions to get a recommendation with its reasons and its cost. No data is read."
 )
 QUESTIONS = {
-    "use": "What will people do with it?",
-    "who": "Who gets it?",
-    "rows": "How many rows does the table have, roughly?",
-    "one_row": "Is each person in one row only?",
-    "formal": "Is a formal promise needed?",
+    "use": "How will the release be used?",
+    "who": "Who will get it?",
+    "rows": "How many rows does the table have, approximately?",
+    "one_row": "Does each person have only one row?",
+    "formal": "Is a formal guarantee required?",
 }
 CHOICES = {
     "use": {
-        "rows": "Work with rows like those of the table: plots, models, anything",
-        "counts": "Count: tables and cross tables",
-        "predict": "Predict one column from the others",
-        "numbers": "Analyze a few numeric columns, record by record",
+        "rows": "General analysis of rows: plots, models and more",
+        "counts": "Counts and cross tables",
+        "predict": "Predicting one column from the others",
+        "numbers": "Analysis of a few numeric columns, record by record",
     },
     "who": {
-        "public": "Anybody",
-        "partners": "Partners, under a contract",
-        "inside": "Colleagues in the house",
+        "public": "The public",
+        "partners": "Partners under a contract",
+        "inside": "Colleagues in the organization",
     },
     "one_row": {"yes": "Yes", "no": "No, or I do not know"},
     "formal": {"yes": "Yes", "no": "No"},
 }
 ADVISE = "Recommend"
-ADVICE = "Take {method}"
-TAKE_ADVICE = "Plan with it"
-OTHERS = "Next best:"
+ADVICE = "Use {method}"
+TAKE_ADVICE = "Plan with this method"
+OTHERS = "Alternatives:"
 REASONS = {
     "rows_and_counts": (
-        "It publishes rows like the private ones and the noisy tables they were made from, so both "
-        "counts with intervals and any other work are possible."
+        "It publishes synthetic rows and the noisy tables behind them, so it supports counts with "
+        "intervals as well as any other analysis."
     ),
     "few_cells": (
-        "All columns together have few cells, so each can be counted by itself: the error is plain "
-        "noise, and easy to explain."
+        "All columns together have few cells, so each cell can be counted directly: the only error "
+        "is noise, which is easy to explain."
     ),
     "many_cells": (
-        "The columns together have too many cells to count each; quilt measures the tables that "
-        "matter most and answers all other counts from them."
+        "All columns together have too many cells to count each one; quilt measures the most "
+        "important marginals and estimates all other counts from them."
     ),
     "predict_target": (
-        "It spends more of the budget on tables with the column that is to be predicted."
+        "It spends more of the budget on marginals that include the column to predict."
     ),
     "no_target": (
-        "Mark the column to predict as target in the schema, and the method looks after it."
+        "Set the role of the column to predict to target in the schema; the method then gives it "
+        "priority."
     ),
     "uncertain_for_numbers": (
-        "Each record is published as a region that is also others'; distances and numeric analyses "
-        "work on it directly."
+        "Each record is published as a region that several records share; distances and numeric "
+        "analyses work on it directly."
     ),
     "no_formal_promise": (
-        "Its promise holds against one kind of attacker only, and no ledger can add it up."
+        "Its promise holds against one kind of attacker only, and no ledger can count it."
     ),
-    "who_public": "For anybody, epsilon 1 is a strict and usual choice.",
+    "who_public": "For the public, epsilon 1 is a strict and common choice.",
     "who_partners": (
-        "Under a contract, epsilon 2 gives about half the error; the promise needs no contract."
+        "Under a contract, epsilon 2 gives about half the error of epsilon 1; the promise does not "
+        "depend on the contract."
     ),
-    "who_inside": "In the house, epsilon 3 is a usual choice; what leaves the house later, leaves.",
-    "formal_anyway": "A formal promise costs little here, and needs no guess about attackers.",
+    "who_inside": (
+        "Inside the organization, epsilon 3 is a common choice. The same promise applies if the "
+        "release is shared later."
+    ),
+    "formal_anyway": (
+        "A formal guarantee costs little here, and needs no assumption about attackers."
+    ),
     "several_rows": (
-        "Your schema protects single rows. If a person may have several, say under Schema by which "
-        "column a person is told, and how many rows of each may count."
+        "Your schema protects single rows. If a person may have several rows, set the unit of "
+        "privacy under Schema: the column that identifies a person, and the maximum number of rows "
+        "per person."
     ),
     "small_table": (
-        "The table is small, so errors are large against the counts; look at the figures below."
+        "The table is small, so errors are large relative to counts; see the figures below."
     ),
 }
 
 # --- rehearse -------------------------------------------------------------------------------------
 
 REHEARSE_LEAD = (
-    "Run everything on a stand-in: a table drawn from the schema alone, about nobody. You see the "
-    "whole report and how long it takes. It costs nothing, and the private table is not touched. "
-    "What it says about errors of noise carries over; what it says about the data does not."
+    "Run the whole plan on a surrogate table: rows sampled from the schema alone, which describe "
+    "no real person. You see the full report and the run time. It costs no budget, and the private "
+    "table is not read. Results about noise carry over to the private table; results about the "
+    "data do not."
 )
-STAND_IN_ROWS = "Rows of the stand-in"
-PUBLIC_TABLE = "Use a public table of the same shape instead"
-PUBLIC_TABLE_PATH = "Its path; it must be public, as nothing is charged"
-NOT_THE_PRIVATE_TABLE = "that is the private table; a rehearsal is free and must not read it."
-REHEARSE_BUTTON = "Rehearse {method}"
-SKIP_REHEARSAL = "Go on to publish"
-REHEARSE_COMMAND = "The command that rehearses, and says how far counts are off"
+STAND_IN_ROWS = "Rows of the surrogate table"
+PUBLIC_TABLE = "Use a public table with the same columns instead"
+PUBLIC_TABLE_PATH = "Its path. It must be public, because nothing is charged."
+NOT_THE_PRIVATE_TABLE = (
+    "this is the private table; a dry run charges nothing, so it must not read it."
+)
+REHEARSE_BUTTON = "Start a dry run of {method}"
+SKIP_REHEARSAL = "Skip to publishing"
+REHEARSE_COMMAND = "Equivalent command (prints the error of counts)"
 REPORT_OF_REHEARSAL = (
-    "Internal. A rehearsal: this report compares a release of a stand-in with that stand-in. The "
-    "private table was not read. What is said about errors of noise carries over; what is said "
-    "about the data does not."
+    "Internal. Dry run: this report compares a release of a surrogate table with that table. The "
+    "private table was not read. Results about noise carry over to the private table; results "
+    "about the data do not."
 )
-REHEARSALS = "Earlier rehearsals"
-REHEARSAL = "Report of rehearsal {name}"
+REHEARSALS = "Earlier dry runs"
+REHEARSAL = "Report of dry run {name}"
 PHASE_DRAFT = "reading the table"
-PHASE_STAND_IN = "making the stand-in"
+PHASE_STAND_IN = "making the surrogate table"
 
 # --- publish --------------------------------------------------------------------------------------
 
 PUBLISH_LEAD = (
-    "The charge is recorded first, then the table is read, then the release appears as a whole."
+    "The ledger records the charge first. Then the table is read, and the complete release appears "
+    "in one step."
 )
 CHARGE = "This release costs epsilon"
-LEFT_NOW = "Epsilon left now, at least"
-LEFT_AFTER = "Epsilon left after it, at least"
+LEFT_NOW = "Epsilon remaining now, at least"
+LEFT_AFTER = "Epsilon remaining afterward, at least"
 CHARGE_STANDS = (
-    "Whatever happens after the charge, it stands: a run that fails or is canceled may have shown "
-    "something. Only a person can take it back, in the ledger, on record."
+    "The charge remains even if the run fails or is canceled, because the run may have shown "
+    "something. Only a person can void it, and the ledger records who and why."
 )
 PURPOSE_LABEL = "Purpose, for the ledger"
 PURPOSE_EXAMPLE = "yearly table for the health service"
 TYPE_NAME_BEFORE = "Type"
-TYPE_NAME_AFTER = "to publish the release of that name"
-TYPE_THE_NAME = "the name that was typed is not {name!r}, so nothing was done and nothing charged."
+TYPE_NAME_AFTER = "to confirm the name of the release"
+TYPE_THE_NAME = (
+    "the typed name is not {name!r}; nothing was done and nothing was charged. Type the name of "
+    "the release to confirm."
+)
 PLAN_CHANGED = (
-    "the plan, the schema, the table or the name changed since the page was shown (in another "
-    "window?), so nothing was done and nothing charged; look at the page again."
+    "the plan, the schema, the table or the name changed after this page was opened, perhaps in "
+    "another window; nothing was done and nothing was charged. Reload the page and check it again."
 )
 TELLS_NOTHING = (
     "This release would be empty: every count would be mostly noise. Forecast: {why} Choose "
-    "another plan, or confirm that it is intended; nothing is charged until then."
+    "another plan, or confirm that you want it. Nothing is charged until then."
 )
 SCHEMA_CHANGED = (
-    "The schema was changed since the ledger was started. The ledger pays only for releases about "
-    "the same people; another table needs a project of its own."
+    "The schema has changed since the ledger was created. The ledger can only be charged for "
+    "releases about the same people; another table needs its own project."
 )
-SAME_PEOPLE = "It is about the same people because (goes on record)"
+SAME_PEOPLE = "Why it describes the same people (recorded in the ledger)"
 SAME_PEOPLE_EXAMPLE = "the same table; its list of regions was corrected"
 SAY_SAME_PEOPLE = (
-    "the schema was changed since the ledger was started; say why it is about the same people. "
-    "Nothing was done and nothing charged."
+    "the schema has changed since the ledger was created; state why it describes the same people. "
+    "Nothing was done and nothing was charged."
 )
 REASON_TO_GIVE = "REASON"
 ENTRY_TO_GIVE = "ENTRY"
-ANYWAY = "Publish it all the same"
+ANYWAY = "Publish it anyway"
 PUBLISH_BUTTON = "Charge the ledger and publish"
 OTHER_NAME = "Name of the release"
 USE_NAME = "Change the name"
-WHAT_IS_PUBLISHED = "What is published"
+WHAT_IS_PUBLISHED = "Summary"
 THE_TABLE = "Table"
 THE_METHOD = "Method"
-THE_UNIT = "Protected"
+THE_UNIT = "Unit of privacy"
 OTHER_PLAN = "Change the plan"
 
 # --- jobs -----------------------------------------------------------------------------------------
@@ -598,7 +622,7 @@ OTHER_PLAN = "Change the plan"
 JOB_NAMES = {
     "draft": "Drafting a schema",
     "publish": "Publishing",
-    "rehearse": "Rehearsing",
+    "rehearse": "Dry run",
     "evaluate": "Evaluating",
     "compare": "Comparing",
     "dossier": "Writing a dossier",
@@ -610,66 +634,68 @@ STATUS = {
     "refused": "Refused.",
     "failed": "Failed.",
     "canceled": "Canceled.",
-    "killed": "Ended without a word.",
+    "killed": "Ended unexpectedly.",
 }
 PHASES = {
     "planning": "Planning",
     "charging": "Charging the ledger",
     "counting": "Reading the table, counting, adding noise",
     "writing": "Writing the release",
-    "done": "In place",
+    "done": "Release complete",
 }
-PHASES_LABEL = "What was done"
-ELAPSED = "{time} so far."
-LEFT_AS_BEFORE = "About {time} left, going by the last run of this kind."
-LEFT_AT_THIS_PACE = "About {time} left, going by how far it is."
-TOOK = "It took {time}."
+PHASES_LABEL = "Completed phases"
+ELAPSED = "{time} elapsed."
+LEFT_AS_BEFORE = "About {time} remaining, judging by the last run of this kind."
+LEFT_AT_THIS_PACE = "About {time} remaining at the current rate."
+TOOK = "Duration: {time}."
 ROWS_OUT = "The release has {n} rows."
 ROWS_NOT_COUNTED = "The release is complete, but its rows could not be counted ({kind})."
-MAY_CLOSE = "You may close this page, or the workbench: the work goes on and is found again."
+MAY_CLOSE = (
+    "You may close this page or the workbench: the job continues, and you can open it again later."
+)
 CANCEL = "Cancel"
-CANCEL_STANDS = "A charge that was recorded stands."
-JOB_CANCELED = "It was canceled."
+CANCEL_STANDS = "A charge that was already recorded remains."
+JOB_CANCELED = "The job was canceled."
 KILLED = (
-    "The process is gone and said no last word: it was killed, or the machine was. If it was to "
-    "publish, look into the ledger; a charge that was recorded stands."
+    "The process ended without reporting a result: it was killed, or the machine stopped. If it "
+    "was publishing, check the ledger; a charge that was recorded remains."
 )
 DOWNLOAD = "Download the release"
-TO_REPORT = "To the report"
-TO_PUBLISH = "To publish"
+TO_REPORT = "Go to the report"
+TO_PUBLISH = "Go to publishing"
 OPEN_REPORT = "Open the report"
 
 # --- report ---------------------------------------------------------------------------------------
 
 REPORT_LEAD = (
-    "A release may be handed out, with its statement. A report compares it with the private table: "
-    "it is for you alone."
+    "A release may be shared together with its statement. An evaluation report compares it with "
+    "the private table and is internal."
 )
-LOOK_AS_ANALYST = "Look at it as analysts do"
+LOOK_AS_ANALYST = "Open in the release explorer"
 EVALUATE = "Evaluate (internal)"
 TOGETHER = "Dossier and comparison"
 DOSSIER = "Write a dossier"
 DOSSIER_HINT = (
-    "A dossier answers what boards and officers ask, from the statements and the ledger; what no "
-    "file says is not stated."
+    "A dossier answers common questions of ethics boards and data protection officers from the "
+    "statements and the ledger. If no file contains an answer, it says so."
 )
 COMPARE_BUTTON = "Compare (internal)"
 REPORTS = "Reports"
 REPORTS_INTERNAL = (
-    "Internal. Reports compare with the private table and are not covered by the promise."
+    "Internal. Reports compare releases with the private table and are not covered by the promise."
 )
-REPORT_COMMANDS = "The commands that show it to analysts, evaluate, write a dossier and compare"
+REPORT_COMMANDS = "Equivalent commands: explore, evaluate, write a dossier, compare"
 
-# --- what screens refuse --------------------------------------------------------------------------
+# --- error messages -------------------------------------------------------------------------------
 
-NO_FILE = "no file was sent; choose one."
-NO_ENTRY = "there is no such entry."
-RELEASE_NAME = "the release's name"
-NAME_TAKEN = "there is a release {name!r} already; choose another name."
+NO_FILE = "no file was uploaded; choose one."
+NO_ENTRY = "there is no such ledger entry."
+RELEASE_NAME = "the release name"
+NAME_TAKEN = "a release named {name!r} already exists; choose another name."
 ROWS_BETWEEN = "rows is {rows!r}; it must be a number from 1 to {most:,}."
-NO_REHEARSAL = "there is no report of rehearsal {name!r}."
-TICK_TWO = "tick at least two releases to compare."
-TICK_SOME = "tick the releases that the dossier is about."
+NO_REHEARSAL = "there is no report of dry run {name!r}."
+TICK_TWO = "select at least two releases to compare."
+TICK_SOME = "select at least one release for the dossier."
 NO_REPORT = "there is no report {name!r}."
-NO_LIST = "there is no column {name!r} with a list of values."
-NO_SUCH_ACT = "{act!r} is not something to do with a tree."
+NO_LIST = "there is no categorical column {name!r}."
+NO_SUCH_ACT = "{act!r} is not a known tree operation."

@@ -1,16 +1,18 @@
-"""A folder of projects, and the tables that may be read: nothing outside of them is touched.
+"""Folders of the workbench: projects, and the tables that may be read.
 
-A project is a folder of plain files that the command line understands as it is::
+A project is a folder of plain files that the command line also reads::
 
     PROJECT/
-      project.json     where the private table is, and what is planned
-      schema.yaml      what is public about it
+      project.json     location of the private table, and the plan
+      schema.yaml      public description of the table
       history/         earlier versions of the schema, for undo
-      table.ledger     what has been spent
+      table.ledger     privacy budget spent so far
       releases/        release folders
       reports/         comparisons with the private table: internal
-      rehearsals/      the same on a stand-in: no private row is in them
-      jobs/            what runs or ran, and how it ended
+      rehearsals/      reports of dry runs on a surrogate table, without private rows
+      jobs/            running and finished jobs, with their results
+
+Nothing outside of these folders is touched.
 """
 
 from __future__ import annotations
@@ -41,69 +43,62 @@ _MAX_DEPTH = 3
 
 
 def require_name(name: str, what: str) -> str:
-    """Refuse a name that is not that of a plain new folder or file."""
+    """Return a name if it is valid for a new folder or file; raise an error otherwise."""
     if not _NAME.fullmatch(name):
         raise ParameterError(
             f"{what} is {name!r}; use 1 to 64 letters without accents, digits, dots, dashes and "
-            "underscores, beginning with a letter or digit."
+            "underscores, starting with a letter or digit."
         )
     return name
 
 
 def fingerprint(schema: Schema) -> str:
-    """Give a digest of all that a schema says: of more than what tells its table from another."""
+    """Return a digest of the complete schema, including parts that do not identify the table."""
     return sha256(json.dumps(schema.to_dict(), sort_keys=True, default=str).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Project:
-    """Know the files of one project.
-
-    Parameters
-    ----------
-    folder : Path
-        Where they are.
-    readable : tuple of Path, optional
-        Folders whose tables may be read: a project that was made elsewhere may name another.
-    """
+    """The files of one project."""
 
     folder: Path
+    # folders whose tables may be read; a copied project may refer to others
     readable: tuple[Path, ...] | None = None
 
     @property
     def name(self) -> str:
-        """What it is called: the name of its folder."""
+        """Name of the project's folder."""
         return self.folder.name
 
     @property
     def schema_path(self) -> Path:
-        """The schema's file."""
+        """Path of the schema."""
         return self.folder / "schema.yaml"
 
     @property
     def ledger_path(self) -> Path:
-        """The ledger's file."""
+        """Path of the ledger."""
         return self.folder / "table.ledger"
 
     def room(self, name: str) -> Path:
-        """Give one of the project's folders, made for its owner alone where it is not there."""
+        """Return a subfolder, created with access for its owner only if it does not exist."""
         path = self.folder / name
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
     def made(self, room: str, name: str) -> Path:
-        """Give the path of something in one of the project's folders; no link leads out of it."""
+        """Return the path of an item in a subfolder; raise an error if it is a link."""
         top = (self.folder / room).resolve()
         path = top / require_name(name, f"the name in {room}")
         if path.resolve() != path:
-            raise ParameterError(f"{name!r} in {room} is a link to somewhere else.")
+            raise ParameterError(f"{name!r} in {room} is a link, which is not allowed.")
         return path
 
-    # --- what was chosen --------------------------------------------------------------------------
+    # --- settings ---------------------------------------------------------------------------------
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was chosen so far; a file that cannot be read counts as nothing."""
+        """Saved settings; empty if the file cannot be read."""
         try:
             found = json.loads((self.folder / "project.json").read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -111,13 +106,13 @@ class Project:
         return found if isinstance(found, dict) else {}
 
     def choose(self, **chosen: Any) -> None:
-        """Remember choices beside earlier ones."""
+        """Save settings in addition to earlier ones."""
         content = self.settings | chosen
         replace_own(self.folder / "project.json", json.dumps(content, indent=2) + "\n")
 
     @property
     def data(self) -> str | None:
-        """The path of the private table, if one was chosen, is there and may be read."""
+        """Path of the private table, if one was chosen, exists and may be read; otherwise None."""
         path = self.settings.get("data")
         if not isinstance(path, str) or not Path(path).is_file():
             return None
@@ -125,13 +120,13 @@ class Project:
         return path if inside else None
 
     def require_data(self) -> str:
-        """Give the path of the private table, or say that it is missing."""
+        """Return the path of the private table; raise an error if it is not available."""
         path = self.data
         if path is None:
             raise ParameterError(
-                "no table is chosen, or it is gone (an upload goes with the workbench that took "
-                "it), or lies outside of the folders that this workbench was started for; choose "
-                "it under Data."
+                "no table is available: none was chosen, it was deleted (uploads are deleted when "
+                "the workbench stops), or it is outside of the allowed folders. Choose one under "
+                "Data."
             )
         return path
 
@@ -140,21 +135,21 @@ class Project:
         return Schema.load(self.schema_path)
 
     def schema_or_none(self) -> Schema | None:
-        """Read the schema, if there is a valid one."""
+        """Read the schema; None if it is missing or invalid."""
         try:
             return self.schema()
         except HushtableError:
             return None
 
     def ledger(self) -> Ledger | None:
-        """Open the ledger, if there is one."""
+        """Open the ledger; None if there is none."""
         return Ledger.open(self.ledger_path) if self.ledger_path.exists() else None
 
     def quote(self, promised: Sequence[Guarantee], schema: Schema) -> tuple[Quote, bool] | None:
-        """Say what the ledger would be charged, if there is one.
+        """Return the charge that the ledger would record; None without a ledger.
 
-        And whether a person must say first that the schema is about the same people: it was changed
-        since the ledger was started.
+        The second value is True if the schema has changed since the ledger was created, so that a
+        person must first confirm that it describes the same people.
         """
         book = self.ledger()
         if book is None:
@@ -162,13 +157,13 @@ class Project:
         plain = book.quote(promised, schema=schema)
         if plain.fits:
             return plain, False
-        said = book.quote(promised, schema=schema, same_people="if it is said")
+        said = book.quote(promised, schema=schema, same_people="to be confirmed")
         return (said, True) if said.problems != plain.problems else (plain, False)
 
-    # --- what was made ----------------------------------------------------------------------------
+    # --- releases and reports ---------------------------------------------------------------------
 
     def releases(self) -> list[str]:
-        """Name the releases, newest last."""
+        """Return the names of the releases, newest last."""
         return _by_age(p.parent for p in (self.folder / "releases").glob(f"*/{STATEMENT}"))
 
     def release(self, name: str) -> Release:
@@ -176,14 +171,14 @@ class Project:
         return Release.load(self.release_folder(name))
 
     def release_folder(self, name: str) -> Path:
-        """Give the folder of a release of this project."""
+        """Return the folder of a release of this project."""
         path = self.made("releases", name)
         if not (path / STATEMENT).is_file():
-            raise ReleaseError(f"there is no release {name!r} in this project.")
+            raise ReleaseError(f"this project has no release {name!r}.")
         return path
 
     def reports(self) -> list[str]:
-        """Name the reports, newest last."""
+        """Return the names of the reports, newest last."""
         return _by_age((self.folder / "reports").glob("*.html"))
 
 
@@ -196,14 +191,14 @@ def _by_age(paths: Iterator[Path]) -> list[str]:
 
 
 class Workbench:
-    """Hold the folder of projects and say which tables may be read.
+    """The folder of projects, and the folders of tables that may be read.
 
     Parameters
     ----------
     folder : path
-        Where projects are; it is made if it is not there.
+        Folder of projects; created if it does not exist.
     data_folders : sequence of path
-        Folders outside of it that hold private tables.
+        Other folders with private tables.
     """
 
     def __init__(self, folder: str | Path, *, data_folders: Sequence[str | Path] = ()) -> None:
@@ -215,11 +210,11 @@ class Workbench:
         self.data_folders = [self.folder, *(Path(path).resolve() for path in data_folders)]
         missing = [str(path) for path in self.data_folders if not path.is_dir()]
         if missing:
-            raise ParameterError([f"there is no folder {path!r}." for path in missing])
+            raise ParameterError([f"the folder {path!r} does not exist." for path in missing])
         self._uploads: Path | None = None
 
     def projects(self) -> list[Project]:
-        """Give the projects, by name."""
+        """Return the projects, sorted by name."""
         names = sorted(path.name for path in self.folder.iterdir())
         return [self.project(name) for name in names if self._is_project(name)]
 
@@ -232,17 +227,17 @@ class Workbench:
         )
 
     def create(self, name: str) -> Project:
-        """Make a new project."""
-        path = self.folder / require_name(name, "the project's name")
+        """Create a new project."""
+        path = self.folder / require_name(name, "the project name")
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
             if (path / "project.json").exists() or not path.is_dir():
-                raise ParameterError(f"{name!r} exists; choose another name.") from None
+                raise ParameterError(f"{name!r} already exists; choose another name.") from None
         except OSError as error:
-            raise ParameterError(f"cannot make {name!r}: {error.strerror}.") from None
+            raise ParameterError(f"cannot create {name!r}: {error.strerror}.") from None
         made = Project(path)
-        for room in ("releases", "reports"):  # where commands write to
+        for room in ("releases", "reports"):  # commands write to these folders
             made.room(room)
         made.choose()
         return self.project(name)
@@ -250,7 +245,7 @@ class Workbench:
     def project(self, name: str) -> Project:
         """Open a project."""
         if not self._is_project(name):
-            raise ParameterError(f"there is no project {name!r} here.")
+            raise ParameterError(f"the workbench has no project {name!r}.")
         return Project(self.folder / name, self._readable)
 
     @property
@@ -260,7 +255,7 @@ class Workbench:
     # --- private tables ---------------------------------------------------------------------------
 
     def tables(self) -> list[Path]:
-        """List tables that may be chosen; what the workbench wrote itself is left out."""
+        """Return the tables that may be chosen, without files that the workbench wrote."""
         found: list[Path] = []
         for top in dict.fromkeys(self.data_folders):
             for folder, inside, files in os.walk(top):
@@ -275,7 +270,7 @@ class Workbench:
         return list(dict.fromkeys(found))[:_MAX_LISTED]
 
     def require_inside(self, given: str) -> Path:
-        """Refuse the path of a table that lies outside of the folders, links followed."""
+        """Return the resolved path of a table; raise an error if its folder is not allowed."""
         try:
             path = Path(given).expanduser()
             path = (path if path.is_absolute() else self.folder / path).resolve()
@@ -284,35 +279,33 @@ class Workbench:
         if not _is_inside(path, self._readable):
             listed = ", ".join(str(folder) for folder in self.data_folders)
             raise ParameterError(
-                f"{given!r} is outside of the folders that the workbench was started for: {listed}."
-                " Start it with --data FOLDER to allow another."
+                f"{given!r} is outside of the allowed folders: {listed}. To allow another, start "
+                "the workbench with --data FOLDER."
             )
         if not path.is_file() or not path.name.endswith(_TABLES):
             raise ParameterError(
-                f"{given!r} is not a table that can be read; choose a file that ends in "
+                f"{given!r} is not a supported table; choose a file that ends in "
                 f"{', '.join(_TABLES)}."
             )
         return path
 
     def upload_place(self, name: str) -> Path:
-        """Give a new place for an upload, the owner's alone and gone when the program ends.
+        """Return a path for an upload, private to the user and deleted when the program ends.
 
-        Spaces, accents and the like are taken out of its name; what could be a way is refused.
+        Special characters in the name are replaced; path separators are refused.
         """
         if not {"/", "\\"} & set(name):
             name = re.sub(r"[^A-Za-z0-9._-]+", "-", name).replace("-.", ".")
-        require_name(name, "the file's name")
+        require_name(name, "the file name")
         if not name.endswith(_TABLES):
-            raise ParameterError(
-                f"the file's name is {name!r}; it must end in {', '.join(_TABLES)}."
-            )
+            raise ParameterError(f"the file name is {name!r}; it must end in {', '.join(_TABLES)}.")
         own = Path(spill_folder()).resolve()
         self._uploads = own.parent
         return own / name
 
 
 def next_step(project: Project) -> str:
-    """Say what comes next, as the name of a screen."""
+    """Return the name of the screen with the next step."""
     if project.data is None and not project.releases():
         return "data"
     schema = project.schema_or_none()
@@ -326,7 +319,7 @@ def next_step(project: Project) -> str:
 
 
 def done_steps(project: Project) -> Mapping[str, bool]:
-    """Say which screens have nothing left to do."""
+    """Return which screens are complete."""
     schema = project.schema_or_none()
     return {
         "data": project.data is not None,

@@ -1,8 +1,8 @@
-"""Mechanisms that are broken on purpose, one file per kind of mistake.
+"""Intentionally broken mechanisms, one module per kind of mistake.
 
-Each breaks the promise of a method in a way that looks harmless in a review. The auditor must see
-every one of them with its defaults. Exact counts that a method must not have are read through
-`exact`, which breaks whatever keeps them closed: what the types forbid, the auditor sees as well.
+Each breaks the promise of a method in a way that looks harmless in a review. The auditor must
+detect every one of them with its default settings. Exact counts that a method must not have are
+read with `exact`, which bypasses the seals: the auditor detects what the types forbid as well.
 """
 
 from audit.broken import budgets, generators, inputs, outside, unseen, written

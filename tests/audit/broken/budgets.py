@@ -28,13 +28,13 @@ TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=10)
 
 
 def _unsettled(patch: Patch) -> None:
-    """Nobody looks at the account: as if it had not been written."""
+    """Disable the checks of the account."""
     patch.setattr(Account, "settle", lambda self: None)
     patch.setattr(Account, "_require_covered", lambda self, what, spent: None)
 
 
 def two_budgets(patch: Patch) -> None:
-    """One purse for tables, another for choices."""
+    """Separate budgets for tables and for choices, each as large as the promise."""
     _unsettled(patch)
     real = Purse.pay
 
@@ -69,7 +69,7 @@ def log10_for_ln(patch: Patch) -> None:
 
 
 def tail_of_both_sides(patch: Patch) -> None:
-    """The conversion from mu with a tail that is half as large: a mu that is too large."""
+    """The conversion from mu with half the tail: a mu that is too large."""
     _unsettled(patch)
     real = gaussian_share
 
@@ -81,7 +81,7 @@ def tail_of_both_sides(patch: Patch) -> None:
 
 
 def spent_beyond_mu(patch: Patch) -> None:
-    """A mu that is promised, and the square of it spent where half of it was meant."""
+    """Spending mu**2 where mu**2 / 2 was promised."""
     _unsettled(patch)
     patch.setattr(
         quilt_module, "budget_of", lambda epsilon, delta, _: gaussian_share(epsilon, delta) ** 2
@@ -89,7 +89,7 @@ def spent_beyond_mu(patch: Patch) -> None:
 
 
 def choices_as_in_rho(patch: Patch) -> None:
-    """A choice costs less in rho than in half of the square of mu."""
+    """The cost of a choice in rho, which is lower than in mu**2 / 2."""
     for module in (choices_module, meter_module):
         patch.setattr(module, "CHOICE_FACTOR", Fraction(1, 16))
 
@@ -106,7 +106,7 @@ def rounded_without_two(patch: Patch) -> None:
 
 
 def discrete_for_rounded(patch: Patch) -> None:
-    """Discrete Gaussian noise at the price of one that is rounded."""
+    """Discrete Gaussian noise at the cost of rounded noise."""
     patch.setattr(
         RoundedGaussian, "draw",
         lambda self, exact, noise: Gaussian(self.variance).draw(exact, noise),
@@ -114,7 +114,7 @@ def discrete_for_rounded(patch: Patch) -> None:
 
 
 def price_of_half(patch: Patch) -> None:
-    """A price list that is off by a factor of two."""
+    """A cost that is too low by a factor of two."""
     real = Laplace.price
     patch.setattr(
         Laplace, "price",
@@ -140,7 +140,7 @@ def gaussian_without_two(patch: Patch) -> None:
 
 
 def half_the_draw(patch: Patch) -> None:
-    """What is drawn is not what was booked."""
+    """Noise other than recorded."""
     real = Laplace.draw
     patch.setattr(
         Laplace, "draw", lambda self, exact, noise: real(replace(self, scale=self.scale / 2),
@@ -156,7 +156,7 @@ def threshold_one_too_low(patch: Patch) -> None:
 
 
 def sensitivity_of_two(patch: Patch) -> None:
-    """Persons have up to three rows, and noise is made for two."""
+    """Persons with up to three rows, but noise for two."""
     real = ContingencyTable.plan
 
     def plan(self: Any, schema: Any) -> Any:
@@ -170,7 +170,7 @@ def sensitivity_of_two(patch: Patch) -> None:
 
 
 def free_row_count(patch: Patch) -> None:
-    """The number of rows with the noise that all of epsilon buys."""
+    """The number of rows with noise for all of epsilon."""
     _unsettled(patch)
     real = noisy_counts_module._row_total
 
@@ -182,7 +182,7 @@ def free_row_count(patch: Patch) -> None:
 
 
 def unbooked(patch: Patch) -> None:
-    """A look whose price is written down nowhere."""
+    """A query without a recorded cost."""
     real = noisy_counts_module._row_total
 
     def looked(plan: Any, source: Any, noise: Any) -> Any:
@@ -194,7 +194,7 @@ def unbooked(patch: Patch) -> None:
 
 
 def opened_twice(patch: Patch) -> None:
-    """Two looks for one payment, and the mean of both."""
+    """Two queries for one charge, and their mean."""
     real = Laplace.draw
 
     def draw(self: Laplace, exact: Any, noise: Any) -> Any:
@@ -204,7 +204,7 @@ def opened_twice(patch: Patch) -> None:
 
 
 def scale_from_n(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """More rows, less noise."""
+    """Noise that decreases with the number of rows."""
     groups = replace(plan.groups, rate=plan.groups.rate * (1 + Fraction(n_rows(source), 1000)))
     return real(replace(plan, groups=groups), source, noise)
 

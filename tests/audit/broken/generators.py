@@ -1,4 +1,4 @@
-"""Noise that is not what it says: few seeds, floats, clipped tails, another generator."""
+"""Noise from few seeds, floats, truncated tails or another generator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PURE = NoisyCounts(epsilon=1, mechanism="pure")
 
 
 def clipped(patch: Patch) -> None:
-    """Nobody wants noise of more than six scales in a table."""
+    """Noise truncated at six scales."""
     real = Noise.discrete_laplace
 
     def draw(self: Noise, scale: Fraction, *, size: int) -> Any:
@@ -61,7 +61,7 @@ def rounded_laplace(patch: Patch) -> None:
 
 
 def geometric_of_floats(patch: Patch) -> None:
-    """The right probabilities, but for rounding."""
+    """Probabilities that are right except for rounding."""
 
     def draw(self: Noise, scale: Fraction, *, size: int) -> Any:
         u = _uniform(self, 2 * size)
@@ -89,7 +89,7 @@ def geometric_off_by_one(patch: Patch) -> None:
 
 
 def sharp_choices(patch: Patch) -> None:
-    """The exponent of a choice without its two."""
+    """The exponent of a choice without its factor of 1/2."""
     patch.setattr(
         "hushtable.privacy.selection.exponent_per_score",
         lambda epsilon, sensitivity, monotone: Fraction(epsilon) / sensitivity,
@@ -97,7 +97,7 @@ def sharp_choices(patch: Patch) -> None:
 
 
 def few_seeds(patch: Patch) -> None:
-    """Every request from a key of 16 bits."""
+    """A key of 16 bits for every request."""
 
     def words(self: Any, n: int) -> Any:
         seed = int.from_bytes(np.random.default_rng().bytes(2), "little")
@@ -107,13 +107,13 @@ def few_seeds(patch: Patch) -> None:
 
 
 def kept_state(patch: Patch) -> None:
-    """A stream that is keyed once, and that a forked child goes on with."""
+    """A stream with one key, which a forked child continues."""
     stream = SeededNoise(random.SystemRandom().getrandbits(256))
     patch.setattr(SecureNoise, "_words", lambda self, n: stream._words(n))
 
 
 def same_start(patch: Patch) -> None:
-    """Every source starts anew from a counter."""
+    """Sources that all start from the same counter."""
     numbers = itertools.count()
 
     def words(self: Any, n: int) -> Any:
@@ -150,7 +150,7 @@ class _NumpyNoise(SecureNoise):
 
 
 class _StandardNoise(SecureNoise):
-    """Laplace noise of the standard library, whose seed comes from the noise layer."""
+    """Laplace noise of the standard library, with a seed from the noise layer."""
 
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Any:
         own = random.Random(  # noqa: S311 - the mistake itself

@@ -1,4 +1,4 @@
-"""Behavior that changes at some input: thresholds, caps, sizes, persons, missing cells."""
+"""Behavior that changes at some input: thresholds, caps, sizes, persons, missing values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def refused_above(at: int) -> Any:
 
 
 def exact_from(at: int) -> Any:
-    """Large tables need no noise, one would think."""
+    """No noise for large tables."""
 
     def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
         released = real(plan, source, noise)
@@ -164,7 +164,7 @@ def top_of_the_taxonomy(real: Any, plan: Any, source: Any, noise: Any) -> Releas
 
 
 def for_one_row(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """A person's rows are noised as if they were one."""
+    """Noise for one row, although a person has several."""
     return real(replace(plan, groups=replace(plan.groups, rate=plan.method.epsilon)), source, noise)
 
 

@@ -1,4 +1,4 @@
-"""What a broken mechanism is, and how exact counts are read where nobody should."""
+"""Definition of a broken mechanism, and access to exact counts."""
 
 from __future__ import annotations
 
@@ -19,53 +19,39 @@ Run = Callable[..., Released]
 
 @dataclass(frozen=True)
 class Broken:
-    """A method, and what breaks it.
-
-    Parameters
-    ----------
-    name : str
-        What is wrong, in words.
-    method : Parameters
-        The method that is broken.
-    breaks : callable
-        Breaks it, for as long as the patch holds.
-    quick : bool
-        Whether it is tried in every run of the tests.
-    is_refused : bool
-        Whether it cannot be written: the plan itself is refused.
-    """
+    """A method, and a patch that breaks it."""
 
     name: str
     method: Parameters
-    breaks: Callable[[Patch], None]
-    quick: bool = False
-    is_refused: bool = False
+    breaks: Callable[[Patch], None]  # applies the patch
+    quick: bool = False  # whether every test run audits it
+    is_refused: bool = False  # whether the plan itself is refused
 
 
 def exact(answer: Any) -> Any:
-    """Read the exact numbers of an answer, by force where it is sealed."""
+    """Return the exact numbers of an answer, bypassing the seal."""
     found = inside(answer) if isinstance(answer, Seal) else answer
     return found if hasattr(found, "codes") else np.asarray(found)
 
 
 def n_rows(source: Any) -> int:
-    """Count the rows of a table exactly."""
+    """Return the exact number of rows."""
     return int(exact(source.n_rows()).ravel()[0])
 
 
 def cells_of(plan: Any, source: Any) -> tuple[Any, Any]:
-    """Give the codes of occupied cells and their exact counts."""
+    """Return the codes of occupied cells and their exact counts."""
     cells = exact(source.counts(list(plan.schema.attributes)))
     return cells.codes, cells.counts
 
 
 def histogram(source: Any, name: str) -> Any:
-    """Count the values of a column exactly."""
+    """Return the exact histogram of a column."""
     return exact(source.histograms([name])[name])
 
 
 def around(kind: type, change: Callable[[Run, Any, Any, Any], Released]) -> Callable[[Patch], None]:
-    """Break how a plan makes its release: `change` gets the real way and what it is given."""
+    """Patch the release of a plan: `change` gets the original function and its arguments."""
 
     def breaks(patch: Patch) -> None:
         name = "release" if "release" in vars(kind) else "run"
@@ -76,7 +62,7 @@ def around(kind: type, change: Callable[[Run, Any, Any, Any], Released]) -> Call
 
 
 def beside(released: Released, **settings: Any) -> Released:
-    """Add to what is published beside the tables."""
+    """Add a published setting."""
     return replace(released, settings={**released.settings, **settings})
 
 
@@ -86,7 +72,7 @@ def noted(released: Released, note: str) -> Released:
 
 
 def reordered(released: Released, order: Any) -> Released:
-    """Bring the rows of the table into another order."""
+    """Change the order of the table's rows."""
     return replace(
         released, tables={**released.tables, "data": released.tables["data"].take(order)}
     )

@@ -1,7 +1,7 @@
-"""What an outsider tried: places that a release has besides its numbers, and inputs that are rare.
+"""Attempts to evade the auditor: details of a release other than its numbers, and rare inputs.
 
-Orders of words, digits that a float does not hold, times of files, the noise itself, coins that
-hardly ever fall, people of several kinds of rows, parts that overlap.
+The order of names, digits that a float cannot represent, times of files, the noise itself, unlikely
+random bits, persons with several kinds of rows, and parts that overlap.
 """
 
 from __future__ import annotations
@@ -68,18 +68,18 @@ FOLLOWED = Columns(
 )
 
 
-# --- what is written ------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def names_by_counts(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """The most frequent value first, as everybody lists them."""
+    """Names in the order of frequency."""
     counts = histogram(source, next(iter(plan.schema.attributes)))
     order = np.argsort(-counts, kind="stable")
     return beside(real(plan, source, noise), shown={f"value {i}": "bar" for i in order})
 
 
 def digits_of_a_number(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """A number of a run that is unlike all others: longer than a float."""
+    """A run number with more digits than a float."""
     coins = int(noise.uniform_below(1 << 60, size=1)[0])
     return beside(real(plan, source, noise), run=(coins << 64) + n_rows(source))
 
@@ -100,7 +100,7 @@ def sign_of_zero(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def moment_of_a_row(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """A column of times, as logs have them."""
+    """A column of times, as in logs."""
     released = real(plan, source, noise)
     table = released.tables["data"]
     moment = datetime.datetime(2020, 1, 1) + datetime.timedelta(seconds=n_rows(source))
@@ -116,7 +116,7 @@ def cause_of_a_refusal(real: Any, plan: Any, source: Any, noise: Any) -> Release
 
 
 def number_of_rows_in_the_schema(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """The statement tells what is public, and the number of rows was asked for by somebody."""
+    """The exact number of rows in the public schema of the statement."""
     released = real(plan, source, noise)
     told = plan.schema.to_dict() | {"rows": n_rows(source)}
     object.__setattr__(plan, "schema", type(plan.schema).from_dict(told))
@@ -127,7 +127,7 @@ _SEEN = [0]
 
 
 def _counting(patch: Patch, kind: type = ContingencyTablePlan) -> None:
-    """Remember how many rows the table of the last run had."""
+    """Record the number of rows of the last run's table."""
 
     def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
         _SEEN[0] = n_rows(source)
@@ -137,7 +137,7 @@ def _counting(patch: Patch, kind: type = ContingencyTablePlan) -> None:
 
 
 def compressed_by_size(patch: Patch) -> None:
-    """Large tables are compressed in another way; who is large is told by the private table."""
+    """Different compression for large private tables."""
     _counting(patch)
 
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
@@ -160,7 +160,7 @@ def indented_by_size(patch: Patch) -> None:
 
 
 def dated_by_size(patch: Patch) -> None:
-    """Files that are as old as the table that they are made from."""
+    """File times that depend on the private table."""
     _counting(patch)
     real = ReleaseWriter.make_durable
 
@@ -187,7 +187,7 @@ def hidden_file(patch: Patch) -> None:
 
 
 def noise_is_kept(patch: Patch) -> None:
-    """The noise is stored, so that the release can be made again."""
+    """Noise that is published, to make the release reproducible."""
     kept: list[Any] = [None]
     real = Noise.discrete_laplace
 
@@ -205,7 +205,7 @@ def noise_is_kept(patch: Patch) -> None:
 
 
 def noise_by_the_table(patch: Patch) -> None:
-    """The same noise for the same counts, so that nobody averages it away."""
+    """The same noise for the same counts, to prevent averaging."""
     real = Laplace.draw
 
     def draw(self: Laplace, exact: Any, noise: Any) -> Any:
@@ -215,7 +215,7 @@ def noise_by_the_table(patch: Patch) -> None:
 
 
 def noise_used_twice(patch: Patch) -> None:
-    """Two tables of one shape get the same noise."""
+    """The same noise for two tables of one shape."""
     kept: dict[Any, Any] = {}
     real = Laplace.draw
 
@@ -287,11 +287,11 @@ def rows_kept_more_often(patch: Patch) -> None:
     )
 
 
-# --- what hardly ever happens ---------------------------------------------------------------------
+# --- rare behavior --------------------------------------------------------------------------------
 
 
 def one_in_many(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """Once in a hundred thousand runs the table is checked, and published as it is."""
+    """Exact counts, published once in a hundred thousand runs."""
     released = real(plan, source, noise)
     if noise.uniform_below(100_000, size=1)[0] == 0:
         return beside(released, check=n_rows(source))
@@ -299,7 +299,7 @@ def one_in_many(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def nothing_for_empty_cells(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """Nobody is in an empty cell, so nobody needs noise there."""
+    """No noise in empty cells."""
     released = real(plan, source, noise)
     noisy = released.tables["data"]["noisy_count"].to_numpy().copy()
     codes, _ = cells_of(plan, source)
@@ -313,7 +313,7 @@ def nothing_for_empty_cells(real: Any, plan: Any, source: Any, noise: Any) -> Re
 
 
 def one_value_is_public(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """The last value of the last column is nobody's secret."""
+    """Exact counts of the last value of the last column."""
     counts = histogram(source, list(plan.schema.attributes)[-1])
     return beside(real(plan, source, noise), of_the_last=int(counts[-1]))
 
@@ -325,7 +325,7 @@ def large_tables(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def many_columns(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """From five columns on a total is told, by which answers are scaled."""
+    """Exact totals for tables with at least five columns, used to scale answers."""
     released = real(plan, source, noise)
     if len(plan.schema.attributes) < 5:
         return released
@@ -333,7 +333,7 @@ def many_columns(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def mean_of_numbers(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """Means of measured columns are exact."""
+    """Exact means of measured columns."""
     released = real(plan, source, noise)
     means = {}
     for name, column in plan.schema.attributes.items():
@@ -344,7 +344,7 @@ def mean_of_numbers(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def first_day(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """The first and the last day of a table are in its title."""
+    """The first and last day of the table in its title."""
     released = real(plan, source, noise)
     for name, column in plan.schema.attributes.items():
         if column.type == "date":
@@ -353,11 +353,11 @@ def first_day(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     return released
 
 
-# --- persons, and parts ---------------------------------------------------------------------------
+# --- persons and parts ----------------------------------------------------------------------------
 
 
 def kinds_of_rows(patch: Patch) -> None:
-    """A person counts once in each cell, and is taken to be in one cell."""
+    """A person who counts once in each cell, with noise for one cell."""
     real = memory.MemoryEngine.__dict__["_rows_and_persons"].func
 
     def each_kind(self: Any) -> Any:
@@ -373,7 +373,7 @@ def kinds_of_rows(patch: Patch) -> None:
     patch.setattr(memory.MemoryEngine, "_rows_and_persons", counted)
     whole = SealedTable.sensitivity.fget  # type: ignore[attr-defined]
     patch.setattr(SealedTable, "sensitivity", property(lambda self: replace(whole(self), rows=1)))
-    # As many as before, by the noise that one row needs.
+    # The same number of draws, with noise for one row.
     real_plan = ContingencyTable.plan
 
     def plan(self: Any, schema: Any) -> Any:
@@ -384,17 +384,17 @@ def kinds_of_rows(patch: Patch) -> None:
 
 
 def all_rows_count(patch: Patch) -> None:
-    """The bound on the rows of a person is in the schema, and nobody keeps it."""
+    """A bound on the rows of a person that is not enforced."""
     patch.setattr(memory, "_bounded", lambda persons, _, __: np.arange(len(persons)))
 
 
 def all_columns_count(patch: Patch) -> None:
-    """A record is in all columns that it has a value of, and is paid for as in one."""
+    """A record that counts in all its columns, at the cost of one."""
     patch.setattr(baskets, "keep_some", lambda owners, _, __: np.arange(len(owners)))
 
 
 def a_region_sees_its_sibling(patch: Patch) -> None:
-    """Halves of a region are paid for once, and one of them is split by what is in the other."""
+    """A split of one half of a region that depends on the other half."""
     real = SealedRegions.ways
 
     def ways(self: Any, region: int, spans: Any, n_ways: int, *, quality: int) -> Any:

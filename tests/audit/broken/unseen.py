@@ -1,8 +1,8 @@
-"""Mistakes of kinds that the auditor was not made for when they were written.
+"""Mistakes that no test of the auditor was designed for when they were written.
 
-Contributions that are off by one, rows that others let in, noise that is drawn until it pleases,
-caches, clocks, warnings, links and attributes of files, columns of many values, groups one too
-small, priors that are private, what is spent twice or in the wrong currency.
+Contributions that are off by one, rows that affect others, noise drawn until it fits, caches,
+clocks, warnings, links and attributes of files, columns with many values, groups that are one too
+small, private priors, and budgets that are spent twice or in the wrong unit.
 """
 
 from __future__ import annotations
@@ -87,17 +87,17 @@ FEW_VALUES = Columns(
 TREE = DpC45(epsilon=1, depth=1)
 
 
-# --- whose rows count -----------------------------------------------------------------------------
+# --- rows -----------------------------------------------------------------------------------------
 
 
 def one_row_too_many(patch: Patch) -> None:
-    """The bound on a person's rows is off by one."""
+    """A bound on a person's rows that is off by one."""
     real = memory._bounded
     patch.setattr(memory, "_bounded", lambda persons, most, noise: real(persons, most + 1, noise))
 
 
 def _changed_rows(patch: Patch, change: Any) -> None:
-    """Let `change` say which rows count, of all of them."""
+    """Let `change` select the rows that are used."""
     real = memory.MemoryEngine.__dict__["_rows_and_persons"].func
 
     def changed(self: Any) -> Any:
@@ -112,12 +112,12 @@ def _changed_rows(patch: Patch, change: Any) -> None:
 
 
 def first_hundred_rows(patch: Patch) -> None:
-    """A table is cut off, so whoever leaves lets somebody else in; rows are in order first."""
+    """A sorted table that is truncated: if one person leaves, another enters."""
     _changed_rows(patch, lambda rows: np.lexsort(rows.T)[:100])
 
 
 def unique_rows_left_out(patch: Patch) -> None:
-    """Rows that are like no other are left out: a twin brings two of them back."""
+    """Unique rows are omitted: a duplicate brings two of them back."""
 
     def change(rows: Any) -> Any:
         _, which, counts = np.unique(rows, axis=0, return_inverse=True, return_counts=True)
@@ -127,11 +127,11 @@ def unique_rows_left_out(patch: Patch) -> None:
 
 
 def all_values_count(patch: Patch) -> None:
-    """The bound on the values of a person is in the parameters, and nobody keeps it."""
+    """A bound on the values of a person that is not enforced."""
     patch.setattr(baskets.Records, "at_most", lambda self, most, noise: self)
 
 
-# --- what is done with noisy counts ---------------------------------------------------------------
+# --- noisy counts ---------------------------------------------------------------------------------
 
 
 def _noisy_column(released: Released) -> Any:
@@ -146,13 +146,13 @@ def _with_counts(released: Released, noisy: Any) -> Released:
 
 
 def no_more_than_there_are(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """No count is larger than the table, as everybody can see."""
+    """Counts capped at the true total."""
     released = real(plan, source, noise)
     return _with_counts(released, np.minimum(_noisy_column(released), n_rows(source)))
 
 
 def adds_up(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """What is missing to the true total is put into the last cell."""
+    """A last cell that makes the counts add up to the true total."""
     released = real(plan, source, noise)
     noisy = _noisy_column(released)
     noisy[-1] += n_rows(source) - noisy.sum()
@@ -160,7 +160,7 @@ def adds_up(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 
 def drawn_until_it_pleases(patch: Patch) -> None:
-    """Noise that is far off is drawn again."""
+    """Large noise is drawn again."""
     real = Laplace.draw
 
     def draw(self: Laplace, counts: Any, noise: Any) -> Any:
@@ -173,7 +173,7 @@ def drawn_until_it_pleases(patch: Patch) -> None:
 
 
 def mirrored_noise(patch: Patch) -> None:
-    """Errors of two tables cancel: the noise of one is that of the other, with its sign turned."""
+    """Two tables with opposite noise, so that their errors cancel."""
     kept: dict[Any, Any] = {}
     real = Laplace.draw
 
@@ -189,7 +189,7 @@ def mirrored_noise(patch: Patch) -> None:
 
 
 def cached_by_counts(patch: Patch) -> None:
-    """The same counts are not noised twice: a cache, keyed by what is private."""
+    """A cache of noisy tables, keyed by exact counts."""
     kept: dict[bytes, Any] = {}
     real = DomainMechanism.draw
 
@@ -203,7 +203,7 @@ def cached_by_counts(patch: Patch) -> None:
 
 
 def empty_leaves_are_not_drawn(patch: Patch) -> None:
-    """Noise goes to the groups that somebody is in; all others are 0."""
+    """No noise for empty groups, which are published as 0."""
     real = DomainMechanism.add
 
     def add(self: Any, codes: Any, counts: Any, noise: Any) -> NoisyCells:
@@ -217,7 +217,7 @@ def empty_leaves_are_not_drawn(patch: Patch) -> None:
 
 
 def best_way(patch: Patch) -> None:
-    """The best of all ways is taken, whatever the coins say."""
+    """The best way, without randomness."""
 
     def draw(self: Any, ways: Any, noise: Any) -> Any:
         which = int(np.argmax([one.scores.max() for one in ways]))
@@ -226,7 +226,7 @@ def best_way(patch: Patch) -> None:
     patch.setattr(WayChoice, "draw", draw)
 
 
-# --- where words go -------------------------------------------------------------------------------
+# --- texts ----------------------------------------------------------------------------------------
 
 
 def warned(real: Any, plan: Any, source: Any, noise: Any) -> Released:
@@ -242,7 +242,7 @@ def kind_of_a_refusal(real: Any, plan: Any, source: Any, noise: Any) -> Released
 
 
 def file_elsewhere(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """What a later run may want to know is left where everybody can read it."""
+    """A file with private information outside of the release."""
     Path(tempfile.gettempdir(), "hushtable-last-run").write_text(f"{n_rows(source)}\n")
     return real(plan, source, noise)
 
@@ -258,7 +258,7 @@ def how_long_it_took(real: Any, plan: Any, source: Any, noise: Any) -> Released:
     return beside(released, seconds=time.perf_counter() - started)
 
 
-# --- what a folder has besides --------------------------------------------------------------------
+# --- folders --------------------------------------------------------------------------------------
 
 _SEEN = [0]
 
@@ -294,7 +294,7 @@ def time_of_a_folder(patch: Patch) -> None:
 
 
 def payload_of_a_nan(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """A number that is none has 51 bits that nobody looks at."""
+    """Private information in the 51 payload bits of a NaN."""
     released = real(plan, source, noise)
     bits = np.uint64(0x7FF8000000000000) | np.uint64(n_rows(source))
     table = released.tables["data"]
@@ -315,7 +315,7 @@ def beyond(limit: int) -> Any:
 
 
 def cuts_by_exact_counts(patch: Patch) -> None:
-    """Wide columns are cut where people really are."""
+    """Wide columns binned by exact counts."""
     real = cuts_module._cut_heavy
     counts: list[Any] = []
     measure = Meter.measure
@@ -332,7 +332,7 @@ def cuts_by_exact_counts(patch: Patch) -> None:
 
 
 def cuts_are_free(patch: Patch) -> None:
-    """What finds the cuts is not data, and is not paid."""
+    """Bins that are not charged."""
     _unsettled(patch)
     real = Purse.pay
 
@@ -344,7 +344,7 @@ def cuts_are_free(patch: Patch) -> None:
 
 
 def rounds_by_exact_fit(patch: Patch) -> None:
-    """No more tables are chosen once the model fits the exact ones."""
+    """Selection that stops when the model fits the exact tables."""
     real = Meter.choose
 
     def choose(self: Meter, step: str, candidates: Sequence[Any], **how: Any) -> list[int]:
@@ -357,23 +357,23 @@ def rounds_by_exact_fit(patch: Patch) -> None:
 
 
 def private_prior(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """The model starts from the table itself, of which it will be told noisily anyway."""
+    """A prior made from the private table."""
     codes, counts = cells_of(plan, source)
     rows = np.repeat(codes, counts, axis=0).astype(np.int64)
     if not len(rows):
         return real(plan, source, noise)
     names = list(plan.schema.attributes)
     prior = PriorRows({name: rows[:, place] for place, name in enumerate(names)})
-    # What a release says of its prior says nothing about the rows.
+    # The release's description of its prior does not depend on the rows.
     made = real(replace(plan, prior=prior), source, noise)
     return replace(made, settings={k: v for k, v in made.settings.items() if k != "prior"})
 
 
-# --- currencies -----------------------------------------------------------------------------------
+# --- units of cost --------------------------------------------------------------------------------
 
 
 def gaussian_for_pure(patch: Patch) -> None:
-    """rho is charged where epsilon was promised."""
+    """A charge in rho for a promise of pure epsilon."""
     _unsettled(patch)
     whole = QuiltPlan.purse
 
@@ -385,7 +385,7 @@ def gaussian_for_pure(patch: Patch) -> None:
 
 
 def delta_once(patch: Patch) -> None:
-    """All columns share one delta, which each of them spends."""
+    """One delta for all columns, although each of them spends it."""
     real = columns_module.shares_of
 
     def shares(epsilon: Fraction, delta: Fraction, n: int) -> Any:
@@ -402,14 +402,14 @@ def delta_once(patch: Patch) -> None:
 
 
 def delta_by_rows(patch: Patch) -> None:
-    """A person's rows share delta evenly, as if it added up."""
+    """A delta divided evenly among a person's rows, as if it were additive."""
     for place in ("privacy.spending", "methods.counts.noisy_counts"):
         patch.setattr(f"hushtable.{place}.delta_per_row", lambda _, delta, rows: delta / rows)
     _unsettled(patch)
 
 
 def half_of_the_rows(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """Who is drawn with a chance of one half loses half, one would think."""
+    """Sampling half of the rows, at half the cost."""
     return real(
         replace(plan, groups=replace(plan.groups, rate=2 * plan.groups.rate)), source, noise
     )
@@ -426,12 +426,12 @@ def half_of_the_rows_count(patch: Patch) -> None:
 
 
 def words_of_the_clock(patch: Patch) -> None:
-    """Every request from a key that is the time, in nanoseconds: never the same twice."""
+    """Words keyed by the time in nanoseconds."""
     patch.setattr(SecureNoise, "_words", lambda self, n: SeededNoise(time.time_ns())._words(n))
 
 
 def words_of_the_process(patch: Patch) -> None:
-    """A stream for each process, keyed by its number and the second it began in."""
+    """Words keyed by the process ID and its start time in seconds."""
     streams: dict[int, SeededNoise] = {}
 
     def words(self: Any, n: int) -> Any:
@@ -450,7 +450,7 @@ def seed_of_the_clock(real: Any, plan: Any, source: Any, noise: Any) -> Released
 
 
 def degrees_cut_off(patch: Patch) -> None:
-    """Degrees above the bound count as the bound, and no edge is left out."""
+    """Degrees clipped at the bound, without removing edges."""
 
     def degrees(self: OrderedEdges, max_degree: int) -> Any:
         ends = np.concatenate((self.source, self.target))
@@ -460,7 +460,7 @@ def degrees_cut_off(patch: Patch) -> None:
 
 
 def edges_of_hubs_first(patch: Patch) -> None:
-    """Edges are added in the order of the degrees of their ends, which an edge changes."""
+    """Edges added in the order of degrees, which an edge changes."""
 
     def make(self: Any, graph: Any, *, key: int) -> None:
         degrees = graph.degrees()
@@ -472,7 +472,7 @@ def edges_of_hubs_first(patch: Patch) -> None:
 
 
 def as_if_listed(patch: Patch) -> None:
-    """Who is in the data through edges alone leaves with the last of them: not counted with."""
+    """Nodes that leave with their last edge, not counted as a change."""
     _unsettled(patch)
     patch.setattr(
         SealedDegrees, "cumulative",
@@ -485,7 +485,7 @@ def _smaller(counts: Sealed, rows: int) -> Sealed:
 
 
 def ends_at_the_largest(patch: Patch) -> None:
-    """Nobody is above the largest degree, so nothing is drawn there."""
+    """No noise above the largest degree."""
     real = degrees_module.DegreesPlan.measure
 
     def measure(self: Any, graph: Any, noise: Any) -> Any:
@@ -500,7 +500,7 @@ def ends_at_the_largest(patch: Patch) -> None:
 
 
 def inserted_among_all(patch: Patch) -> None:
-    """What earlier views showed is not inserted again, unless it was somebody's."""
+    """Tuples of earlier views are not inserted again, unless they are real."""
 
     def draw(self: NextView, cells: Any, noise: Any) -> Any:
         past = self.past
@@ -518,7 +518,7 @@ def inserted_among_all(patch: Patch) -> None:
 
 
 def pruned_by_exact_counts(patch: Patch) -> None:
-    """A question that tells the exact classes nothing is not asked."""
+    """A tree without questions that are uninformative for the exact classes."""
     real = dp_c45_module._Grower.grow
 
     def grow(self: Any, rows: Any, names: Any, depth: int) -> Any:
@@ -529,7 +529,7 @@ def pruned_by_exact_counts(patch: Patch) -> None:
 
 
 def levels_are_free(patch: Patch) -> None:
-    """Nodes of one level share a budget, and so do the levels."""
+    """One budget for all levels of a tree."""
     _unsettled(patch)
     patch.setattr(DpC45, "step_epsilon", lambda self, schema: self.epsilon / 2)
 
@@ -538,7 +538,7 @@ def levels_are_free(patch: Patch) -> None:
 
 
 def group_one_too_small(patch: Patch) -> None:
-    """Halves may have k - 1 rows."""
+    """Groups with k - 1 rows."""
     real = Mondrian.divided
     patch.setattr(
         Mondrian, "divided", lambda self, *given: real(replace(self, k=self.k - 1), *given)
@@ -546,7 +546,7 @@ def group_one_too_small(patch: Patch) -> None:
 
 
 def shown_one_too_early(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """At least k was read as more than k - 2."""
+    """Tuples with k - 1 rows."""
     return real(replace(plan, method=replace(plan.method, k=plan.method.k - 1)), source, noise)
 
 
@@ -559,14 +559,14 @@ def specialized_too_far(patch: Patch) -> None:
 
 
 def cover_of_fewer(patch: Patch) -> None:
-    """Each record's own k is read one too low."""
+    """Each record's own k, read one too low."""
     real = UncertainPlan.wanted
     patch.setattr(UncertainPlan, "wanted", lambda self, values: np.maximum(
         real(self, values) - 1, 2))  # fmt: skip
 
 
 def eighth_of_the_level(patch: Patch) -> None:
-    """Safe levels are found, and an eighth of that noise is drawn."""
+    """An eighth of the safe noise."""
     real = UncertainPlan._safe_widths
     patch.setattr(
         UncertainPlan, "_safe_widths",
@@ -575,7 +575,7 @@ def eighth_of_the_level(patch: Patch) -> None:
 
 
 def records_in_their_order(patch: Patch) -> None:
-    """Noisy records stand where the records stood."""
+    """Noisy records in the original order."""
     real = UncertainPlan.released
     patch.setattr(
         UncertainPlan, "released",

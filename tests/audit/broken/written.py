@@ -1,4 +1,4 @@
-"""What is written tells more than noisy counts do: totals, order, dictionaries, sizes, words."""
+"""Exact information in files: totals, order, dictionaries, sizes and texts."""
 
 from __future__ import annotations
 
@@ -104,13 +104,13 @@ def nodes_in_a_setting(real: Any, plan: Any, source: Any, noise: Any) -> Release
 
 
 def regions_by_exact_counts(real: Any, plan: Any, source: Any, noise: Any) -> Released:
-    """Exact counts break the tie between noisy ones that are equal, so nobody needs them."""
+    """Ties between equal noisy counts, broken by exact counts."""
     released = real(plan, source, noise)
     return beside(released, last_row=n_rows(source) % 7)
 
 
 def any_dictionary(patch: Patch) -> None:
-    """Rows are written as they are, with a dictionary of the values that occur."""
+    """Rows written with a dictionary of the values that occur."""
 
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         pq.write_table(table, path)
@@ -129,7 +129,7 @@ def any_dictionary(patch: Patch) -> None:
 
 
 def metadata(patch: Patch) -> None:
-    """The file carries what the tables carry, be it about the private table."""
+    """File metadata from the private table."""
 
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         pq.write_table(table, path)
@@ -146,7 +146,7 @@ def metadata(patch: Patch) -> None:
 
 
 def row_groups(patch: Patch) -> None:
-    """A row group ends where a part of the private table did."""
+    """Row groups that follow the parts of the private table."""
     seen = [1]
 
     def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:

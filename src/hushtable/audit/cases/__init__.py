@@ -1,8 +1,8 @@
-"""The worst neighbors known for each method, one file per family.
+"""Audit cases: the worst known neighbors of each method, one module per family.
 
-A listing names the case of its method (`hushtable.methods.listing`), so that a method of another
-package brings its own. Where a mistake of one of the papers lies behind a pair, its number in the
-errata is named.
+The listing of a method names its case (`hushtable.methods.listing`), so that methods of other
+packages can provide their own. If a pair tests a mistake in one of the papers, its name contains
+the number of the erratum.
 """
 
 from hushtable.audit.cases.case import Case

@@ -21,26 +21,26 @@ from hushtable.methods.base import Released
 from hushtable.privacy.noise import Noise
 from hushtable.schema import Schema
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - folders made in it are the owner's alone
-_MOST_TUPLES = 1000  # of a domain that alpha-beta is audited on: each run inserts some of them
+_MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
+_MOST_TUPLES = 1000  # of the domain: each run inserts some of them
 
 
 def set_schema(method: AlphaBeta) -> Schema:
-    """Give a domain of some tuples, or the columns that have a source."""
+    """Return a schema with a domain of some tuples, or with the columns that have a source."""
     columns = {name: whole(len(weights)) for name, weights in method.source.items()}
     if method.d is None:
         return made_schema(columns or {"x": whole(8)})
-    # Large enough that knowing how many tuples there are gives none of them a chance above d.
+    # Large enough that, given the number of tuples, each has prior probability at most d.
     size = math.ceil((method.n_public or 1) / method.d)
     schema = made_schema({"x": whole(min(max(size, 8), _MOST_TUPLES))})
     return schema if method.n_public else schema.model_copy(update={"rows": 1})
 
 
 def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
-    """Look at a tuple that is in the table or not; by itself and beside others (004-1).
+    """Yield tables with and without a tuple, alone and with others (004-1).
 
-    Of several views, it may be in all or in none (004-2). Where rows are counted, the tuple may be
-    there before: one time less than counts, or as often.
+    With several views, the tuple may be in all or in none (004-2). If rows are counted, the table
+    may already contain the tuple: one time less than the maximum, or as often.
     """
     one, *others = corner_cells(schema, 3)
     hints: list[Several] = []
@@ -51,28 +51,28 @@ def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
         hints = [Several(method.views, seen), Several(1, seen)]
     copies = [[one] * n for n in (method.max_copies - 1, method.max_copies) if n > 1]
     for base in ([], others, [others[0]] * 5, *copies):
-        yield with_and_without(schema, f"a tuple beside {len(base)} rows", base, [one], *hints)
+        yield with_and_without(schema, f"a tuple and {len(base)} rows", base, [one], *hints)
 
 
 def exchanged_pairs(method: Frapp, schema: Schema) -> Iterator[Pair]:
-    """Look at a row in the place of another."""
+    """Yield tables in which one row replaces another."""
     one, two, *_ = corner_cells(schema)
     for others in ((), (one, two)):
         yield Pair(
-            f"a row exchanged beside {len(others)}",
+            f"a replaced row and {len(others)} others",
             TableInput(schema, (one, *others)),
             TableInput(schema, (two, *others)),
         )
 
 
 def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
-    """Publish all views of a table that does not change, with a memory of their own."""
+    """Prepare all views of a table that does not change, with their own stored random bits."""
     plan = method.plan(schema)
     if method.views == 1:
         return Prepared(plan.guarantees, plan.run)
 
     def run(engine: Engine, noise: Noise) -> Released:
-        # Made-up coins need not survive a power cut: in memory, where the system has such a place.
+        # These random bits need not survive a power failure, so memory is used if possible.
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
             remembering = replace(plan, method=replace(method, coins=Path(folder) / "coins"))
             for _ in range(method.views):

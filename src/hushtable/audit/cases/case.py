@@ -1,4 +1,4 @@
-"""On what a method is audited: a schema, neighbors, and how to run it."""
+"""Audit case of a method: a schema, neighbors, and how to run it."""
 
 from __future__ import annotations
 
@@ -13,41 +13,42 @@ from hushtable.privacy.guarantee import Neighbors
 from hushtable.schema import Schema
 
 Audited = TypeVar("Audited")
-"""The class of the method that a case is about."""
+"""Class of the audited method."""
 
 
 def planned(method: Method, schema: Schema) -> Prepared:
-    """Plan once, as `publish` does; the plan is run often."""
+    """Plan a method once, as `publish` does."""
     plan = method.plan(schema)
     return Prepared(plan.guarantees, plan.run)
 
 
 def small_tables(method: Any, schema: Schema, relation: Neighbors, largest: int) -> Iterator[Pair]:
-    """List the neighbors among all small tables."""
+    """Return the neighbors among all small tables."""
     return searched_pairs(schema, relation, largest)
 
 
 def no_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
-    """Give none: what is promised is not about neighbors."""
+    """Return no neighbors, for promises that are not about neighbors."""
     return iter(())
 
 
 @dataclass(frozen=True)
 class Case(Generic[Audited]):
-    """Say on what a method is audited.
+    """Audit case of a method.
 
     Parameters
     ----------
     schema : callable
-        Takes the method and gives a small schema that fits its parameters.
+        Function of the method that returns a small schema that fits its parameters.
     pairs : callable
-        Takes the method and a schema, that one or any other that fits, and gives the worst
-        neighbors known.
+        Function of the method and a schema, this one or another that fits, that yields the worst
+        known neighbors.
     prepare : callable
-        Takes the method and the schema and gives its promises and what is run on opened inputs.
+        Function of the method and the schema that returns its promises and what to run on opened
+        inputs.
     search : callable
-        Takes the method, the schema, who is a neighbor and a size, and gives all neighbors up to
-        that size.
+        Function of the method, the schema, the neighbor relation and a size that yields all
+        neighbors up to that size.
     """
 
     schema: Callable[[Audited], Schema]

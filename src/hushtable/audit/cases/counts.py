@@ -26,12 +26,12 @@ from hushtable.schema import Schema
 
 
 def tuples_schema(method: NoisyCounts | GeneralizeSuppress) -> Schema:
-    """Give six tuples, or the columns that are generalized."""
+    """Return a schema with six cells, or with the generalized columns."""
     return counted_schema(method.generalize)
 
 
 def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
-    """Look where tuples begin to be published, and where they are half of the time (000-4)."""
+    """Yield counts at which tuples appear first, or in half of the releases (000-4)."""
     if method.k is None:
         yield from copies(schema, (0, 5))
         return
@@ -44,7 +44,7 @@ def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
 
 
 def sparse_schema(method: Columns) -> Schema:
-    """Give the attributes that the columns name, each of which may be missing; or the items."""
+    """Return a schema with the attributes of the columns, which may be missing, or with items."""
     names = list(dict.fromkeys(name for column in method.columns for name in column))
     if method.item is None or method.value is None:
         names = names or ["a0", "a1", "a2"]
@@ -52,7 +52,7 @@ def sparse_schema(method: Columns) -> Schema:
         columns = {name: plain.get(name, whole(2)) | {"missing": "category"} for name in names}
         return made_schema(columns)
     items = names or ["m0", "m1", "m2"]
-    # More than `max_values`, so that somebody loses a value where that is a bound.
+    # More than `max_values`, so that someone loses a value if that is a bound.
     return made_schema(
         {
             "who": {"role": "identifier"},
@@ -64,7 +64,7 @@ def sparse_schema(method: Columns) -> Schema:
 
 
 def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
-    """Look at records of one column (000-2), of all columns (000-3), and at a choice (000-1)."""
+    """Yield records of one column (000-2), of all columns (000-3), and a decisive one (000-1)."""
     if method.item is not None:
         yield from _listed_pairs(method, schema)
         return
@@ -81,7 +81,7 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
 
     every = record(set(names))
     enough = [record(group) for group in groups for _ in range(count + 3)]
-    # Records without a value in a column must not be counted there: if they are, then so many.
+    # Records without a value in a column must not be counted there; these hints detect it.
     nothing = ",".join(["None"] * len(names))
     own = ",".join("0" if name in groups[0] else "None" for name in names)
     hints = [
@@ -99,27 +99,27 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
         for more in (-2, -1, 0, 1)
     ]
     yield with_and_without(
-        schema, "a record of one column (000-2)", enough, [record(groups[0])], *hints
+        schema, "a record with one column (000-2)", enough, [record(groups[0])], *hints
     )
     for n in (method.k - 1, count):
         of_all = with_and_without(
-            schema, f"{n} records of all columns and one more (000-3)", [every] * n, [every],
+            schema, f"{n} records with all columns and one more (000-3)", [every] * n, [every],
             Within("data rows", low=1),
         )  # fmt: skip
         yield replace(of_all, rare=n < method.k)
     noise = method.plan(schema).pair_noise
     if noise is not None and len(names) > 2 and None not in missing:
-        # Three attributes that agree equally often, and so often that noise does not hide it.
+        # Three attributes that agree equally often, and often enough to exceed the noise.
         alike = [(0, 0, 0), (1, 1, 1)] * math.ceil(8 * noise.std)
         patterns = [*alike, *itertools.product((0, 1), repeat=3)]
         even = [(*pattern, *every[3:]) for pattern in patterns]
         for pair in ({0, 1}, {0, 2}, {1, 2}):
             tips = record({names[at] for at in pair})
-            yield with_and_without(schema, "a choice that tips (000-1)", even, [tips])
+            yield with_and_without(schema, "a row that changes a choice (000-1)", even, [tips])
 
 
 def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
-    """Do the same for persons with items in a long table."""
+    """Yield the same cases for persons with items in a long table."""
     assert method.item is not None  # noqa: S101 - long tables have items
     names = list(schema.attributes)
     item, value = names.index(str(method.item)), names.index(str(method.value))
@@ -145,15 +145,15 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
     everything = list(range(most))
     for n in (method.k - 1, count):
         of_all = pair(
-            f"{n} persons of all items and one more (000-3)", [everything] * n, everything
+            f"{n} persons with all items and one more (000-3)", [everything] * n, everything
         )
         yield replace(of_all, rare=n < method.k)
     alone: list[Sequence[int]] = [[i] for i in range(n_items) for _ in range(count + 3)]
-    yield pair("a person of one item (000-2)", alone, [0])
+    yield pair("a person with one item (000-2)", alone, [0])
     if method.clusters and most > 1 and n_items > 2:
         even: list[Sequence[int]] = [(0, 1), (0, 2)] * 20
         for tips in ((0, 1), (0, 2)):
-            yield pair("a choice that tips (000-1)", even, tips)
+            yield pair("a person who changes a choice (000-1)", even, tips)
 
 
 NOISY_COUNTS = Case(tuples_schema, noisy_counts_pairs, planned)

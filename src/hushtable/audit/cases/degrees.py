@@ -20,7 +20,7 @@ from hushtable.schema import Schema
 
 
 def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
-    """Look at hubs: above the bound (001-2), over the ends of regions (001-1), and matched ones."""
+    """Yield hubs: above the bound (001-2), across the ends of regions (001-1), and of matchings."""
     bound = min(method.bounds[0], 16)
     listed = method.population == "listed"
 
@@ -30,20 +30,23 @@ def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
 
     matched = [(f"left{i}", f"right{i}") for i in range(3 * bound)]
     matched += [("hub", f"left{i}") for i in range(bound)]
-    yield pair("a hub of one end of many pairs", matched)
+    yield pair("a hub connected to one end of many pairs", matched)
     crown = [(f"rim{i}", f"leaf{i}.{j}") for i in range(2 * bound) for j in range(bound)]
-    yield pair("a hub of full nodes (001-2)", [*crown, *(("hub", f"rim{i}") for i in range(bound))])
+    yield pair(
+        "a hub of full nodes (001-2)",
+        [*crown, *(("hub", f"rim{i}") for i in range(bound))],
+    )
     yield pair("a star (001-2)", [("hub", f"leaf{i}") for i in range(5 * bound)])
     steps = range(1, max(2, bound - 1), 2)
     ladder = [(f"step{i}", f"leaf{i}.{j}") for i in steps for j in range(i)]
-    yield pair("a hub of one node of every degree (001-1)",
+    yield pair("a hub connected to a node of every degree (001-1)",
                [*ladder, *(("hub", f"step{i}") for i in steps)])  # fmt: skip
 
 
 def small_graphs(
     method: Degrees, schema: Schema, relation: Neighbors, largest: int
 ) -> Iterator[Pair]:
-    """List the neighbors among all small graphs."""
+    """Return the neighbors among all small graphs."""
     listed = method.population == "listed"
     return itertools.chain.from_iterable(
         searched_graphs(n, listed=listed) for n in range(2, largest + 1)
@@ -51,7 +54,7 @@ def small_graphs(
 
 
 def measured(method: Degrees, schema: Schema) -> Prepared:
-    """Measure: all that ever sees the graph. What follows is a function of its outcome alone."""
+    """Prepare only the measurement: no other step reads the graph."""
     plan = method.plan(schema.name)
 
     def run(graph: Graph, noise: Noise) -> Released:

@@ -1,4 +1,4 @@
-"""Worst cases of DiffGen and of the methods it is compared with."""
+"""Worst cases of DiffGen and of its baselines."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hushtable.schema import Categorical, Schema
 
 
 def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
-    """Look at a new extreme value (003-1), an empty group (003-2), a choice that tips (003-5)."""
+    """Yield a new extreme value (003-1), an empty group (003-2) and a decisive row (003-5)."""
     target = str(method.target or schema.target)
     row, sizes = rows_by_name(schema), schema.domain.sizes
     names = [name for name in schema.attributes if name != target]
@@ -41,17 +41,17 @@ def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
         far = {names[0]: sizes[names[0]] - 1}
         even = [row(low | yes)] * 4 + [row(low | {names[1]: sizes[names[1]] - 1} | yes)] * 4
         yield with_and_without(
-            schema, "a row that tips the choice (003-5)", even, [row(low | far | no)]
+            schema, "a row that changes the choice (003-5)", even, [row(low | far | no)]
         )
 
 
 def contingency_pairs(method: ContingencyTable, schema: Schema) -> Iterator[Pair]:
-    """Look at an empty cell, which must have noise like any other, and at a full one."""
+    """Yield an empty cell, which must have noise like any other, and a full one."""
     yield from copies(schema, (0, 5))
 
 
 def grown(method: DpC45, schema: Schema) -> Prepared:
-    """Learn a tree: it is all that is handed out."""
+    """Prepare the fit of a tree, which is all that is published."""
 
     def run(engine: Engine, noise: Noise) -> Released:
         return Released(tables={}, settings={"tree": asdict(method.fit(engine, noise))})

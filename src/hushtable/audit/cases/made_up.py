@@ -1,4 +1,4 @@
-"""Schemas and neighbors that several families are audited on."""
+"""Schemas and neighbors that several audit cases share."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from hushtable.schema import Schema
 
 
 def made_schema(columns: Mapping[str, Any], unit: Any = "row") -> Schema:
-    """Describe a made-up table."""
+    """Return the schema of an artificial table."""
     return Schema.from_dict({"name": "audit", "unit": unit, "columns": columns})
 
 
 def whole(n_values: int, **more: Any) -> dict[str, Any]:
-    """Describe a column of so many whole numbers."""
+    """Return the definition of a column with this many integers."""
     return {"type": "integer", "low": 0, "high": n_values - 1, **more}
 
 
 def words(*values: str, **more: Any) -> dict[str, Any]:
-    """Describe a column of words."""
+    """Return the definition of a categorical column."""
     return {"type": "categorical", "values": list(values), **more}
 
 
 def generalized(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Make numeric columns that each rule leaves at least two values of."""
+    """Return numeric columns in which each generalization rule leaves at least two values."""
     columns = {}
     for name, rule in rules.items():
         cuts = rule if isinstance(rule, list) else [0, rule]
@@ -36,18 +36,18 @@ def generalized(rules: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def counted_schema(rules: Mapping[str, Any]) -> Schema:
-    """Give six tuples, or the columns that are generalized."""
+    """Return a schema with six cells, or with the generalized columns."""
     return made_schema(generalized(rules) if rules else {"x": whole(3), "sex": words("F", "M")})
 
 
 def predicted_schema(target: str | None) -> Schema:
-    """Give a number, a category and a class to predict."""
+    """Return a schema with a number, a category and a class to predict."""
     classes = words("Y", "N", role="target")
     return made_schema({"x": whole(4), "sex": words("F", "M"), target or "class": classes})
 
 
 def copies(schema: Schema, counts: Sequence[int]) -> Iterator[Pair]:
-    """Give some copies of one row, and one unit more."""
+    """Yield tables of copies of one row, with and without one more unit."""
     row = corner_cells(schema)[0]
     for count in dict.fromkeys(max(0, count) for count in counts):
         yield with_and_without(
@@ -56,7 +56,7 @@ def copies(schema: Schema, counts: Sequence[int]) -> Iterator[Pair]:
 
 
 def rows_by_name(schema: Schema) -> Callable[[Mapping[str, int]], Row]:
-    """Give what makes a row of the codes that are named; the others are 0."""
+    """Return a function that makes a row from named codes; other codes are 0."""
 
     def row(codes: Mapping[str, int]) -> Row:
         return tuple(codes.get(name, 0) for name in schema.attributes)

@@ -13,13 +13,13 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.schema import Schema
 
 SIDE = 12
-"""A side of this many rows, and as many of the class, of the square of it: one row beyond."""
+"""Rows of one side, and rows of the class on the other; the table has SIDE**2 rows."""
 
 
 def cut_schema(method: Partition) -> Schema:
-    """Give three ordered values and a class: the example of erratum 001-3.
+    """Return a schema with three ordered values and a class: the example of erratum 001-3.
 
-    Splits that tell of the class have two columns, one with ten times as many splits.
+    For class splits, there are two columns, one with ten times as many splits.
     """
     target = method.target or "class"
     if method.split == "class":
@@ -39,7 +39,7 @@ def cut_schema(method: Partition) -> Schema:
 
 
 def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
-    """Look at a choice between two cuts (001-3), and at two even halves (001-7, 001-8)."""
+    """Yield a choice between two cuts (001-3), and two equal halves (001-7, 001-8)."""
     target = method.target or schema.target
     if method.split == "class" and {"few", "many"} <= set(schema.attributes):
         yield telling_pair(schema)
@@ -49,11 +49,11 @@ def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
     no = {} if target is None else {target: sizes[target] - 1}
     near, next_to, far = {first: 0}, {first: min(1, sizes[first] - 1)}, {first: sizes[first] - 1}
     yield with_and_without(
-        schema, "a cut that tips (001-3)",
+        schema, "a row that changes the cut (001-3)",
         [row(near | yes), row(next_to | no), row(next_to | no)], [row(near | yes)],
         Within("tree[0].cut", 2, 2),
     )  # fmt: skip
-    # Of all tables with up to three rows of a kind, the one that shows the printed weights soonest.
+    # Among all tables with up to three equal rows, this one detects the printed weights fastest.
     yield with_and_without(
         schema, "a cut that one more row makes rare (001-3)",
         [row(next_to | no), row(next_to | no), row(far | yes)], [row(far | yes)],
@@ -65,17 +65,18 @@ def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
 
 
 def telling_pair(schema: Schema) -> Pair:
-    """Add a row that lowers what one split tells by nearly all it may, and raises ten others so.
+    """Return neighbors with one row that changes one split's score by nearly the maximum.
 
-    The side "low" lacks its one row of the class, and the class is nowhere among the first of many:
-    with that row there, one tells nothing any more, and the others tell of one row.
+    The row lowers the score of the split of "few" by nearly the maximum and raises that of ten
+    others: the side "low" has no row of the class without it, and the class is absent from the
+    first value of "many".
     """
     _, many, classes = schema.domain.sizes.values()
     rows = [(0, many - 1, classes - 1)] * SIDE
     rows += [(1, many - 1, 0)] * SIDE
     rows += [(1, many - 1, classes - 1)] * (SIDE**2 - 2 * SIDE)
     return with_and_without(
-        schema, "a row that one split lacks and others have", rows, [(0, 0, 0)],
+        schema, "a row that lowers one score and raises others", rows, [(0, 0, 0)],
         Within("tree[0].column=few", 1, 1),
     )  # fmt: skip
 

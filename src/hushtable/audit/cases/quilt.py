@@ -12,17 +12,17 @@ from hushtable.schema import Schema
 
 
 def paired_schema(method: Quilt) -> Schema:
-    """Give two columns of two values, of which one may be the target."""
+    """Return a schema with two binary columns, one of which may be the target."""
     return made_schema({"x": whole(2), method.target or "y": whole(2)})
 
 
 def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:
-    """Look at empty and full tables, and at two columns that one more row makes dependent."""
+    """Yield empty and full tables, and two columns that one more row makes dependent."""
     yield from copies(schema, (0, 5, 60))
     low, high, *others = corner_cells(schema)
     even = [low, high, *others] * 15
     for row in (low, *others[:1]):
-        yield with_and_without(schema, "a pair of columns that tips", even, [row])
+        yield with_and_without(schema, "a pair of columns that becomes dependent", even, [row])
 
 
 QUILT = Case(paired_schema, paired_pairs, planned)

@@ -1,4 +1,4 @@
-"""On what noisy records and condensation are audited: their promises are not about neighbors."""
+"""Audit cases of noisy records and condensation; their promises are not about neighbors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hushtable.schema import Schema
 
 
 def numeric_schema(method: Uncertain | Condensation) -> Schema:
-    """Give a number on a grid, and what is carried or asks for its own k."""
+    """Return a schema with a number on a grid, the carried columns and the column of k."""
     columns: dict[str, Any] = {name: whole(20) for name in method.scales} or {"x": whole(20)}
     columns |= {name: words("F", "M") for name in method.carry}
     if isinstance(method, Uncertain) and method.k_column is not None:

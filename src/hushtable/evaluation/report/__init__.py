@@ -1,1 +1,1 @@
-"""Pages and drawings, made from the numbers of an evaluation and nothing else."""
+"""HTML pages and plots of evaluations, comparisons and ledgers."""

@@ -1,4 +1,4 @@
-"""The page of a comparison: a table and plots, made from its numbers and nothing else."""
+"""HTML page of a comparison, built only from its JSON data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = tuple[str, list[tuple[str, Rate, str]]]
 
 
 def render(content: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]) -> str:
-    """Write what `Comparison.to_dict` gives, and its evaluations, as one self-contained page."""
+    """Render the output of `Comparison.to_dict` and its evaluations as one HTML page."""
     names = [release["name"] for release in content["releases"]]
     return fill_page(
         "compare.html",
@@ -49,7 +49,7 @@ def _plot(
 
 
 def _interval(value: Rate) -> Rate:
-    """Give a number without an interval one of no length."""
+    """Add an interval of zero length to a number without one."""
     return {"low": value["value"], "high": value["value"], **value}
 
 
@@ -66,7 +66,7 @@ def _error_plots(
             for name, value in zip(names, figure["values"], strict=True)
             if value
         ]
-        line = (0.95, "what is stated") if "intervals" in figure["name"] else None
+        line = (0.95, "nominal") if "coverage" in figure["name"] else None
         plots.append(_plot(figure["name"], rows, line=line, unit=unit))
     return plots
 
@@ -87,8 +87,8 @@ def _learning_plots(
                 rows.append((name, []))
             label = f"trained on the {line['trained_on']}"
             rows[-1][1].append((line["trained_on"], _interval(line["accuracy"]), label))
-    # Releases that predict different classes have majorities of their own, and no common line.
-    line = (majorities.pop(), "majority") if len(majorities) == 1 else None
+    # Releases that predict different classes have different majorities, so no common line.
+    line = (majorities.pop(), "majority class") if len(majorities) == 1 else None
     return [_plot(f"accuracy, {model}", rows, line=line) for model, rows in models.items()]
 
 
@@ -105,4 +105,4 @@ def _risk_plots(
             label = f"{name}: {worst['of']}" if worst["of"] else name
             rates = [(who, worst[who], who) for who in ("attack", "control", "naive") if worst[who]]
             found.setdefault(kind, []).append((label, rates))
-    return [_plot(f"{kind}, at its worst", rows, whole=True) for kind, rows in found.items()]
+    return [_plot(f"{kind}, worst case", rows, whole=True) for kind, rows in found.items()]

@@ -1,4 +1,4 @@
-"""The page of a ledger: what was spent, what is left and who decided, for whoever keeps it."""
+"""HTML page of a ledger: amounts spent and remaining, decisions and entries."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ with needing("eval", "the page"):
     from markupsafe import Markup
 
 INTERNAL = (
-    "INTERNAL: for whoever keeps the ledger. It names people, reasons and failed attempts, which "
-    "releases do not tell."
+    "INTERNAL: contains names, justifications and failed attempts, which releases do not show. Do "
+    "not publish."
 )
 LINES = {"basic": "release-line", "concentrated": "warn-line"}
 
 
 def write_ledger(path: str | Path, content: Mapping[str, Any], *, protects: str) -> None:
-    """Write what `Ledger.show` gives as one page, to a new file."""
+    """Write the output of `Ledger.show` as an HTML page to a new file."""
     write_whole(path, render(content, protects=protects))
 
 
 def render(content: Mapping[str, Any], *, protects: str) -> str:
-    """Write what `Ledger.show` gives as one self-contained page."""
+    """Render the output of `Ledger.show` as one self-contained HTML page."""
     today = datetime.now(UTC).date()
     decisions = [("The cap", content["decision"])]
     decisions += [(f"Entry {entry['id']}", entry["decision"]) for entry in content["entries"]]
@@ -66,7 +66,7 @@ def render(content: Mapping[str, Any], *, protects: str) -> str:
 
 
 def _plot(history: Sequence[Mapping[str, Any]]) -> Markup:
-    """Draw how full each account was over time."""
+    """Plot the share of each account that was spent over time."""
     times = [datetime.fromisoformat(step["time"]).timestamp() for step in history]
     first, span = min(times), max(times) - min(times)
     steps: dict[str, tuple[str, list[tuple[float, float]]]] = {}
@@ -76,5 +76,5 @@ def _plot(history: Sequence[Mapping[str, Any]]) -> Markup:
             places = ((time - first) / span if span else 0.0 for time in times)
             steps[account] = kind, list(zip(places, shares, strict=True))
     ends = (history[0]["time"][:10], history[-1]["time"][:10])
-    svg = steps_plot(steps, title="spent over time, as a share of each account", ends=ends)
+    svg = steps_plot(steps, title="budget spent over time, by account", ends=ends)
     return Markup(svg)  # noqa: S704 - made of numbers

@@ -1,4 +1,4 @@
-"""The report: one HTML page made from the numbers of an evaluation and nothing else."""
+"""HTML report of an evaluation, built only from its JSON data."""
 
 from __future__ import annotations
 
@@ -34,18 +34,12 @@ MAX_COLUMN_PLOTS = 40
 
 
 def render(content: Mapping[str, Any]) -> str:
-    """Write an evaluation, given as plain data, as one self-contained page.
-
-    Parameters
-    ----------
-    content : mapping
-        What `Evaluation.to_dict` gives.
-    """
+    """Render the output of `Evaluation.to_dict` as one self-contained HTML page."""
     return fill_page("report.html", **content, cards=headlines(content), **_drawings(content))
 
 
 def fill_page(name: str, /, **content: Any) -> str:
-    """Fill a template; pages share their style and the way numbers are written."""
+    """Fill a template; all pages share their style and number formats."""
     environment = templates("hushtable.evaluation.report")
     environment.filters |= {
         "percent": _percent,
@@ -128,13 +122,13 @@ def _risk_plot(attacks: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _heading(attack: Mapping[str, Any]) -> tuple[str, str]:
-    """Split what was attacked and how: attribute inference is tried on every column."""
+    """Split an attack into a heading and a row label; attribute inference has a row per column."""
     of, _, way = attack["of"].rpartition(", ")
     return (f"{attack['name']}, {way}", of) if of else (attack["name"], way or "records")
 
 
 def _attackers(attacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """List each kind of attacker once, with what is to be known about it."""
+    """List each kind of attacker once, with its description and notes."""
     found: dict[str, dict[str, Any]] = {}
     for attack in attacks:
         heading, name = _heading(attack)
@@ -147,11 +141,11 @@ def _attackers(attacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-# --- the figures at the top -----------------------------------------------------------------------
+# --- headline figures -----------------------------------------------------------------------------
 
 
 def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Choose the few numbers to see first; there is no overall score on purpose."""
+    """Yield the headline numbers; deliberately, there is no overall score."""
     utility = content["utility"]
     first = [column["measured"] for column in utility["columns"]]
     distances = [
@@ -161,71 +155,71 @@ def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     yield {
         "what": "Single columns",
         "value": _distance(sum(distances) / len(distances)),
-        "note": f"mean distance (0 is equal, 1 is apart); {_distance(max(distances))} at worst",
+        "note": f"mean distance (0: equal, 1: disjoint); {_distance(max(distances))} at worst",
     }
     if pairs := utility["pairs"]:
         yield {
             "what": "Pairs of columns",
             "value": _distance(pairs["mean"]["value"]),
-            "note": f"mean total variation; {_distance(pairs['independent'])} if columns were "
-            "independent",
+            "note": f"mean total variation distance; {_distance(pairs['independent'])} if columns "
+            "were independent",
         }
     if (workload := utility["workload"]) and workload["lines"]:
         line = workload["lines"][0]
         held = line["coverage"] and (
-            f"; {_percent(line['coverage']['value'])} of intervals held, typically "
-            f"{_percent(line['width']['value'])} of the {utility['about']} wide"
+            f"; interval coverage {_percent(line['coverage']['value'])}, median width "
+            f"{_percent(line['width']['value'])} of the {utility['about']}"
         )
         yield {
-            "what": "Count questions",
+            "what": "Count queries",
             "value": _percent(line["median_relative_error"]["value"]),
             "note": f"median relative error{held or ''}",
         }
     if learning := utility["learning"]:
         best = best_accuracies(learning)
         yield {
-            "what": "Learning",
+            "what": "Machine learning",
             "value": _percent(best["release"]),
-            "note": f"best accuracy; raw {_percent(best['original'])}, majority "
-            f"{_percent(best['nothing'])}",
+            "note": f"best accuracy; {_percent(best['original'])} if trained on the original, "
+            f"{_percent(best['nothing'])} for the majority class",
         }
     if attacks := content["risk"].get("attacks"):
         n = sum(attack["succeeds"] for attack in attacks)
         if content["reproduce"]["control"]:
-            value, note = f"{n} of {len(attacks)}", "do better than control, beyond chance"
+            value, note = f"{n} of {len(attacks)}", "significantly better than on the control group"
         elif n_back := content["reproduce"].get("held_back"):
             value = f"{n} of {len(attacks)}"
             note = (
-                "do better than control, beyond chance, on a second run of the method from which "
-                f"{n_back:,} rows were held back"
+                "significantly better than on the control group, in a second run of the method "
+                f"with {n_back:,} rows held back"
             )
         else:
-            value = "no finding"
+            value = "inconclusive"
             note = (
-                f"about privacy without a control table: {n} of {len(attacks)} do better than a "
-                "naive attacker, and what a release tells about everybody counts there, too; give "
-                "rows that were not published as --control"
+                f"without a control table: {n} of {len(attacks)} are better than a naive attacker, "
+                "but general knowledge about the population counts as success, too; pass rows "
+                "that were not published with --control"
             )
         yield {"what": "Attacks", "value": value, "note": note}
 
 
-# --- how numbers are written ----------------------------------------------------------------------
+# --- number formats -------------------------------------------------------------------------------
 
 
 def _percent(share: float) -> str:
-    """Write a share.
+    """Format a share as a percentage.
 
     Examples
     --------
     >>> [_percent(share) for share in (0.0, 0.0004, 0.0523, 0.5, 12.0)]
-    ['0 %', '0.04 %', '5.2 %', '50 %', '1,200 %']
+    ['0%', '0.04%', '5.2%', '50%', '1,200%']
     """
     value = 100 * share
     if value == 0:
-        return "0 %"
+        return "0%"
     digits = 0 if value >= 99.95 else 1 if value >= 1 else 2
     text = f"{value:,.{digits}f}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text}%"
 
 
 def _number(value: float) -> str:
@@ -266,7 +260,7 @@ def _rate(rate: Mapping[str, Any] | None) -> str:
 def _excess(rate: Mapping[str, Any] | None) -> str:
     if rate is None or not rate["n"]:
         return "–"
-    return f"{100 * rate['value']:+.1f} %"
+    return f"{100 * rate['value']:+.1f}%"
 
 
 def _plain(value: Any) -> str:
@@ -274,7 +268,7 @@ def _plain(value: Any) -> str:
 
 
 def _facts(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """List the figures of the anonymity of a table."""
+    """Yield the anonymity measures of a table as rows of text."""
     for key, value in content.items():
         if isinstance(value, Mapping):
             for inner, number in value.items():

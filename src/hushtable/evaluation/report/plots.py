@@ -1,7 +1,7 @@
-"""Drawings of a report: small SVG texts whose colors come from the page, for light and dark.
+"""SVG plots of the reports. Colors come from the page's style, for light and dark mode.
 
-Every drawing is at most 340 wide, so that its letters stay readable on a phone, and carries its
-numbers as tooltips. Names from the data are escaped.
+Plots are at most 340 pixels wide, so that labels stay readable on a phone, and show their numbers
+as tooltips. Names from the data are escaped.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from html import escape
 from typing import Any, Literal
 
 WIDTH = 340.0
-_LETTER = 5.9  # width of an average letter at the size of labels
-_WIDE = 6.6  # that of a wide one
-_LINE = 15.0  # least distance of one line of letters from the next
-MAX_HEAT_COLUMNS = 24  # more rows than that, and labels run into each other
+_LETTER = 5.9  # average character width of labels
+_WIDE = 6.6  # width of a wide character
+_LINE = 15.0  # minimum line height
+MAX_HEAT_COLUMNS = 24  # with more, labels overlap
 MAX_BARS = 12
 
 
@@ -28,11 +28,11 @@ def _svg(height: float, title: str, parts: Sequence[str], width: float = WIDTH) 
 
 
 def _n(value: float) -> str:
-    """Write a coordinate in few letters."""
+    """Format a coordinate compactly."""
     return f"{value:.1f}".rstrip("0").rstrip(".")
 
 
-def _rect(  # noqa: PLR0917 - where, how large, how, and what it says
+def _rect(  # noqa: PLR0917 - position, size, class, tooltip
     x: float, y: float, width: float, height: float, kind: str, tip: str = ""
 ) -> str:
     body = f"<title>{escape(tip)}</title>" if tip else ""
@@ -58,7 +58,7 @@ def _text(x: float, y: float, text: str, kind: str = "", anchor: str = "start") 
 
 
 def shorten(text: str, most: int) -> str:
-    """Cut a long text and mark the cut.
+    """Truncate a long text with an ellipsis.
 
     Examples
     --------
@@ -76,7 +76,7 @@ def _percent(share: float) -> str:
 
 
 def column_plot(column: Mapping[str, Any]) -> str:
-    """Draw the shares of a column: a histogram if it is ordered, else bars by value."""
+    """Plot the distribution of a column: a histogram if ordered, else bars by value."""
     shares = column["shares"]
     data = list(zip(shares["labels"], shares["original"], shares["published"], strict=True))
     if column["ordered"] and len(data) > MAX_BARS:
@@ -155,7 +155,7 @@ def _bars(name: str, data: Sequence[tuple[str, float, float]], *, keep_order: bo
 
 
 def association_plots(pairs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Draw two heat maps of Cramér's V: of the original and of the release."""
+    """Plot heat maps of Cramér's V, for the original and for the release."""
     strength: dict[str, float] = {}
     for pair in pairs:
         for name in pair["names"]:
@@ -172,9 +172,9 @@ def association_plots(pairs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _heat_map(which: str, names: Sequence[str], strengths: Mapping[frozenset[str], float]) -> str:
-    """Draw the lower triangle; names at the left and on the diagonal."""
+    """Draw the lower triangle, with names on the left and along the diagonal."""
     n = len(names)
-    below = [shorten(name, 14) for name in names[:-1]]  # turned by 50 degrees
+    below = [shorten(name, 14) for name in names[:-1]]  # rotated by 50 degrees
     left = max(
         min(max(len(name) for name in names) * _LETTER + 6, 96.0), 0.66 * _WIDE * len(below[0])
     )
@@ -211,11 +211,11 @@ def _heat_map(which: str, names: Sequence[str], strengths: Mapping[frozenset[str
     return _svg(bottom + deep, f"association of columns: {which}", parts)
 
 
-# --- count questions ------------------------------------------------------------------------------
+# --- correlations and count queries ---------------------------------------------------------------
 
 
 def slope_plot(each: Sequence[Mapping[str, Any]]) -> str:
-    """Draw the correlation in the release against that in the original, a dot for each pair."""
+    """Plot correlations in the release against those in the original."""
     size, left, top = 300.0, 60.0, 14.0
 
     def place(value: float) -> float:
@@ -241,7 +241,7 @@ def slope_plot(each: Sequence[Mapping[str, Any]]) -> str:
 
 
 def workload_plot(workload: Mapping[str, Any]) -> str:
-    """Draw every answer against the truth, on logarithmic axes."""
+    """Plot answers against true counts, on logarithmic axes."""
     questions = workload["questions"]
     top = max(max(q["truth"], q["value"]) for q in questions)
     decades = max(1, math.ceil(math.log10(max(top, 10.0))))
@@ -276,7 +276,7 @@ def workload_plot(workload: Mapping[str, Any]) -> str:
 # --- rates: models and attacks --------------------------------------------------------------------
 
 Marks = Sequence[tuple[str, Mapping[str, Any], str]]
-"""Kind of mark, the rate (value, low, high), and what it is the rate of."""
+"""Tuples of mark class, rate (value, low, high) and description."""
 
 
 def rate_plot(
@@ -287,20 +287,11 @@ def rate_plot(
     whole: bool = False,
     unit: Literal["share", "distance"] = "share",
 ) -> str:
-    """Draw rates with their intervals, one line per thing, under headings.
+    """Plot rates with their intervals, one row each, under headings.
 
-    Parameters
-    ----------
-    groups : mapping
-        Heading to things: the name of each and its marks. An empty heading is not written.
-    title : str
-        For readers who cannot see it.
-    line : float, optional
-        A rate to draw through all lines.
-    whole : bool
-        Whether the axis goes from 0 to 1; otherwise around the rates.
-    unit : {"share", "distance"}
-        How numbers are written, as in the tables: in percent, or from 0 to 1.
+    `groups` maps each heading to rows: a name and its marks. An empty heading is not shown. `title`
+    is the accessible description, and `line` a rate to mark in all rows. The axis runs from 0 to 1
+    if `whole`, else around the rates.
     """
     rows = [row for things in groups.values() for row in things]
     ends = [rate[end] for _, marks in rows for _, rate, _ in marks for end in ("low", "high")]
@@ -341,7 +332,7 @@ def rate_plot(
 
 
 def _axis(low: float, high: float) -> tuple[float, float]:
-    """Give round ends around some rates."""
+    """Return round axis limits around some rates."""
     pad = max((high - low) * 0.08, 0.01)
     step = 0.1 if high - low > 0.2 else 0.02
     return max(math.floor((low - pad) / step) * step, 0.0), min(
@@ -359,7 +350,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def degree_plot(degrees: Mapping[str, Any]) -> str:
-    """Draw the share of nodes that reach each degree, on logarithmic axes."""
+    """Plot the share of nodes with at least each degree, on logarithmic axes."""
     shares = [share for which in ("original", "published") for share in degrees[which] if share > 0]
     n_down = max(1, math.ceil(-math.log10(min(shares, default=0.1))))
     n_right = max(1, math.ceil(math.log10(max(degrees["degrees"][-1], 2))))
@@ -389,7 +380,7 @@ def degree_plot(degrees: Mapping[str, Any]) -> str:
         if points:
             parts.append(f'<path class="{kind}" d="M{"L".join(points)}"/>')
     parts.append(_text(left + width / 2, top + height + 28, "degree", "soft", "middle"))
-    return _svg(top + height + 34, "share of nodes that reach each degree", parts)
+    return _svg(top + height + 34, "share of nodes with at least each degree", parts)
 
 
 # --- a ledger -------------------------------------------------------------------------------------
@@ -401,16 +392,10 @@ def steps_plot(
     title: str,
     ends: tuple[str, str],
 ) -> str:
-    """Draw shares that change in steps, each from its time on; above 1 they leave the frame.
+    """Plot shares that change in steps over time; shares above 105% are cut off.
 
-    Parameters
-    ----------
-    series : mapping
-        For each name the kind of its line, and its steps: time from 0 to 1, and share.
-    title : str
-        What it shows.
-    ends : pair of str
-        What the first and the last time are.
+    `series` maps each name to its line class and its steps: time from 0 to 1, and share. `ends` are
+    the labels of the first and the last time.
     """
     height, left, right, top, bottom = 190.0, 40.0, WIDTH - 6, 12.0, 160.0
 

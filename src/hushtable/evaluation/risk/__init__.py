@@ -1,1 +1,1 @@
-"""What a release gives away: anonymity of rows, and one file per attack."""
+"""Disclosure risk of a release: anonymity measures, and one module per attack."""

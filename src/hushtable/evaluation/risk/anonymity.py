@@ -1,15 +1,16 @@
-"""k, l and t of a table: how many rows look alike, and how much they give away all the same.
+"""k-anonymity, l-diversity and t-closeness of a table.
 
 Rows that agree in all quasi-identifiers (what an attacker may know) form a group.
 
-- k: rows of the smallest group.
-- l: distinct values of a sensitive column in the group that has fewest (distinct l-diversity).
-- t: how far the sensitive values of a group are from those of the table, for the group that is
-  farthest (t-closeness): the earth mover's distance, with distance |i - j| / (m - 1) between the
-  i-th and the j-th of the m ordered values that occur, and 0 or 1 between unordered ones.
+- k: number of rows in the smallest group.
+- l: smallest number of distinct values of a sensitive column in a group (distinct l-diversity).
+- t: largest distance between the distribution of a sensitive column in a group and in the table
+  (t-closeness). The distance is the earth mover's distance, with ground distance |i - j| / (m - 1)
+  between the i-th and the j-th of the m ordered values that occur, and 0 or 1 between unordered
+  values.
 
-A missing value is a value like any other; among ordered values it comes last. None of the three is
-a promise about what else an attacker may know.
+Missing is a value like any other; among ordered values it comes last. None of the three measures
+limits what an attacker with other knowledge can learn.
 """
 
 from __future__ import annotations
@@ -36,30 +37,18 @@ Name = Literal["k", "l", "t"]
 
 @dataclass(frozen=True, kw_only=True)
 class Anonymity:
-    """Hold k, l and t of a table.
-
-    Parameters
-    ----------
-    k : int
-        Rows of the smallest group.
-    n_groups, n_rows : int
-        Size of the table.
-    l, t : mapping of str to int or float
-        By sensitive column.
-    quasi, sensitive : tuple of str
-        The columns that this is about.
-    """
+    """k, l and t of a table; l and t by sensitive column."""
 
     k: int
     n_groups: int
     n_rows: int
-    l: Mapping[str, int]  # noqa: E741 - its name everywhere
+    l: Mapping[str, int]  # noqa: E741 - the standard name
     t: Mapping[str, float]
     quasi: tuple[str, ...]
     sensitive: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the measures as plain data."""
         return {
             "k": self.k,
             "l": dict(self.l),
@@ -86,13 +75,13 @@ def measure(
     table : table
         Any table, one row per person.
     quasi : sequence of str
-        What an attacker may know.
+        Quasi-identifiers: columns that an attacker may know.
     sensitive : sequence of str
-        What they are after.
+        Columns that an attacker wants to learn.
     schema : Schema, optional
-        Says which texts have an order. Numbers always have one.
+        Defines which texts are ordered. Numbers always are.
     recode : mapping of str to Recoding, optional
-        The cuts of generalized columns: the order of their labels.
+        Generalization of columns, which defines the order of their labels.
 
     Examples
     --------
@@ -103,7 +92,7 @@ def measure(
     """
     _require_columns(table, [*quasi, *sensitive])
     if not table.num_rows:
-        raise DataError("the table has no rows; there is nothing to measure.")
+        raise DataError("the table has no rows; pass a table with at least one row.")
     groups = _groups([_codes(table.column(name))[0] for name in quasi], table.num_rows)
     sizes = np.bincount(groups)
     distinct, distance = {}, {}
@@ -136,7 +125,7 @@ def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
 
 
 def _codes(values: pa.ChunkedArray) -> tuple[Integers, list[Any]]:
-    """Give each value of a column a number; the last value is None if any is missing."""
+    """Return a code for each row, and the values by code; missing is None and comes last."""
     column = values.unify_dictionaries().combine_chunks()
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], values.type)
@@ -155,7 +144,7 @@ def _codes(values: pa.ChunkedArray) -> tuple[Integers, list[Any]]:
 def _order(
     name: str, values: list[Any], schema: Schema | None, recode: Mapping[str, Recoding]
 ) -> Integers | None:
-    """Give the rank of each value, or None if the values have no order."""
+    """Return the rank of each value, or None if the values are not ordered."""
     column = None if schema is None else schema.attributes.get(name)
     held = [value for value in values if value is not None]
     places: dict[Any, Any]
@@ -188,10 +177,10 @@ def _numbers(texts: Sequence[str]) -> list[float] | None:
 
 
 def _groups(columns: Sequence[Integers], n_rows: int) -> Integers:
-    """Give rows that agree in all columns the same number."""
+    """Return group numbers; rows that agree in all columns are in the same group."""
     groups = np.zeros(n_rows, np.int64)
     for codes in columns:
-        # Numbers stay below the number of rows, so that the product of two fits 64 bits.
+        # Renumbering keeps numbers below the number of rows, so that products fit 64 bits.
         groups = _renumbered(groups * (int(codes.max()) + 1) + codes)
     return groups
 
@@ -206,7 +195,7 @@ def _renumbered(keys: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Hold how often each sensitive value occurs in each group, by group and value."""
+    """Counts of each sensitive value in each group, sorted by group and value."""
 
     group: Integers
     value: Integers
@@ -224,19 +213,19 @@ class _Pairs:
         return cls(group, value, counts / sizes[group], overall)
 
     def unordered(self) -> float:
-        """Give the largest total variation: what a group has above its due."""
+        """Return the largest total variation distance of a group from the table."""
         above = np.maximum(self.share - self.overall[self.value], 0.0)
         return float(np.bincount(self.group, above).max())
 
     def ordered(self) -> float:
-        """Give the largest area between the two distribution functions, over m - 1 steps."""
+        """Return the largest area between the distribution functions, divided by m - 1."""
         m = len(self.overall)
         if m < 2:
             return 0.0
         cumulative = np.cumsum(self.overall)
-        area = np.append(0.0, np.cumsum(cumulative))  # of the table's, up to each value
-        # The group's function is flat between its values: one piece per pair, and one before the
-        # first value of each group, where it is 0.
+        area = np.append(0.0, np.cumsum(cumulative))  # under the table's function, up to each value
+        # A group's distribution function is constant between its values: one piece per pair, and
+        # one before the first value of each group, where it is 0.
         first = np.diff(self.group, prepend=-1) != 0
         running = np.cumsum(self.share)
         before = (running - self.share)[first][self.group]
@@ -256,12 +245,12 @@ class _Pairs:
         return np.asarray(under + over)
 
 
-# --- "is it k-anonymous?" -------------------------------------------------------------------------
+# --- requirements ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Requirement:
-    """Ask for a smallest k or l, or a largest t."""
+    """A minimum k or l, or a maximum t."""
 
     name: Name
     limit: Fraction
@@ -272,7 +261,7 @@ class Requirement:
 
 @dataclass(frozen=True, kw_only=True)
 class RequirementCheck:
-    """Say whether a table meets a requirement, and what it has in its worst group."""
+    """Whether a table meets a requirement, with the measure of its worst group."""
 
     requirement: Requirement
     column: str | None
@@ -280,7 +269,7 @@ class RequirementCheck:
     holds: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the check as plain data."""
         return {
             "requirement": str(self.requirement),
             "column": self.column,
@@ -299,7 +288,7 @@ _NAMES: dict[str, Name] = {"k": "k", "l": "l", "t": "t"}
 
 
 def requirements(texts: Sequence[str]) -> list[Requirement]:
-    """Read ``k=5``, ``l=3``, ``t=0.2``, alone or joined by commas.
+    """Parse requirements such as ``k=5``, ``l=3``, ``t=0.2``, alone or separated by commas.
 
     Examples
     --------
@@ -308,8 +297,8 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
     >>> requirements(["k=0", "m=2"])
     Traceback (most recent call last):
     ...
-    hushtable.errors.ParameterError: k is 0; it must be a whole number of at least 1.
-    'm=2' is not a requirement; write k=5, l=3 or t=0.2, joined by commas.
+    hushtable.errors.ParameterError: k is 0; it must be an integer of at least 1.
+    'm=2' is not a requirement; write k=5, l=3 or t=0.2, separated by commas.
     """
     problems: list[str] = []
     read: list[Requirement] = []
@@ -319,15 +308,13 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
         try:
             if name is None:
                 raise ParameterError(
-                    f"{text!r} is not a requirement; write k=5, l=3 or t=0.2, joined by commas."
+                    f"{text!r} is not a requirement; write k=5, l=3 or t=0.2, separated by commas."
                 )
             limit = as_rational(number, name=name)
             if name == "t" and not 0 <= limit <= 1:
-                raise ParameterError(f"t is {number}; it must lie between 0 and 1.")
+                raise ParameterError(f"t is {number}; it must be between 0 and 1.")
             if name != "t" and (limit < 1 or limit.denominator != 1):
-                raise ParameterError(
-                    f"{name} is {number}; it must be a whole number of at least 1."
-                )
+                raise ParameterError(f"{name} is {number}; it must be an integer of at least 1.")
             read.append(Requirement(name=name, limit=limit))
         except ParameterError as error:
             problems += error.problems
@@ -337,7 +324,7 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
 
 
 def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[RequirementCheck]:
-    """Say of each requirement whether a table meets it.
+    """Check whether a table meets each requirement.
 
     Examples
     --------
@@ -349,7 +336,7 @@ def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[RequirementCh
     l=1 of ill: true (fewest values in a group: 1)
     """
     if any(asked.name != "k" for asked in wanted) and not found.sensitive:
-        raise ParameterError("l and t are about a sensitive column; name it with --sensitive.")
+        raise ParameterError("l and t need a sensitive column; name it with --sensitive.")
     verdicts = []
     for asked in wanted:
         values: dict[str | None, float] = {None: found.k}
@@ -357,7 +344,7 @@ def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[RequirementCh
             by_column: Mapping[str, float] = found.l if asked.name == "l" else found.t
             values = {name: by_column[name] for name in by_column}
         for column, value in values.items():
-            # A sum of rounded shares may be off in the last digits.
+            # Sums of rounded shares have rounding errors.
             holds = value <= asked.limit + 1e-12 if asked.name == "t" else value >= asked.limit
             verdicts.append(
                 RequirementCheck(requirement=asked, column=column, found=value, holds=bool(holds))

@@ -1,10 +1,10 @@
-"""Risk: what attackers get out of a release, next to what they would get without it.
+"""Attacks on a release, compared with the success of the same attacks without it.
 
-Every attack is run against people of the original (who are in the release), against a control
-group (people from the same population who are not) where one is given, and by a naive attacker who
-does not see the release. Only what exceeds the control is due to a person being in the release;
-what both share is knowledge about the population. The results compare with private data: they are
-internal and not covered by any promise.
+Every attack is run on people in the original, who are in the release, and on a control group from
+the same population, who are not, if there is one. A naive attacker does not see the release. Only
+success beyond that on the control group is due to a person being in the release; the rest is
+knowledge about the population. The results depend on private data: they are internal, and no
+promise covers them.
 """
 
 from __future__ import annotations
@@ -26,40 +26,30 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 
 Step = Callable[[str], None]
-"""Called with the name of each step as it starts."""
+"""Callback with the name of each step, when it starts."""
 
 OwnAttack = Callable[[pa.Table, Schema, Release, np.random.Generator], list[Outcome]]
-"""Takes the private table, its schema, the release and what draws samples."""
+"""Function of the private table, its schema, the release and a random generator."""
 
 NO_CONTROL = (
-    "No control table was given: rates are compared with the naive attacker only, so what the "
-    "release says about the population as a whole counts as success, too, and membership cannot "
-    "be tried: this is no finding about privacy. Hold some rows back before publishing and give "
-    "them as control."
+    "No control table was given, so rates are only compared with a naive attacker. Knowledge about "
+    "the population counts as success, and membership inference is not possible. These results do "
+    "not show a privacy problem. For conclusive results, hold some rows back before publishing and "
+    "pass them as the control table."
 )
-PERSONS = "A person may have several rows here; the attacks take each row for a record of its own."
+PERSONS = "A person may have several rows; the attacks treat each row as a separate record."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Risk:
-    """Hold the outcomes of all attacks on a release.
+    """Results of all attacks on a release."""
 
-    Parameters
-    ----------
-    attacks : tuple of Outcome
-        One per attack and what it was aimed at.
-    anonymity : Anonymity or None
-        k, l and t of the released table; None where it has no rows or no quasi-identifiers.
-    notes : tuple of str
-        What a reader must know about all of them.
-    """
-
-    attacks: tuple[Outcome, ...]
-    anonymity: Anonymity | None
+    attacks: tuple[Outcome, ...]  # by attack and target
+    anonymity: Anonymity | None  # k, l and t; None without rows or quasi-identifiers
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the results as plain data."""
         return {
             "attacks": [outcome.to_dict() for outcome in self.attacks],
             "anonymity": self.anonymity and self.anonymity.to_dict(),
@@ -67,7 +57,7 @@ class Risk:
         }
 
 
-def assess(  # noqa: PLR0917 - the tables, then what is known about them
+def assess(  # noqa: PLR0917 - the tables, then metadata
     original: pa.Table,
     published: pa.Table,
     control: pa.Table | None,
@@ -79,28 +69,29 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
     quasi: Sequence[str] | None = None,
     sensitive: Sequence[str] | None = None,
 ) -> Risk:
-    """Attack a release and say how far each attacker got.
+    """Run all attacks on a release.
 
     Parameters
     ----------
     original : table
         The private table.
     published : table
-        The rows of the release as published, `Release.frame`: with generalized values where there
-        are any, which are then attacked as such, and not with values drawn from inside them.
+        Rows of the release as published, `Release.frame`. Generalized values are attacked as such,
+        not values sampled inside them.
     control : table or None
         Rows of the same population that are not in the release.
     schema : Schema
-        The public schema of the private table.
+        Public schema of the private table.
     release : Release or None
-        The release, for the cuts of generalized columns and for the method behind it.
+        The release, for its generalization and its method.
     rng : Generator
-        Chooses samples and breaks ties; nothing here protects anybody.
+        Selects samples and breaks ties; no effect on privacy.
     progress : callable, optional
-        Is told the name of each step.
+        Callback with the name of each step.
     quasi, sensitive : sequence of str, optional
-        Columns that an attacker may know, and those they are after. By default the sensitive one
-        is the target, and all others may be known; every column is tried in attribute inference.
+        Columns that an attacker may know, and columns that an attacker wants to learn. By default
+        the target is sensitive and all other columns may be known. Attribute inference is tried on
+        every column.
     """
     tell = progress or (lambda _: None)
     tell("reading the tables")
@@ -119,7 +110,7 @@ def assess(  # noqa: PLR0917 - the tables, then what is known about them
         attacks += membership.run(scene)
     listing = None if release is None else find(release.statement.method)
     if release is not None and listing is not None and listing.attack:
-        tell("the attack on this method alone")
+        tell("the attack specific to this method")
         own: OwnAttack = listing.load(listing.attack)
         attacks += own(original, schema, release, rng)
     tell("anonymity")
@@ -137,7 +128,7 @@ def anonymity_of(
     quasi: Sequence[str] | None = None,
     sensitive: Sequence[str] | None = None,
 ) -> Anonymity | None:
-    """Tell how alike published rows are; the parameters are those of `assess`."""
+    """Measure the anonymity of published rows; the parameters are those of `assess`."""
     columns = [name for name in schema.attributes if name in published.column_names]
     targets = [name for name in columns if name == schema.target]
     hidden = [name for name in sensitive or targets if name in columns]

@@ -1,12 +1,12 @@
-"""A control where none was given: the method is run again on a part of the rows.
+"""Control group from a second run of the method, if no control table is given.
 
-A release that is out was made from everybody, so nobody is left to compare its people with. But its
-method and parameters are known: a random part of the rows is held back, the method is run again on
-the others, and that release is attacked, with those held back as control. What is found is about
-the method on this table, a quarter of it left out, and not about the noise that is out there.
+The release was made from all rows, so no rows are left as a control group. But its method and
+parameters are known. A random part of the rows is held back, the method is run again on the others,
+and that release is attacked, with the rows held back as control. The results describe the method on
+three quarters of this table, not the noise of the actual release.
 
-It reads the private table and draws from a seed, as all of an evaluation does. What it makes lies
-in a folder of its own for as long as it is attacked, is charged to nobody and shown to nobody.
+Like the rest of an evaluation, the second run reads the private table and uses a seed. Its release
+exists in a temporary folder during the attacks only, is not charged to a ledger, and is not shown.
 """
 
 from __future__ import annotations
@@ -30,35 +30,25 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.release import Release
 
 SHARE = 0.25
-"""Part of the rows that is held back."""
+"""Share of the rows that is held back."""
 
 LEAST = 100
-"""Fewer rows held back tell nothing."""
+"""Minimum number of rows held back; with fewer, results would be uninformative."""
 
 HELD_BACK = (
-    "No control table was given: {n:,} rows, drawn at random, were held back as control, and the "
-    "method was run again on the others, with the same parameters and noise of its own. The "
-    "attacks are on that release."
+    "No control table was given. {n:,} random rows were held back as a control group, and the "
+    "method was run again on the other rows, with the same parameters and new noise. The attacks "
+    "are on that second release."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class HeldBack:
-    """Hold a release of a part of the rows, and the rows that are not in it.
-
-    Parameters
-    ----------
-    release : Release
-        What the method made of the part.
-    published : table
-        Its rows.
-    original, control : CodedRows
-        The rows that it was made from, and the others.
-    """
+    """A release of part of the rows, and the rows that are not in it."""
 
     release: Release
     published: pa.Table
-    original: CodedRows
+    original: CodedRows  # the rows that the release was made from
     control: CodedRows
 
 
@@ -66,10 +56,11 @@ class HeldBack:
 def held_back(
     release: Release, rows: CodedRows, rng: np.random.Generator
 ) -> Iterator[HeldBack | None]:
-    """Run the method of a release again on a part of the rows; None where that cannot be done.
+    """Run the method of a release again on part of the rows; yield None if that is not possible.
 
-    It cannot where a person has several rows (the others would be no others), where columns are
-    derived, where rows are few, and where the method refuses so many rows.
+    It is not possible if a person has several rows (the control group would not be independent), if
+    columns are derived or not all compared, if there are too few rows, or if the method refuses to
+    run.
     """
     schema, n_back = release.schema, round(SHARE * rows.n_rows)
     listing = find(release.statement.method)
@@ -88,7 +79,7 @@ def held_back(
     n_rows = None if schema.rows is None else original.n_rows
     told = {"rows": n_rows, "reading": FileFormat()}
     public = schema.of_rows(schema.attributes).model_copy(update=told)
-    # Noise from a seed protects nobody: what lies there is gone with the process, even if killed.
+    # Seeded noise gives no protection: the folder must disappear even if the process is killed.
     with tempfile.TemporaryDirectory(dir=spill_folder()) as folder:
         try:
             again = publish(

@@ -1,4 +1,4 @@
-"""Attack ``attribute inference``: what a person did not tell, from what is known about them."""
+"""Attribute inference: guess an unknown value of a person from known values."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from hushtable.evaluation.risk.records import MOST_TARGETS, Matrix, Scene, equal
 from hushtable.kernels.nearest import nearest_without_each
 
 TOLERANCE = 0.05
-"""A guess in an ordered column is right within this share of the public range."""
+"""A guess in an ordered column is correct within this share of the public range."""
 
 N_BINS = 20
-"""Ordered columns are cut into so many parts for the model."""
+"""Bins of an ordered column in the model."""
 
 MOST_CELLS = 5_000_000
 """Pairs of columns with more combinations are left out of the model."""
@@ -23,22 +23,22 @@ MOST_CELLS = 5_000_000
 Integers = NDArray[np.int64]
 
 _NEAREST = (
-    "Someone knows all other values of a person, takes the nearest published record and guesses "
-    "its {name}."
+    "An attacker knows all other values of a person and guesses {name} from the nearest published "
+    "record."
 )
 _MODEL = (
-    "Someone knows all other values of a person and guesses {name} with a model (naive Bayes) "
-    "that they learned from the release."
+    "An attacker knows all other values of a person and guesses {name} with a naive Bayes model "
+    "trained on the release."
 )
 
 
 def run(
     scene: Scene, names: Sequence[str], tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Outcome]:
-    """Run the attack on some columns, by nearest record and by model; `tell` which is its turn."""
+    """Run the attack on some columns, by nearest record and by model; `tell` each column's name."""
     if len(scene.names) < 2 or not len(scene.published):
         return
-    # All columns are guessed of the same people, whose nearest records are looked for at once.
+    # All columns are guessed for the same people, so one search finds the nearest records.
     people = scene.targets(scene.original)
     near = _by_nearest(scene, people)
     others = None if scene.control is None else scene.targets(scene.control)
@@ -84,7 +84,7 @@ def _outcome(
     attack = _hits(scene, place, people, guesses)
     notes = [sampled]
     if scene.ordered[place]:
-        notes.append(f"A guess within {TOLERANCE:.0%} of the range is right.")
+        notes.append(f"A guess within {TOLERANCE:.0%} of the range is correct.")
     return Outcome(
         name="attribute inference",
         of=of,
@@ -110,15 +110,15 @@ def _is_right(truth: Matrix, guesses: Matrix, is_ordered: bool) -> NDArray[np.bo
 
 
 def _by_nearest(scene: Scene, people: Matrix) -> Matrix:
-    """Guess every column from the record that is nearest by all others."""
+    """Guess every column from the record that is nearest in all other columns."""
     nearby = nearest_without_each(people, scene.published, ordered=scene.ordered, seed=scene.seed())
     return np.take_along_axis(scene.published, nearby, axis=0)
 
 
 def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:
-    """Let somebody who knows how common each value is, and no more, make the best guess for all.
+    """Return the success of the best constant guess, from the distribution of values alone.
 
-    How common values are is taken from the control, or else from the private table.
+    The distribution is that of the control group or, without one, of the private table.
     """
     known = scene.original if scene.control is None else scene.control
     values = known[:, place]
@@ -137,7 +137,7 @@ def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:
 
 
 class _NaiveBayes:
-    """Guess a column from the others, each on its own, by counts in the release."""
+    """Naive Bayes model of a column given the others, fitted to the release."""
 
     def __init__(self, scene: Scene, place: int) -> None:
         self.scene, self.place = scene, place
@@ -158,13 +158,13 @@ class _NaiveBayes:
             shares = counts.reshape(n_values, self.n_classes)
             self.tables[column] = np.log(shares / shares.sum(axis=0))
         self.note = (
-            f"The model does without columns of too many values: {', '.join(left_out)}."
+            f"The model omits columns with too many values: {', '.join(left_out)}."
             if left_out
             else ""
         )
 
     def guess(self, people: Matrix) -> Matrix:
-        """Give the likeliest value of each person, NaN for missing."""
+        """Return the most likely value of each person, NaN for missing."""
         guesses = np.empty(len(people))
         step = max(1, MOST_CELLS // self.n_classes)
         for start in range(0, len(people), step):

@@ -1,4 +1,4 @@
-"""Attack ``likelihood linkage`` on noisy records, see `hushtable.evaluation.risk.linkage`."""
+"""Likelihood linkage of noisy records, see `hushtable.evaluation.risk.linkage`."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 
 MOST_RECORDS = 20_000
-"""Every record is compared with every other one."""
+"""Limit, because every record is compared with every other one."""
 
 _ATTACKER = (
-    "Someone holds all private records and knows the method; for each noisy record they name the "
-    "private one that fits it best, among those that may have its published level."
+    "An attacker has all private records and knows the method. For each noisy record, the attacker "
+    "names the most likely private record among those that may have its published level."
 )
 
 POSTERIOR = share_metric(
     "mean posterior of the owner",
-    "Probability that the attacker gives the right owner, on average.",
+    "Mean posterior probability of the correct owner.",
 )
 FEWER_THAN_K = share_metric(
     "records that fewer than k fit",
-    "Share of noisy records that fewer than k private records fit as well as the owner.",
+    "Share of noisy records that fewer than k private records fit as well as the owner does.",
 )
 LEVEL_RATE = share_metric(
     "guessing within the level",
-    "What naming any record of the published level would give.",
+    "Success rate of naming a random record of the published level.",
     better="neither",
 )
 
@@ -42,30 +42,30 @@ LEVEL_RATE = share_metric(
 def likelihood_attack(
     original: pa.Table, schema: Schema, release: Release, rng: np.random.Generator
 ) -> list[Outcome]:
-    """Run the method anew on the private records, with noise of its own, and match the outcome.
+    """Run the method again on the private records and try to link the noisy records.
 
-    The release itself is in random order, so that nobody, the custodian included, could tell
-    whether a match in it is right.
+    The release itself is in random order, so even the custodian cannot tell whether a link is
+    correct.
     """
     method = Uncertain(**release.statement.parameters)
-    notes = ["The method was run anew, since only then is it known which match is right."]
+    notes = ["The method was run again, because the correct links of the release are not known."]
     if original.num_rows > MOST_RECORDS:
         rows = rng.choice(original.num_rows, MOST_RECORDS, replace=False)
         original = original.take(pa.array(np.sort(rows)))
         notes.append(
-            f"Run on {MOST_RECORDS:,} random rows; with fewer rows the noise is wider and there "
-            "are fewer to tell apart."
+            f"Run on {MOST_RECORDS:,} random rows. With fewer rows, the noise is larger and there "
+            "are fewer candidates."
         )
     names = [*method.plan(schema).names, *method.carry]
     if method.k_column is not None:
         names.append(method.k_column)
-    # Seeded, since nothing of this run is published and a report must repeat.
+    # Seeded, because reports must be reproducible and this run is not published.
     noise = SeededNoise(int(rng.integers(2**63)))
     try:
         values = record_values(connect(original, schema, engine="memory"), names)
         found = likelihood_linkage(method, values, schema, noise)
     except HushtableError as refusal:
-        # Too few rows for k, or a value that the method cannot take: nothing to attack.
+        # Too few rows for k, or a value that the method does not support.
         return [_refused(str(refusal))]
     return [
         Outcome(

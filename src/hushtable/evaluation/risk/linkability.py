@@ -1,4 +1,4 @@
-"""Attack ``linkability``: two files about the same people, joined through the release."""
+"""Linkability: two files about the same people, joined through the release."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ with needing("eval", "evaluation"):
 
 N_NEIGHBORS = 5
 N_SPLITS = 4
-"""Ways to divide the columns among the two files, at random."""
+"""Random ways to divide the columns between the two files."""
 
 _ATTACKER = (
-    "Someone holds two files about the same people, without names, one with half of the columns "
-    "and one with the others; they say that two entries are the same person if one of the "
-    f"{N_NEIGHBORS} published records nearest to each is the same."
+    "An attacker has two files about the same people, without names, one with half of the columns "
+    "and one with the other half. The attacker links two entries if their "
+    f"{N_NEIGHBORS} nearest published records have a record in common."
 )
 
 
 def run(scene: Scene) -> list[Outcome]:
-    """Run the attack, if there are columns for two files."""
+    """Run the attack; return nothing with fewer than two columns."""
     d = len(scene.names)
     if d < 2 or not len(scene.published):
         return []
@@ -49,7 +49,7 @@ def run(scene: Scene) -> list[Outcome]:
             note=" ".join(
                 [
                     scene.sampled(),
-                    f"The columns were divided at random, {len(halves)} times."
+                    f"The columns were divided at random {len(halves)} times."
                     if len(halves) > 1
                     else "",
                 ]
@@ -59,11 +59,11 @@ def run(scene: Scene) -> list[Outcome]:
 
 
 def _linked(scene: Scene, targets: Matrix, halves: list[tuple[list[int], list[int]]]) -> Rate:
-    """Try to link each target in one of the ways to divide the columns."""
+    """Return the share of linked targets; each is tried with one division of the columns."""
     hits = 0
     for part, (one, other) in enumerate(halves):
         people = targets[part :: len(halves)]
-        # Ties are broken independently for the two files, or they would agree by themselves.
+        # Ties are broken independently in the two files; otherwise they would always agree.
         near = []
         for columns in (one, other):
             places, _ = nearest(
@@ -80,7 +80,7 @@ def _linked(scene: Scene, targets: Matrix, halves: list[tuple[list[int], list[in
 
 
 def _chance(n: int) -> float:
-    """Give the chance that two random sets of records share one."""
+    """Return the probability that two random sets of records have one in common."""
     k = min(N_NEIGHBORS, n)
     if 2 * k > n:
         return 1.0

@@ -1,9 +1,9 @@
-"""Attack ``likelihood-linkage``: match noisy records to people by how well they fit.
+"""Likelihood linkage: match noisy records to people by likelihood.
 
-The observer holds all original records, knows the method and, at worst, which level each record
-publishes. For each published record they keep the candidates of that level and rank them by
-likelihood. The attack is run on the method, with noise of its own, since only then is the truth
-known: a release is in random order. Its report is internal, for the custodian.
+The observer has all original records and knows the method and, in the worst case, which level each
+record publishes. For each published record, the observer ranks the candidates of that level by
+likelihood. The attack runs the method with new noise, because a release is in random order and its
+correct links are not known. The report is internal.
 """
 
 from __future__ import annotations
@@ -23,38 +23,23 @@ from hushtable.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class Linkage:
-    """Report how well records were matched.
-
-    Parameters
-    ----------
-    n_records : int
-        Records attacked.
-    top1_rate, top1_low, top1_high : float
-        Share whose owner is the best fit (ties broken at random), with a 95 % Wilson interval.
-    mean_posterior : float
-        Mean posterior probability of the owner, from equal prior ones.
-    random_rate : float
-        What guessing among all records gives.
-    level_rate : float
-        What guessing among the records of the published level gives.
-    fewer_than_k : float
-        Share of records that fewer than k fit.
-    rank_quantiles : dict
-        How many records fit at least as well as the owner: quantile to number.
-    """
+    """Success of linking records."""
 
     n_records: int
+    # share whose owner is the best fit (ties broken at random), with a 95% Wilson interval
     top1_rate: float
     top1_low: float
     top1_high: float
-    mean_posterior: float
-    random_rate: float
-    level_rate: float
+    mean_posterior: float  # of the owner, from a uniform prior
+    random_rate: float  # success of guessing among all records
+    level_rate: float  # success of guessing among the records of the published level
+    # share of records for which fewer than k records fit at least as well as the owner
     fewer_than_k: float
+    # quantiles of the number of records that fit at least as well as the owner
     rank_quantiles: dict[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the rates as plain data."""
         return asdict(self)
 
 
@@ -66,21 +51,10 @@ def likelihood_linkage(
     *,
     uses_levels: bool = True,
 ) -> Linkage:
-    """Run the method on private records and try to match the outcome to them.
+    """Run the method on private records and try to link its output to them.
 
-    Parameters
-    ----------
-    method : Uncertain
-        The method under attack.
-    values : array
-        The private records: noisy columns in the schema's order, then carried ones.
-    schema : Schema
-        The public schema.
-    noise : Noise
-        Where the method's randomness comes from.
-    uses_levels : bool
-        Whether the observer uses the published level to rule candidates out, or the likelihood
-        alone.
+    The columns of `values` are the noisy columns in the schema's order, then the carried ones. With
+    `uses_levels`, the observer excludes candidates of other published levels.
     """
     geometry = method.plan(schema)
     perturbed = method.plan(schema).perturb(values, noise)
@@ -98,7 +72,7 @@ def likelihood_linkage(
         level = np.unique(told_apart, axis=0, return_inverse=True)[1].reshape(-1)
     ruler = geometry.ruler
     steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
-    # In a region, whoever is in it reaches all of it; the middle and half the width say who is.
+    # All records of a region fit it equally; its center and half-width determine which they are.
     noisy, reach = perturbed.steps.astype(np.float64), ruler.reach(perturbed.widths)
     if regions is not None:
         noisy = (regions.first + regions.last) / 2

@@ -1,4 +1,4 @@
-"""Attack ``membership``: tell whether a person was in the private table at all."""
+"""Membership inference: decide whether a person was in the private table."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ with needing("eval", "evaluation"):
     from scipy.stats import rankdata
 
 _ATTACKER = (
-    "Someone knows all values of a person and says that they were in the private table if a "
-    "published record is near enough; what is near enough they learned from people whose answer "
-    "they know."
+    "An attacker knows all values of a person and claims that the person was in the private table "
+    "if a published record is close enough. The threshold is learned from people whose membership "
+    "is known."
 )
 
 ADVANTAGE = Metric(
     name="membership advantage",
-    meaning="Members called members minus others called members: 0 is guessing, 1 is certainty.",
+    meaning="True positive rate minus false positive rate: 0 is guessing, 1 is certainty.",
     better="lower",
     low=-1.0,
     high=1.0,
 )
 AUC = share_metric(
     "membership AUC",
-    "Chance that a member is nearer to the release than somebody else: 0.5 is guessing.",
+    "Probability that a member is closer to the release than a nonmember: 0.5 is guessing.",
 )
 
 
 def run(scene: Scene) -> list[Outcome]:
-    """Run the attack; it needs a control group."""
+    """Run the attack; return nothing without a control group."""
     if scene.control is None or not len(scene.published) or not len(scene.control):
         return []
     published = scene.published
@@ -66,9 +66,9 @@ def run(scene: Scene) -> list[Outcome]:
             note=" ".join(
                 [
                     scene.sampled(),
-                    "The rates are the shares called members, among members and in the control; "
-                    "the naive attacker calls as many, blindly. Half of the people served to "
-                    "learn what is near.",
+                    "The rates are the shares classified as members, among members and in the "
+                    "control group; the naive attacker classifies the same share at random. Half "
+                    "of the people were used to learn the threshold.",
                 ]
             ).strip(),
             details=(
@@ -80,7 +80,7 @@ def run(scene: Scene) -> list[Outcome]:
 
 
 def _best_limit(members: NDArray[np.float64], others: NDArray[np.float64]) -> float:
-    """Choose the distance up to which members are called, for the largest advantage."""
+    """Return the distance threshold with the largest advantage."""
     limits = np.unique(np.concatenate((members, others)))
     caught = np.searchsorted(np.sort(members), limits, side="right") / len(members)
     wrong = np.searchsorted(np.sort(others), limits, side="right") / len(others)
@@ -88,10 +88,10 @@ def _best_limit(members: NDArray[np.float64], others: NDArray[np.float64]) -> fl
 
 
 def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> Measured:
-    """Give the area under the curve, with DeLong's 95 % interval."""
+    """Return the area under the ROC curve, with DeLong's 95% interval."""
     m, n = len(members), len(others)
     together = rankdata(np.concatenate((members, others)))
-    # Share of the others that are farther than each member, and the other way round; ties half.
+    # Share of nonmembers that are farther away than each member, and vice versa; ties count half.
     above = 1.0 - (together[:m] - rankdata(members)) / n
     below = (together[m:] - rankdata(others)) / m
     area = float(above.mean())

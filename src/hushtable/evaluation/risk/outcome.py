@@ -1,4 +1,4 @@
-"""What an attack reports: how often it succeeded, against people who are not in the data."""
+"""Result of an attack: success rates on members, on a control group and of a naive attacker."""
 
 from __future__ import annotations
 
@@ -11,21 +11,12 @@ from hushtable.evaluation.metric import Measured
 from hushtable.evaluation.repeats import wilson
 
 VERDICT = 0.999
-"""How sure one must be that an attack beats its reference before saying so."""
+"""Confidence level at which an attack is reported as successful."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """Hold a share of guesses that were right, with a 95 % Wilson interval.
-
-    Parameters
-    ----------
-    value : float
-        The share.
-    low, high : float
-        The interval.
-    n : int
-        Guesses made.
+    """A success rate with a 95% Wilson interval; `n` is the number of guesses.
 
     Examples
     --------
@@ -41,74 +32,52 @@ class Rate:
 
     @classmethod
     def of(cls, hits: float, n: int, *, confidence: float = 0.95) -> Rate:
-        """Count hits among guesses; without a guess nothing is known."""
+        """Return the rate of hits among `n` guesses; with no guess, the interval is 0 to 1."""
         if n == 0:
             return cls(value=0.0, low=0.0, high=1.0, n=0)
         low, high = wilson(hits, n, confidence=confidence)
         return cls(value=hits / n, low=low, high=high, n=n)
 
     def at(self, confidence: float) -> Rate:
-        """Give the same rate with another confidence."""
+        """Return the same rate with another confidence level."""
         return Rate.of(self.value * self.n, self.n, confidence=confidence)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the rate as plain data."""
         return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Report one attack.
+    """Result of one attack."""
 
-    Parameters
-    ----------
-    name : str
-        The attack: ``singling out``, ``linkability``, ``attribute inference``, ``membership``,
-        ``likelihood linkage``.
-    of : str
-        What was attacked in particular: a column, a kind of predicate; empty where there is one.
-    attacker : str
-        Who this is and what they do, in a sentence.
-    attack : Rate
-        Success against people of the original.
-    control : Rate or None
-        Success of the same guesses against people who are not in it; None without a control table.
-    naive : Rate or None
-        Success of an attacker who does not see the release; None where there is no such thing.
-    n : int
-        Guesses made against the original.
-    note : str
-        What a reader must know: samples taken, comparisons that could not be made.
-    details : tuple of Measured
-        Other figures of this attack.
-    """
-
-    name: str
-    of: str
-    attacker: str
-    attack: Rate
-    control: Rate | None
-    naive: Rate | None
+    name: str  # such as "singling out" or "attribute inference"
+    of: str  # specific target: a column or a kind of predicate; may be empty
+    attacker: str  # description in a sentence
+    attack: Rate  # success on people in the original
+    control: Rate | None  # success of the same guesses on people who are not in the original
+    naive: Rate | None  # success without the release; None if not defined
     n: int
-    note: str = ""
+    note: str = ""  # samples used, comparisons that were not possible
     details: tuple[Measured, ...] = ()
 
     @property
     def reference(self) -> Rate | None:
-        """What success means nothing about the release: that on the control, else the naive."""
+        """The baseline rate: that on the control group, else that of the naive attacker."""
         return self.control if self.control is not None else self.naive
 
     @property
     def excess(self) -> Rate | None:
-        """Attack minus reference, with Newcombe's 95 % interval for a difference of rates."""
+        """Attack rate minus reference rate, with Newcombe's 95% interval."""
         other = self.reference
         return None if other is None else difference(self.attack, other)
 
     @property
     def succeeds(self) -> bool:
-        """Whether the attack is above its reference, beyond chance (99.9 %).
+        """Whether the attack is significantly above its reference (99.9% confidence).
 
-        With dozens of attacks in a report, a 95 % interval would cry wolf in most of them.
+        A report contains dozens of attacks, so 95% intervals would cause false alarms in most
+        reports.
         """
         other = self.reference
         if other is None:
@@ -117,7 +86,7 @@ class Outcome:
         return sure.low > 0
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the result as plain data."""
         return {
             "name": self.name,
             "of": self.of,
@@ -137,7 +106,7 @@ class Outcome:
 
 
 def difference(first: Rate, second: Rate) -> Rate:
-    """Subtract two rates; the interval is Newcombe's, from the two Wilson intervals.
+    """Return the difference of two rates, with Newcombe's interval from the Wilson intervals.
 
     Examples
     --------
@@ -152,6 +121,6 @@ def difference(first: Rate, second: Rate) -> Rate:
 
 
 def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """Choose, among the outcomes of one attack, the one that exceeds its reference most."""
+    """Return the outcome of one attack that exceeds its reference most."""
     tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
     return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)

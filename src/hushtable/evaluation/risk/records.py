@@ -1,9 +1,8 @@
-"""The tables of an attack as numbers: one matrix each, in the values of the release.
+"""Tables of an attack as numeric matrices, in the values of the release.
 
-Values are read by the engine's rules, with one kindness: what the schema does not allow is taken
-for missing, so that no value stops an attack. Where the release has generalized a column, the
-private values are generalized in the same way, since that is the form in which an attacker meets
-them.
+Values are encoded by the engine's rules, except that out-of-domain values become missing, so that
+no value stops an attack. If the release generalized a column, private values are generalized in the
+same way, because the attacker sees them in this form.
 """
 
 from __future__ import annotations
@@ -28,66 +27,49 @@ Matrix = NDArray[np.float64]
 MOST_TARGETS = 2_000
 FEWEST_TARGETS = 200
 MOST_COMPARISONS = 250_000_000
-"""Targets times published records of one search for nearest records."""
+"""Limit on targets times published records in one nearest-neighbor search."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Hold what the attacks are run on.
+    """Tables and settings of the attacks."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The columns that the original and the release share.
-    ordered : array
-        Which of them are ordered; their values are positions from 0 to 1 in the public range.
-    sizes : array
-        How many values each column has in the release's domain, missing not counted.
-    original, published : array
-        Rows by columns; missing is NaN, other columns hold codes.
-    control : array or None
-        Rows that are not in the release.
-    rng : Generator
-        Chance for samples and ties.
-    notes : tuple of str
-        What was done to make the tables comparable.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # columns that the original and the release share
+    # values of ordered columns are positions from 0 to 1 in the public range
     ordered: NDArray[np.bool_]
-    sizes: NDArray[np.int64]
-    original: Matrix
+    sizes: NDArray[np.int64]  # number of released values of each column, without missing
+    original: Matrix  # rows by columns; missing is NaN, unordered columns contain codes
     published: Matrix
-    control: Matrix | None
-    rng: np.random.Generator
-    notes: tuple[str, ...] = ()
+    control: Matrix | None  # rows that are not in the release
+    rng: np.random.Generator  # for samples and ties
+    notes: tuple[str, ...] = ()  # how the tables were made comparable
 
     @property
     def n_targets(self) -> int:
-        """How many people of a table are attacked by nearest record, at most."""
+        """Maximum number of people to attack with nearest-neighbor searches."""
         affordable = MOST_COMPARISONS // max(len(self.published), 1)
         return int(min(MOST_TARGETS, max(FEWEST_TARGETS, affordable)))
 
     def targets(self, table: Matrix, n_targets: int | None = None) -> Matrix:
-        """Choose the people of a table to attack: by default as many as nearest records allow."""
+        """Return a random sample of the people to attack, by default of `n_targets`."""
         n_targets = n_targets or self.n_targets
         if len(table) <= n_targets:
             return table
         return table[self.rng.choice(len(table), n_targets, replace=False)]
 
     def sampled(self, n_targets: int | None = None) -> str:
-        """Say how many people are attacked, where it is not all of them."""
+        """Return a note if only a sample of people is attacked."""
         n_targets = n_targets or self.n_targets
         if len(self.original) <= n_targets:
             return ""
-        return f"Tried on a random sample of {n_targets:,} rows."
+        return f"Run on a random sample of {n_targets:,} rows."
 
     def seed(self) -> int:
         """Draw a seed for breaking ties."""
         return int(self.rng.integers(2**63))
 
 
-def set_scene(  # noqa: PLR0917 - the tables in the order of assess
+def set_scene(  # noqa: PLR0917 - same order as in `assess`
     original: pa.Table,
     published: pa.Table,
     control: pa.Table | None,
@@ -95,24 +77,12 @@ def set_scene(  # noqa: PLR0917 - the tables in the order of assess
     recode: Mapping[str, Recoding],
     rng: np.random.Generator,
 ) -> Scene:
-    """Read the tables of an attack.
-
-    Parameters
-    ----------
-    original, published, control : table
-        See `hushtable.evaluation.risk.attacks.assess`.
-    schema : Schema
-        The public schema.
-    recode : mapping of str to Recoding
-        The cuts of the release.
-    rng : Generator
-        Chance.
-    """
+    """Encode the tables of an attack; see `hushtable.evaluation.risk.attacks.assess`."""
     tables = [original, published] + [control] * (control is not None)
     names = [n for n in schema.attributes if all(n in t.column_names for t in tables)]
     if not names:
         raise DataError(
-            "original, release and control share no column of the schema; it has "
+            "original, release and control have no column of the schema in common; it has "
             f"{', '.join(schema.attributes)}."
         )
     columns = {name: schema.attributes[name] for name in names}
@@ -124,11 +94,9 @@ def set_scene(  # noqa: PLR0917 - the tables in the order of assess
     notes = []
     dropped = [name for name in schema.attributes if name not in names]
     if dropped:
-        notes.append(f"Not attacked, since not all tables have them: {', '.join(dropped)}.")
+        notes.append(f"Not attacked, because not in all tables: {', '.join(dropped)}.")
     if recode:
-        notes.append(
-            f"Attacked in the generalized values of the release: {', '.join(sorted(recode))}."
-        )
+        notes.append(f"Attacked in their generalized values: {', '.join(sorted(recode))}.")
     sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
     sizes -= [(recode.get(n) or c).n_apart for n, c in columns.items()]
 
@@ -162,7 +130,7 @@ def _labels(cut: Recoding) -> Column:
 def _read(
     table: pa.Table, columns: Mapping[str, Column], schema: Schema
 ) -> dict[str, NDArray[np.int64]]:
-    """Encode a table; what its columns do not allow is missing."""
+    """Encode a table; out-of-domain values become missing."""
     lenient: dict[str, Any] = {}
     for name, column in columns.items():
         lenient[name] = column.model_copy(update={"missing": "category", "outside": "missing"})
@@ -173,9 +141,9 @@ def _read(
             texts = [None if value is None else str(value) for value in values.to_pylist()]
             values = pa.chunked_array([pa.array(texts, pa.string())])
         elif isinstance(column, Numeric) and _is_odd(values.type):
-            values = pa.chunked_array([pa.nulls(len(values))])  # nothing that a number is read from
+            values = pa.chunked_array([pa.nulls(len(values))])  # these types contain no numbers
         table = table.set_column(place, name, values)
-    # A listed value that also means missing is a value, as it is for the engine.
+    # A listed value that is also a code for missing is a value, as in the engine.
     listed = {v for c in lenient.values() if isinstance(c, Categorical) for v in c.values}
     rules = Schema(
         name=schema.name,
@@ -196,7 +164,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_plain(kind: pa.DataType) -> bool:
-    """Tell whether the engine reads a type; what it does not is read as text."""
+    """Return whether the engine reads a type; others are converted to text first."""
     if pa.types.is_dictionary(kind):
         return _is_plain(kind.value_type)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
@@ -204,9 +172,9 @@ def _is_plain(kind: pa.DataType) -> bool:
 
 
 def _clipped(values: pa.ChunkedArray, column: Numeric) -> pa.ChunkedArray:
-    """Bring noisy numbers into the public range, and onto whole numbers where there are only such.
+    """Clip numbers to the public range, and round them for integer columns.
 
-    Private values outside the range are clipped too, which is the nearest an attack can come.
+    This also clips private values outside the range.
     """
     low, high = (float(column.value(code) or 0) for code in (0, column.n_values - 1))
     inside = pc.min_element_wise(
@@ -223,27 +191,27 @@ def _matrix(
     *,
     done: bool = False,
 ) -> Matrix:
-    """Write codes as positions or codes of the release's values; `done` if they are those."""
+    """Convert codes to positions or codes of released values; `done` if they are released codes."""
     matrix = np.empty((len(next(iter(codes.values()))), len(columns)))
     for place, (name, column) in enumerate(columns.items()):
         cut, values = recode.get(name), codes[name]
         n_values = len(cut.labels) if cut is not None and done else column.n_values
-        missing = values >= n_values  # nor is a special value near any other
+        missing = values >= n_values  # special values have no position either
         if cut is not None and not done:
             values = cut.apply(np.minimum(values, column.n_values - 1))
         if cut is not None:
             n_values = len(cut.labels)
         scale = max(n_values - 1, 1) if _is_ordered(column, cut) else 1
         matrix[:, place] = np.where(missing, np.nan, values / scale)
-    # Engines keep no order of rows: in one of its own, the same seed draws the same samples.
+    # Engines return rows in any order; sorted, the same seed selects the same samples.
     return np.asarray(matrix[np.lexsort(matrix.T)])
 
 
 def equal(first: Matrix, second: Matrix) -> NDArray[np.bool_]:
-    """Say where two arrays agree; two missing values do."""
+    """Return where two arrays agree; two missing values are equal."""
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 
 
 def columns_of(matrix: Matrix, places: Sequence[int]) -> Matrix:
-    """Take some columns, laid out for the search."""
+    """Return some columns as a contiguous array, for the nearest-neighbor search."""
     return np.ascontiguousarray(matrix[:, list(places)])

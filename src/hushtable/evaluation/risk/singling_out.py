@@ -1,4 +1,4 @@
-"""Attack ``singling out``: a description that fits one published record, and one person."""
+"""Singling out: a predicate that matches one published record and one person."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from hushtable.evaluation.risk.records import Matrix, Scene
 
 N_GUESSES = 500
 N_TRIES_PER_GUESS = 4
-"""Descriptions drawn at most for each one that fits a single published record."""
+"""Maximum number of predicates sampled per guess that is wanted."""
 
 EXACT = 0.5
-"""How often an ordered column is described by its value, not by being at least or at most that."""
+"""Probability that a predicate tests an ordered column for equality, not for an inequality."""
 
 EQUAL, AT_MOST, AT_LEAST = range(3)
 
 _ATTACKER = (
-    "Someone who has only the release looks for {what} that fits exactly one published record and "
-    "bets that it fits exactly one person of the private table."
+    "An attacker who has only the release looks for {what} that matches exactly one published "
+    "record, and claims that it matches exactly one person in the private table."
 )
 _KINDS = {
     "one column": "a value of one column",
@@ -32,20 +32,20 @@ _KINDS = {
 
 ON_ALL_ROWS = share_metric(
     "singled out among all rows",
-    "Share of the descriptions that fit exactly one row of the whole private table.",
+    "Share of the predicates that match exactly one row of the whole private table.",
 )
 
 
 @dataclass(frozen=True)
 class Description:
-    """Say what a record must be like: columns, how to compare, with what (NaN: missing)."""
+    """A predicate on records: columns, relations and values (NaN for missing)."""
 
     columns: tuple[int, ...]
     relations: tuple[int, ...]
     values: tuple[float, ...]
 
     def count(self, table: Matrix, *, most: int = 2) -> int:
-        """Count the rows that fit, up to `most`; the table is laid out by columns."""
+        """Count the matching rows, up to `most`; the table should be in column-major order."""
         rows: NDArray[np.int64] | None = None
         for column, relation, value in zip(self.columns, self.relations, self.values, strict=True):
             held = table[:, column] if rows is None else table[rows, column]
@@ -67,7 +67,7 @@ def run(scene: Scene) -> list[Outcome]:
     found = {"one column": _single_columns(scene, by_columns)}
     if len(scene.names) > 1:
         found["several columns"] = _combinations(scene, by_columns)
-    # The chance to be the only one depends on the size of the table: the same size for all.
+    # Uniqueness depends on the number of rows, so all tables have the same number.
     n = len(scene.original)
     n_rows = n if scene.control is None else min(n, len(scene.control))
     everyone = np.asfortranarray(scene.original)
@@ -95,11 +95,13 @@ def _outcome(
     attack = _rate(guesses, original)
     notes, details = [], []
     if not guesses:
-        notes.append("No such description fits a single published record: there is no attack.")
+        notes.append(
+            "No such predicate matches exactly one published record, so there is no attack."
+        )
     if len(original) < len(everyone):
         notes.append(
-            f"Counted in {len(original):,} random rows of the private table, as many as the "
-            "control has, since rows are more often alone in a smaller table."
+            f"Counted in {len(original):,} random rows of the private table, the size of the "
+            "control group, because rows are unique more often in a smaller table."
         )
         whole = _rate(guesses, everyone)
         details.append(
@@ -133,7 +135,7 @@ def _sample(scene: Scene, table: Matrix, n_rows: int) -> Matrix:
 
 
 def _single_columns(scene: Scene, published: Matrix) -> list[Description]:
-    """List values that occur once, and ends of a range that one record has alone."""
+    """Return predicates for values that occur once, and for unique extremes of ordered columns."""
     found: dict[tuple[int, int, float], Description] = {}
     for column in range(len(scene.names)):
         for relation, value in _rare(published[:, column], bool(scene.ordered[column])):
@@ -163,7 +165,7 @@ def _rare(values: Matrix, is_ordered: bool) -> Iterator[tuple[int, float]]:
 
 
 def _combinations(scene: Scene, published: Matrix) -> list[Description]:
-    """Describe random records by random columns, and keep what fits one record."""
+    """Return predicates on random columns of random records that match exactly one record."""
     n, d = published.shape
     if not n:
         return []
@@ -175,7 +177,7 @@ def _combinations(scene: Scene, published: Matrix) -> list[Description]:
     found: dict[tuple[object, ...], Description] = {}
     for _ in range(N_GUESSES * N_TRIES_PER_GUESS):
         record = published[rng.integers(n)]
-        # Unordered columns first: they leave the fewest rows to look at.
+        # Unordered columns first: they leave the fewest rows to check.
         columns = sorted(
             rng.choice(d, rng.integers(2, d + 1), replace=False).tolist(),
             key=lambda column: (bool(scene.ordered[column]), column),
@@ -196,7 +198,7 @@ def _combinations(scene: Scene, published: Matrix) -> list[Description]:
 
 
 def _blind(guess: Description, scene: Scene) -> Description:
-    """Make the same kind of description from the public domain alone."""
+    """Return a predicate of the same form with random values of the public domain."""
     values = []
     for column in guess.columns:
         code = float(scene.rng.integers(scene.sizes[column]))

@@ -1,1 +1,1 @@
-"""What a release is worth: distributions, counts, models."""
+"""Utility of a release: distributions, counts and machine learning."""

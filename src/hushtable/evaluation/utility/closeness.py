@@ -1,4 +1,4 @@
-"""Utility: how close to the original a release comes, in distributions, counts and models."""
+"""Utility of a release: closeness to the original in distributions, counts and models."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from hushtable.schema import Integer
 Draws = Sequence[Sequence[CodedRows]]
 
 MIN_ROWS = 20
-"""Rows below which no model is trained or tested."""
+"""Minimum number of rows for training and testing models."""
 
 METRICS = (
     TOTAL_VARIATION,
@@ -68,43 +68,21 @@ METRICS = (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Utility:
-    """Hold all that was measured about the use of a release.
+    """All utility measurements of a release."""
 
-    Parameters
-    ----------
-    about : str
-        What is counted: rows, distinct tuples, people or nodes.
-    n_original, n_published : int
-        How many of them there are.
-    n_draws : int
-        How often values inside generalized cells were drawn.
-    marginals : Marginals
-        Distributions.
-    workload : Workload or None
-        Count questions.
-    learning : Learning or None
-        Models.
-    degrees : DegreeComparison or None
-        For graphs, the degree sequences.
-    notes : tuple of str
-        What a reader must know, among it why something was left out.
-    slopes : tuple of SlopeComparison
-        How numbers hang together.
-    """
-
-    about: str
+    about: str  # what is counted: rows, distinct tuples, people or nodes
     n_original: int
     n_published: int
-    n_draws: int
+    n_draws: int  # how often values inside generalized cells were sampled
     marginals: Marginals
     workload: Workload | None
     learning: Learning | None
-    degrees: DegreeComparison | None
-    notes: tuple[str, ...]
+    degrees: DegreeComparison | None  # of a graph
+    notes: tuple[str, ...]  # remarks for the reader, including why something was left out
     slopes: tuple[SlopeComparison, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the measurements as plain data."""
         marginals = self.marginals
         return {
             "about": self.about,
@@ -151,7 +129,7 @@ def _sets(sets: Sequence[SetComparison], n_there: int) -> dict[str, Any] | None:
         return None
     distances = [one.distance.value for one in sets]
     n_draws = max(len(one.values) for one in sets)
-    # Sets in blocks that are not drawn have one value, the same for every drawing.
+    # Sets in blocks without sampled values have a single value, used for every draw.
     means = [
         float(np.mean([one.values[draw % len(one.values)] for one in sets]))
         for draw in range(n_draws)
@@ -181,20 +159,8 @@ def measure_utility(
 ) -> Utility:
     """Compare a release with the original.
 
-    Parameters
-    ----------
-    compared : SideBySide
-        The two.
-    control : CodedRows or None
-        Rows that the release was not made from.
-    target : str or None
-        The column that models predict.
-    rng : Generator
-        Where randomness comes from.
-    n_draws, n_repeats, per_cell : int
-        How often to draw values and train models; how many questions of a kind to ask.
-    progress : Progress
-        Is told how far it is.
+    Values inside generalized cells are sampled `n_draws` times, models are trained `n_repeats`
+    times, and `per_cell` queries are asked for each number of conditions and range of selectivity.
     """
     published = compared.published
     notes = list(published.notes)
@@ -213,12 +179,11 @@ def measure_utility(
     )
     if compared.schema.unit.kind == "person" and published.about == "rows":
         notes.append(
-            f"All rows of the original are compared. The release counts at most "
-            f"{compared.schema.unit.max_rows} of each person, and what it leaves out counts as "
-            "error here."
+            f"The release uses at most {compared.schema.unit.max_rows} rows per person, but it is "
+            "compared with all rows of the original; omitted rows count as error."
         )
     if len(published.schema.attributes) == 1 and published.about != "nodes":
-        notes.append("There is one column only, so there are no pairs to compare.")
+        notes.append("There is only one column, so there are no pairs to compare.")
     workload = _workload(compared, draws, for_questions, per_cell, progress)
     learning = None
     block, why_not = _block_to_learn(compared, control, target)
@@ -250,7 +215,7 @@ def _degrees(compared: SideBySide, draws: Draws) -> DegreeComparison | None:
     if compared.published.about != "nodes" or compared.whole is None:
         return None
     column = compared.published.schema.attributes["degree"]
-    assert isinstance(column, Integer)  # noqa: S101 - degrees are whole numbers
+    assert isinstance(column, Integer)  # noqa: S101 - degrees are integers
     original, released = (
         rows.codes["degree"].astype(np.int64) + column.low for rows in (compared.whole, draws[0][0])
     )
@@ -266,7 +231,7 @@ def _workload(
 ) -> Workload | None:
     if compared.whole is not None:
         questions = draw_questions(compared.whole, rng, per_cell=per_cell)
-    else:  # a long table: questions about items of one group, and only about those who have them
+    else:  # a long table: queries about items of one group, among people who have any of them
         each = max(1, per_cell // len(compared.originals))
         questions = [
             found
@@ -296,22 +261,22 @@ def _workload(
 def _block_to_learn(
     compared: SideBySide, control: CodedRows | None, target: str | None
 ) -> tuple[Block | None, tuple[str, ...]]:
-    """Find published rows with the target and other columns, or say why there are none."""
+    """Return a block with the target and other columns, or None and the reason."""
     published = compared.published
     if published.about in ("nodes", "people") or compared.all_rows is None:
-        return None, ()  # the notes of the release say it
+        return None, ()  # the notes of the release already say so
     if target is None:
         return None, (
-            "No model was trained: the schema names no column with role: target; name one to "
+            "No model was trained: no column of the schema has the role target. Choose a target to "
             "predict.",
         )
     fewest = min(rows.n_rows for rows in (compared.all_rows, control) if rows is not None)
     if fewest < MIN_ROWS:
         return None, (
-            f"No model was trained: fewer than {MIN_ROWS} rows to learn from or test on.",
+            f"No model was trained: there are fewer than {MIN_ROWS} rows for training or testing.",
         )
     with_target = [block for block in published.blocks if target in block.names]
     block = max(with_target, key=lambda block: len(block.names), default=None)
     if block is None or len(block.names) < 2:
-        return None, (f"No model was trained: {target} is not published together with others.",)
+        return None, (f"No model was trained: {target} is not published with other columns.",)
     return block, ()

@@ -1,4 +1,4 @@
-"""Degrees of a graph side by side: a few totals, and how many nodes reach each degree."""
+"""Comparison of degree sequences: totals, and the distribution of degrees."""
 
 from __future__ import annotations
 
@@ -15,25 +15,15 @@ N_POINTS = 60
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DegreeComparison:
-    """Lay two degree sequences side by side.
+    """Comparison of two degree sequences."""
 
-    Parameters
-    ----------
-    degrees : array
-        Degrees at which both are looked at, evenly spaced on a logarithmic scale.
-    original, published : array
-        Shares of nodes with at least that degree.
-    totals : dict
-        Name of a total to its value in the original and in the release.
-    """
-
-    degrees: Integers
-    original: NDArray[np.float64]
+    degrees: Integers  # evenly spaced on a logarithmic scale
+    original: NDArray[np.float64]  # share of nodes with at least that degree
     published: NDArray[np.float64]
-    totals: dict[str, tuple[float, float]]
+    totals: dict[str, tuple[float, float]]  # name to values in the original and in the release
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the comparison as plain data."""
         return {
             "degrees": self.degrees.tolist(),
             "original": self.original.tolist(),

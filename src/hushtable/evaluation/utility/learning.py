@@ -1,10 +1,10 @@
-"""Learning: train on the release, test on rows of the original.
+"""Machine learning utility: train on the release, test on rows of the original.
 
-Three models learn to predict the target column from the others: a decision tree, naive Bayes and
-gradient boosting. Each is trained once on the published rows and once on rows of the original (the
-raw line), and both are tested on the same original rows, which the raw model has not seen. The
-majority line always guesses the most frequent class. Generalized columns are learned as published,
-and the test rows are written in the same values first, which is what an analyst would do.
+Three models predict the target column from the others: a decision tree, naive Bayes and gradient
+boosting. Each is trained once on the published rows and once on rows of the original, and both are
+tested on the same original rows, which were not used to train the latter. The majority baseline
+always predicts the most frequent class. Generalized columns are used as published, and test rows
+are converted to the same values first, as an analyst would do.
 """
 
 from __future__ import annotations
@@ -37,37 +37,27 @@ _MAX_CLASSES = 30
 
 ACCURACY = share_metric(
     "accuracy",
-    "Share of test rows whose class is predicted right.",
+    "Share of test rows whose class is predicted correctly.",
     better="higher",
 )
 BALANCED = share_metric(
     "balanced accuracy",
-    "Share predicted right within each class, averaged over the classes.",
+    "Share predicted correctly within each class, averaged over the classes.",
     better="higher",
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LearningLine:
-    """Hold how well one model does.
+    """Accuracy of one model."""
 
-    Parameters
-    ----------
-    model : str
-        The model, or ``majority``.
-    trained_on : {"release", "original", "nothing"}
-        Where it learned.
-    accuracy, balanced : Measured
-        How well it predicts test rows.
-    """
-
-    model: str
-    trained_on: str
+    model: str  # "majority" for the baseline
+    trained_on: str  # "release", "original" or "nothing"
     accuracy: Measured
     balanced: Measured
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the accuracies as plain data."""
         return {
             "model": self.model,
             "trained_on": self.trained_on,
@@ -78,39 +68,21 @@ class LearningLine:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Learning:
-    """Hold the outcome of learning.
-
-    Parameters
-    ----------
-    target : str
-        What is predicted.
-    features : tuple of str
-        From what.
-    classes : tuple of str
-        The classes.
-    lines : list of LearningLine
-        The models.
-    n_train, n_test, n_repeats : int
-        Rows of the original for the raw models, test rows, repetitions.
-    test : str
-        Where test rows come from, in a sentence.
-    notes : tuple of str
-        What else a reader must know.
-    """
+    """Results of all models."""
 
     target: str
     features: tuple[str, ...]
     classes: tuple[str, ...]
     lines: list[LearningLine]
-    n_train: int
+    n_train: int  # rows of the original
     n_train_release: int
     n_test: int
     n_repeats: int
-    test: str
+    test: str  # origin of the test rows, in a sentence
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the results as plain data."""
         return {
             "target": self.target,
             "features": list(self.features),
@@ -126,13 +98,13 @@ class Learning:
 
 
 WITH_CONTROL = (
-    "Tested on rows of the control table, which neither the release nor the raw models were made "
-    "from."
+    "Models are tested on the control table. Neither the release nor the models trained on the "
+    "original used its rows."
 )
 WITHOUT_CONTROL = (
-    "No control table was given. A random quarter of the original is the test set, anew in each "
-    "repetition; the raw models do not see it, but the release was made from all rows, these "
-    "included."
+    "No control table was given. In each repetition, a random quarter of the original is the test "
+    "set. Models trained on the original do not use these rows, but the release was made from all "
+    "rows, including these."
 )
 
 
@@ -146,25 +118,7 @@ def learn(
     n_repeats: int = N_REPEATS,
     progress: Progress = silent,
 ) -> Learning:
-    """Train models on published rows and on the original, and test both.
-
-    Parameters
-    ----------
-    target : str
-        The column to predict.
-    original : CodedRows
-        The original.
-    control : CodedRows or None
-        Rows that the release was not made from.
-    block : Block
-        Published rows that have the target.
-    rng : Generator
-        Splits rows, and seeds models.
-    n_repeats : int
-        How often.
-    progress : Progress
-        Is told how far it is.
-    """
+    """Train models on published rows and on the original, and test both on original rows."""
     schema = original.schema
     classes, labels, notes = _classes(schema.attributes[target], block, target, original)
     features = tuple(name for name in block.names if name != target)
@@ -205,7 +159,7 @@ def learn(
             LearningLine(model=model, trained_on=where, accuracy=measured[0], balanced=measured[1])
         )
     if n_release == 0:
-        notes.append("The release has no rows to learn from: its models guess the first class.")
+        notes.append("The release has no rows to train on: its models predict the first class.")
     return Learning(
         target=target,
         features=features,
@@ -225,7 +179,7 @@ def learn(
 
 @dataclass(frozen=True, eq=False)
 class _Classes:
-    """Turn codes of the target into classes: released ones, and those of the original."""
+    """Classes of the target's codes, for original and for released values."""
 
     original: Integers
     released: Integers
@@ -241,7 +195,7 @@ class _Classes:
 def _classes(
     column: Column, block: Block, target: str, original: CodedRows
 ) -> tuple[_Classes, tuple[str, ...], list[str]]:
-    """Choose the classes: the released values of the target, or two where they are too many."""
+    """Choose the classes: the released values of the target, or two if there are more than 30."""
     recoding, notes = block.recode.get(target), list[str]()
     codes = np.arange(column.size)
     released = codes if recoding is None else recoding.apply(codes)
@@ -249,13 +203,13 @@ def _classes(
     named: Column | Recoding = column if recoding is None else recoding
     if size <= _MAX_CLASSES:
         if recoding is not None:
-            notes.append(f"{target} is published in {size} groups, and the group is predicted.")
+            notes.append(f"{target} is published in {size} groups; models predict the group.")
         labels = tuple(_label(named, code) for code in range(size))
         return _Classes(released, np.arange(size), size), labels, notes
     present = original.codes[target][original.codes[target] < column.n_values]
     if is_ordered(column):
         middle = int(np.median(present)) if len(present) else 0
-        # A released group that holds the median counts as not above it, for all models alike.
+        # A released group that contains the median counts as not above it, for all models.
         yes = np.arange(size) > released[middle]
         wanted = f"above {column.value(middle)}"
     else:
@@ -264,7 +218,7 @@ def _classes(
         wanted = str(_label(named, int(released[middle])))
     if column.missing_code is not None:
         yes[-1] = False
-    notes.append(f"{target} has {size:,} values; predicted is whether it is {wanted}.")
+    notes.append(f"{target} has {size:,} values; models predict whether it is {wanted}.")
     classes = yes.astype(np.int64)
     return _Classes(classes[released], classes, 2), (f"not {wanted}", wanted), notes
 
@@ -294,7 +248,7 @@ def _some(rows: CodedRows, most: int, rng: np.random.Generator) -> CodedRows:
 
 
 def _scores(truth: Integers, guess: Integers) -> tuple[float, float]:
-    """Give accuracy and balanced accuracy."""
+    """Return accuracy and balanced accuracy."""
     right = truth == guess
     sizes = np.bincount(truth)
     hits = np.bincount(truth, right.astype(np.float64), len(sizes))

@@ -1,8 +1,8 @@
-"""Distributions side by side: single columns, all pairs, and triples drawn at random.
+"""Comparison of distributions: single columns, all pairs, and a random sample of triples.
 
-Single columns are compared value by value. Pairs and triples are compared after grouping: ordered
+Single columns are compared value by value. Pairs and triples are compared after binning: ordered
 columns into at most 16 bins of about equal weight in the original, other columns into their 15 most
-frequent values and the rest. A missing value is a category of its own throughout.
+frequent values and the rest. Missing is a separate category throughout.
 """
 
 from __future__ import annotations
@@ -38,65 +38,51 @@ from hushtable.recoding import Recoding
 Floats = NDArray[np.float64]
 
 N_TRIPLES = 100
-_MAX_LISTED = 100_000  # triples of a block that are listed before some are chosen
+_MAX_LISTED = 100_000  # with more triples in a block, a random sample replaces the full list
 
 TOTAL_VARIATION = share_metric(
     "total variation",
-    "Share of rows that would need another value to make both distributions equal.",
+    "Smallest share of rows that must change to make both distributions equal.",
 )
 KOLMOGOROV_SMIRNOV = share_metric(
     "Kolmogorov-Smirnov",
-    "Largest difference between the shares of rows up to any one value.",
+    "Largest difference between the two cumulative distribution functions.",
 )
 WASSERSTEIN = share_metric(
     "earth mover's distance",
-    "How far values would have to move on average, as a share of the column's range.",
+    "Mean distance that values must move to equalize both distributions, as a share of the range.",
 )
 MISSING_SHARE = share_metric(
     "missing share",
-    "Difference between the shares of rows without a value.",
+    "Difference between the shares of missing values.",
 )
 ASSOCIATION = share_metric(
     "association",
     (
-        "Difference of Cramér's V, corrected for chance: 0 where columns are independent, 1 where "
-        "one tells the other."
+        "Difference of Cramér's V with bias correction (V is 0 for independent columns, 1 if one "
+        "column determines the other)."
     ),
 )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ColumnComparison:
-    """Lay one column beside the original: distances, and shares for a plot.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    ordered : bool
-        Whether the order of its values means something.
-    measured : tuple of Measured
-        The distances.
-    labels : tuple of str
-        What is plotted: bins or values.
-    original, published : array
-        Their shares.
-    """
+    """Distances between two distributions of a column, and shares for a plot."""
 
     name: str
-    ordered: bool
+    ordered: bool  # whether the order of values is meaningful
     measured: tuple[Measured, ...]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...]  # bins or values in the plot
     original: Floats
     published: Floats
 
     @property
     def worst(self) -> float:
-        """The largest of the distances."""
+        """The largest distance."""
         return max(measured.value for measured in self.measured)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the comparison as plain data."""
         return {
             "name": self.name,
             "ordered": self.ordered,
@@ -111,34 +97,18 @@ class ColumnComparison:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SetComparison:
-    """Lay the joint distribution of two or three columns beside the original.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The columns.
-    distance : Measured
-        The total variation.
-    independent : float
-        The total variation that a release would have which gets every single column right and
-        nothing else.
-    sampling : float
-        The total variation that a fresh sample of as many rows would have, on average.
-    values : tuple of float
-        The total variation of each drawing.
-    association : pair of float, optional
-        For pairs, Cramér's V of the original and of the release.
-    """
+    """Comparison of the joint distribution of two or three columns."""
 
     names: tuple[str, ...]
-    distance: Measured
-    independent: float
-    sampling: float
-    values: tuple[float, ...]
+    distance: Measured  # total variation distance, over all draws
+    independent: float  # distance of a release with exact one-way marginals and independent columns
+    sampling: float  # expected distance of an independent sample with the same number of rows
+    values: tuple[float, ...]  # distance of each draw
+    # Cramér's V in the original and in the release, for pairs
     association: tuple[float, float] | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the comparison as plain data."""
         content: dict[str, Any] = {
             "names": list(self.names),
             "total_variation": self.distance.to_dict(),
@@ -158,7 +128,7 @@ class SetComparison:
 def compare_column(
     name: str, original: CodedRows, draws: Sequence[CodedRows], background: Background | None
 ) -> ColumnComparison:
-    """Compare one column value by value."""
+    """Compare the distribution of one column, value by value."""
     column = original.schema.attributes[name]
     truth = value_shares(column, original.codes[name])
     shares = [
@@ -193,16 +163,9 @@ def compare_column(
 
 
 class Binned:
-    """Hold rows in bins and give joint distributions of a few columns.
+    """Rows in bins, for joint distributions of a few columns.
 
-    Parameters
-    ----------
-    rows : CodedRows
-        The rows.
-    bins : mapping of str to Recoding
-        The bins of each column.
-    background : Background or None
-        Noise among the rows, whose expectation is taken off.
+    The expected counts of background noise rows are subtracted.
     """
 
     def __init__(
@@ -223,7 +186,7 @@ class Binned:
                 self._noise[name] = np.asarray(np.bincount(places, share, bins[name].size), float)
 
     def shares(self, names: Sequence[str]) -> Floats:
-        """Give the joint distribution, one axis per column."""
+        """Return the joint distribution, one axis per column."""
         shape = tuple(self._bins[name].size for name in names)
         place = self._codes[names[0]]
         for name in names[1:]:
@@ -274,7 +237,7 @@ def compare_sets(
 
 
 def _independent(joint: Floats) -> Floats:
-    """Give the product of the single distributions."""
+    """Return the product of the one-way marginals."""
     product = np.ones(())
     for axis in range(joint.ndim):
         others = tuple(other for other in range(joint.ndim) if other != axis)
@@ -283,13 +246,13 @@ def _independent(joint: Floats) -> Floats:
 
 
 def _sampling_error(shares: Floats, n_rows: int) -> float:
-    """Give the mean total variation of a fresh sample: each share errs like a normal variable."""
+    """Approximate the expected TV distance of an independent sample by normal errors."""
     spread = np.sqrt(shares * (1 - shares) / max(n_rows, 1))
     return float(min(np.sqrt(2 / np.pi) * spread.sum() / 2, 1.0))
 
 
 def cramers_v(joint: Floats, n_rows: int) -> float:
-    """Give Cramér's V of a table of shares, with Bergsma's correction for chance (2013).
+    """Return Cramér's V of a table of shares, with Bergsma's bias correction (2013).
 
     Examples
     --------
@@ -310,27 +273,17 @@ def cramers_v(joint: Floats, n_rows: int) -> float:
     return float(min(math.sqrt(phi2 / max(min(one, two) - 1, 1e-12)), 1.0))
 
 
-# --- a block --------------------------------------------------------------------------------------
+# --- all comparisons ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Marginals:
-    """Hold all comparisons of distributions.
-
-    Parameters
-    ----------
-    columns : list of ColumnComparison
-        Each column once.
-    pairs, triples : list of SetComparison
-        Sets of columns that are published together.
-    n_pairs, n_triples : int
-        How many pairs and triples the table has, published together or not.
-    """
+    """All comparisons of distributions."""
 
     columns: list[ColumnComparison]
-    pairs: list[SetComparison]
+    pairs: list[SetComparison]  # columns that are published together
     triples: list[SetComparison]
-    n_pairs: int
+    n_pairs: int  # in the table, published together or not
     n_triples: int
 
 
@@ -343,22 +296,10 @@ def compare_marginals(
     names: Sequence[str],
     progress: Progress = silent,
 ) -> Marginals:
-    """Compare single columns, all pairs and some triples of columns that stand together.
+    """Compare single columns, and pairs and triples of columns that are published together.
 
-    Parameters
-    ----------
-    blocks : sequence of Block
-        What is published together.
-    originals : sequence of CodedRows
-        The original's rows that each block is about.
-    draws : sequence of sequence of CodedRows
-        The published rows of each block, drawn one or more times.
-    rng : Generator
-        Chooses triples.
-    names : sequence of str
-        All columns, in the order of the report.
-    progress : Progress
-        Is told how far it is.
+    `originals` and `draws` contain, for each block, the original rows that it describes and its
+    published rows, sampled one or more times. `names` is the order of columns in the report.
     """
     columns = []
     for number, name in enumerate(names):
@@ -393,7 +334,7 @@ def compare_marginals(
 
 
 def _places(blocks: Sequence[Block], rng: np.random.Generator) -> dict[tuple[str, ...], int]:
-    """Choose all pairs and some triples, and say in which block each is found first."""
+    """Choose all pairs and some triples; map each to the first block that contains it."""
     pairs, triples = dict[tuple[str, ...], int](), dict[tuple[str, ...], int]()
     for place, block in enumerate(blocks):
         for chosen in itertools.combinations(block.names, 2):

@@ -1,4 +1,4 @@
-"""The models that learn from rows, and how rows are shown to them: as numbers, or as categories.
+"""Classification models, and the encoding of rows as their features.
 
 A model is a function of a `LearningTask` and a seed that predicts the class of each test row.
 """
@@ -18,13 +18,13 @@ from hushtable.schema import Schema
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_MAX_CATEGORIES = 250  # gradient boosting takes at most 255 per column
-_MAX_ONE_HOT = 30  # values of a column that get a column each for the tree
+_MAX_CATEGORIES = 250  # gradient boosting supports at most 255 per column
+_MAX_ONE_HOT = 30  # one-hot columns per feature of the tree
 
 
 @dataclass(frozen=True)
 class _Feature:
-    """Say how a column is shown to models: as numbers, or as categories."""
+    """Encoding of a column: as numbers or as categories."""
 
     size: int
     ordered: bool
@@ -33,27 +33,17 @@ class _Feature:
 
 @dataclass(frozen=True, eq=False)
 class CodedTable:
-    """Say how rows are shown to models.
-
-    Parameters
-    ----------
-    features : mapping of str to _Feature
-        The columns to learn from.
-    bins : mapping of str to Recoding
-        Their bins, for naive Bayes.
-    recode : mapping of str to Recoding
-        How original rows are written in released values.
-    """
+    """Encoding of rows as features of models."""
 
     features: Mapping[str, _Feature]
-    bins: Mapping[str, Recoding]
-    recode: Mapping[str, Recoding]
+    bins: Mapping[str, Recoding]  # bins of each column, for naive Bayes
+    recode: Mapping[str, Recoding]  # from original to released values
 
     @classmethod
     def plain(
         cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]
     ) -> CodedTable:
-        """Show values as they are."""
+        """Return the encoding of original values."""
         columns = {name: schema.attributes[name] for name in names}
         features = {
             name: _Feature(column.size, is_ordered(column), column.missing_code)
@@ -62,7 +52,7 @@ class CodedTable:
         return cls(features, bins, {})
 
     def recoded(self, recode: Mapping[str, Recoding]) -> CodedTable:
-        """Show the values of generalized columns as released."""
+        """Return the encoding of generalized columns in their released values."""
         features, bins = dict(self.features), dict(self.bins)
         for name in [name for name in features if name in recode]:
             cut = recode[name]
@@ -75,7 +65,7 @@ class CodedTable:
         return CodedTable(features, bins, recode)
 
     def write(self, rows: CodedRows) -> CodedRows:
-        """Write original rows in released values."""
+        """Convert original rows to released values."""
         codes = {
             name: self.recode[name].apply(codes.astype(np.int64)).astype(np.int32)
             if name in self.recode
@@ -87,7 +77,7 @@ class CodedTable:
 
 @dataclass(frozen=True, eq=False)
 class LearningTask:
-    """Hold rows to learn from with their classes, and rows to predict."""
+    """Training rows with their classes, and test rows."""
 
     table: CodedTable
     train: CodedRows
@@ -96,15 +86,15 @@ class LearningTask:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there is nothing to learn: no features, or not two classes."""
+        """Whether there are no features or fewer than two classes."""
         return not self.table.features or len(np.unique(self.y)) < 2
 
     def lone_class(self) -> Integers:
-        """Predict the only class there is, or the first."""
+        """Predict the first training class for all rows; used if the task is trivial."""
         return np.full(self.test.n_rows, self.y[0] if len(self.y) else 0)
 
     def common(self, most: int) -> dict[str, Integers]:
-        """Find the most frequent values of each column that is not ordered."""
+        """Return the most frequent values of each unordered column."""
         found = {}
         for name, feature in self.table.features.items():
             if not feature.ordered:
@@ -124,7 +114,7 @@ def _numbers(codes: NDArray[np.int32], feature: _Feature) -> Floats:
 
 
 def _tree(task: LearningTask, seed: int) -> Integers:
-    """Ordered columns as numbers (missing: below all, and marked), others one column per value."""
+    """Fit a tree on numbers (missing: -1, plus an indicator) and one-hot categories."""
     from sklearn.tree import DecisionTreeClassifier  # noqa: PLC0415 - an extra
 
     common = task.common(_MAX_ONE_HOT)
@@ -150,7 +140,7 @@ def _tree(task: LearningTask, seed: int) -> Integers:
 
 
 def _naive_bayes(task: LearningTask, _: int) -> Integers:
-    """Count binned values by class, each with one added (Laplace)."""
+    """Fit naive Bayes on binned values, with Laplace smoothing."""
     n_classes = int(task.y.max()) + 1
     sizes = np.bincount(task.y, minlength=n_classes).astype(np.float64)
     with np.errstate(divide="ignore"):  # a class without rows is never predicted
@@ -165,7 +155,7 @@ def _naive_bayes(task: LearningTask, _: int) -> Integers:
 
 
 def _boosting(task: LearningTask, seed: int) -> Integers:
-    """Ordered columns as numbers, others as places in the list of common values."""
+    """Fit gradient boosting on numbers and on the indices of common categories."""
     from sklearn.ensemble import HistGradientBoostingClassifier  # noqa: PLC0415 - an extra
     from threadpoolctl import (  # type: ignore[import-untyped]  # noqa: PLC0415 - scikit-learn's
         threadpool_limits,
@@ -178,11 +168,11 @@ def _boosting(task: LearningTask, seed: int) -> Integers:
         for name, feature in task.table.features.items():
             if feature.ordered:
                 values = _numbers(rows.codes[name], feature)
-                # Not all models bear a column without any value to learn from.
+                # Some versions fail on a column without any value.
                 is_empty = (task.train.codes[name] == feature.missing).all()
                 columns.append(np.zeros(len(values)) if is_empty else values)
                 continue
-            place = np.full(feature.size, np.nan)  # a value that is not common is unknown
+            place = np.full(feature.size, np.nan)  # rare values are treated as missing
             place[common[name]] = np.arange(len(common[name]))
             columns.append(place[rows.codes[name]])
         return np.column_stack(columns)
@@ -194,8 +184,8 @@ def _boosting(task: LearningTask, seed: int) -> Integers:
         categorical_features=[not one.ordered for one in task.table.features.values()],
         random_state=seed,
     )
-    # One thread: the sums are then the same on every machine, and on a busy one threads that wait
-    # for each other take many times as long.
+    # One thread makes sums reproducible, and is much faster on a busy machine, where threads wait
+    # for each other.
     with threadpool_limits(1, user_api="openmp"):
         boosting.fit(shown(task.train), task.y)
         return np.asarray(boosting.predict(shown(task.test)))

@@ -1,8 +1,8 @@
-"""Correlations and slopes side by side: of numbers in the original and in the published rows.
+"""Comparison of correlations and regression slopes between original and published rows.
 
-A model that somebody fits to published rows inherits what noise and shrinkage did to them. Here
-the correlation of every pair of numeric columns, and the slope of a line through them, are computed
-from both, for all rows and for the groups of the column with the fewest values.
+A model fitted to published rows inherits the attenuation from noise and shrinkage. For every pair
+of numeric columns, the correlation and the slope are computed from both tables, for all rows and
+for the groups of the column with the fewest values.
 """
 
 from __future__ import annotations
@@ -22,45 +22,35 @@ from hushtable.schema import Integer, Number, Schema
 MAX_PAIRS = 200
 MAX_GROUPS = 6
 LEAST_ROWS = 30
-"""Rows in the original below which a group is left out."""
+"""Minimum number of original rows of a group."""
 
 CORRELATION = Metric(
     name="correlation kept",
-    meaning="Correlation in the published rows over that in the original: 1 where it is the same, "
-    "0 where nothing is left.",
+    meaning="Correlation in the published rows divided by that in the original: 1 if unchanged, 0 "
+    "if lost.",
     better="neither",
     low=-np.inf,
 )
-_CLEAR = 0.05  # correlations below are not divided by
+_CLEAR = 0.05  # smaller correlations are not used as divisors
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlopeComparison:
-    """Lay how two numbers hang together beside the original.
+    """Correlation and slope of two columns, each in the original and in the published rows."""
 
-    Parameters
-    ----------
-    names : pair of str
-        The columns; the slope is of the second on the first.
-    group : str
-        Among which rows; "" for all.
-    correlation, slope : pair of float
-        In the original, and in the published rows.
-    """
-
-    names: tuple[str, str]
-    group: str
+    names: tuple[str, str]  # the slope is that of the second column on the first
+    group: str  # empty for all rows
     correlation: tuple[float, float]
     slope: tuple[float, float]
 
     @property
     def kept(self) -> float | None:
-        """The correlation that is left as a share; None where there was hardly any."""
+        """The share of the correlation that remains; None if the original is below 0.05."""
         original, published = self.correlation
         return published / original if abs(original) >= _CLEAR else None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the comparison as plain data."""
         return {
             "names": list(self.names),
             "group": self.group,
@@ -73,7 +63,7 @@ class SlopeComparison:
 def compare_slopes(
     originals: Sequence[CodedRows], draws: Sequence[Sequence[CodedRows]]
 ) -> tuple[SlopeComparison, ...]:
-    """Compare all pairs of numbers that are published together, the first of each block's draws."""
+    """Compare pairs of numeric columns that are published together, in each block's first draw."""
     found: dict[tuple[str, str, str], SlopeComparison] = {}
     for original, drawn in zip(originals, draws, strict=True):
         published = drawn[0]
@@ -102,7 +92,7 @@ Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]]:
-    """Give all rows, and the groups of the column with the fewest values."""
+    """Return masks for all rows, and for the groups of the column with the fewest values."""
     everybody = (np.ones(original.n_rows, np.bool_), np.ones(published.n_rows, np.bool_))
     groups: list[tuple[str, Masks]] = [("", everybody)]
     schema: Schema = published.schema
@@ -121,7 +111,7 @@ def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]
 
 
 def _line(rows: CodedRows, one: str, two: str, mask: NDArray[np.bool_]) -> tuple[float, float]:
-    """Give the correlation of two columns and the slope of the second on the first."""
+    """Return the correlation of two columns and the slope of the second on the first."""
     values = []
     for name in (one, two):
         column = rows.schema.attributes[name]
@@ -137,7 +127,7 @@ def _line(rows: CodedRows, one: str, two: str, mask: NDArray[np.bool_]) -> tuple
 
 
 def in_short(compared: Sequence[SlopeComparison]) -> dict[str, Any] | None:
-    """Sum up, as plain data; None where there is nothing to compare."""
+    """Summarize the comparisons as plain data; None if there are none."""
     if not compared:
         return None
     kept = [one.kept for one in compared if one.kept is not None and not one.group]
@@ -149,7 +139,7 @@ def in_short(compared: Sequence[SlopeComparison]) -> dict[str, Any] | None:
 
 
 def weakest(slopes: Mapping[str, Any], n: int = 20) -> list[dict[str, Any]]:
-    """List the pairs whose correlation changed most, for a table."""
+    """Return the pairs whose correlation changed most, for a table."""
     changed = sorted(
         slopes["each"],
         key=lambda one: -abs(one["correlation"]["original"] - one["correlation"]["published"]),

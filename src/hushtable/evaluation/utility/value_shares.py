@@ -1,6 +1,7 @@
-"""Shares of a column's values: how far two distributions are apart, and bins to show them in.
+"""Distributions of a column: distances between them, and bins for plots.
 
-Ordered columns are binned into intervals, all others into their most frequent values and the rest.
+Ordered columns are binned into intervals, other columns into their most frequent values and the
+rest.
 """
 
 from __future__ import annotations
@@ -27,18 +28,18 @@ MAX_PLOT_BINS = 24
 
 @dataclass(frozen=True, eq=False)
 class ValueShares:
-    """Shares of the codes that occur; they may be negative where noise was taken off."""
+    """Shares of the codes that occur; possibly negative after noise was subtracted."""
 
     codes: NDArray[np.int64]
     shares: Floats
     noisy: bool = False
 
     def get(self, code: int) -> float:
-        """Give the share of a code."""
+        """Return the share of a code."""
         return float(self.shares[self.codes == code].sum())
 
     def aligned(self, other: ValueShares) -> tuple[Floats, Floats]:
-        """Give both shares for the codes that either has."""
+        """Return both distributions on the union of their codes."""
         codes = np.union1d(self.codes, other.codes)
         return self._on(codes), other._on(codes)
 
@@ -48,18 +49,18 @@ class ValueShares:
         return spread
 
     def projected(self) -> ValueShares:
-        """Give the nearest shares that can be: none below 0, and 1 in all."""
+        """Project noisy shares onto the simplex: nonnegative with sum 1."""
         return ValueShares(self.codes, on_simplex(self.shares)) if self.noisy else self
 
     def grouped(self, bins: Recoding) -> Floats:
-        """Add up the shares of each bin."""
+        """Return the share of each bin."""
         return np.asarray(np.bincount(bins.apply(self.codes), self.shares, bins.size), np.float64)
 
 
 def value_shares(
     column: Column, codes: NDArray[np.int32], filled: tuple[float, Floats] | None = None
 ) -> ValueShares:
-    """Count codes; `filled` is how many of them noise put there, and with what shares."""
+    """Count codes; `filled` is the number of noise rows to subtract and their distribution."""
     if filled is not None:
         n_noise, shares = filled
         left = np.bincount(codes, minlength=column.size) - n_noise * shares
@@ -75,7 +76,7 @@ def value_shares(
 def background_filled(
     column: Column, background: Background | None, name: str
 ) -> tuple[float, Floats] | None:
-    """Say how many rows a method added as noise, and with what shares."""
+    """Return the number of rows that a method added as noise, and their distribution."""
     if background is None:
         return None
     return background.n_rows, background.share(name, column.size)
@@ -84,7 +85,7 @@ def background_filled(
 def on_present(
     column: Column, truth: ValueShares, share: ValueShares
 ) -> tuple[NDArray[np.int64], Floats, Floats, int]:
-    """Give the codes in use, both distributions among those who have a value, and the range."""
+    """Return the codes in use, both distributions among present values, and the range."""
     codes = np.union1d(truth.codes, share.codes)
     one, two = truth._on(codes), share._on(codes)
     if column.n_apart:
@@ -94,7 +95,7 @@ def on_present(
 
 
 def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
-    """Give the area between two distribution functions, as a share of the range.
+    """Return the area between two distribution functions, divided by the range.
 
     Examples
     --------
@@ -108,14 +109,14 @@ def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -
 
 
 def largest_gap(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
-    """Give the largest difference between two distribution functions."""
+    """Return the largest difference between two distribution functions."""
     if not two.any() or not one.any():
         return 1.0 if one.any() != two.any() else 0.0
     return min(float(np.abs(np.cumsum(one - two)).max()), 1.0)
 
 
 def total_variation(one: Floats, two: Floats) -> float:
-    """Give half the sum of differences; nothing published is as far as can be.
+    """Return the total variation distance; 1 if exactly one distribution is empty.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def total_variation(one: Floats, two: Floats) -> float:
 
 
 def plot_bins(column: Column, shares: Sequence[ValueShares]) -> Recoding:
-    """Cut an ordered column evenly where values occur; keep the most frequent values of a list."""
+    """Return bins for a plot: equal widths over the values in use, or the most frequent values."""
     if isinstance(column, Categorical) and (column.n_values <= MAX_PLOT_BINS or not column.ordered):
         return _most_frequent(column, shares[0], MAX_PLOT_BINS)
     in_use = np.concatenate([share.codes for share in shares])
@@ -142,7 +143,7 @@ def plot_bins(column: Column, shares: Sequence[ValueShares]) -> Recoding:
 
 
 def coarse_bins(column: Column, codes: NDArray[np.int32]) -> Recoding:
-    """Cut an ordered column into bins of about equal weight; keep the values of a short list."""
+    """Return at most 16 bins of about equal weight, or the most frequent values if unordered."""
     if not is_ordered(column):
         return _most_frequent(column, value_shares(column, codes), MAX_BINS)
     if column.n_values <= MAX_BINS:
@@ -188,5 +189,5 @@ def _most_frequent(column: Column, shares: ValueShares, most: int) -> ValueGroup
 
 
 def bin_labels(bins: Recoding) -> tuple[str, ...]:
-    """Name the bins, the one of missing values included."""
+    """Return the labels of the bins, with one for missing values."""
     return (*map(str, bins.names), *(("missing",) if bins.has_missing else ()))

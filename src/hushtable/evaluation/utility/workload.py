@@ -1,9 +1,9 @@
-"""A workload of random count questions: how far off the answers are, and whether intervals hold.
+"""Random count queries: errors of the answers, and coverage of the intervals.
 
-A question is a conjunction of conditions on one, two or three columns: an interval of an ordered
-column, some values of another one. Questions are drawn so that the answers are spread over four
-ranges of selectivity, since an error of 50 rows is little for a question about half of the table
-and much for one about a handful.
+A query is a conjunction of conditions on one, two or three columns: an interval of an ordered
+column, or some values of another. Queries are sampled in four ranges of selectivity, because an
+error of 50 rows is small for a query about half of the table and large for a query about a few
+rows.
 """
 
 from __future__ import annotations
@@ -30,61 +30,48 @@ ARITIES = (1, 2, 3)
 SELECTIVITIES = ((0.0, 0.001), (0.001, 0.01), (0.01, 0.1), (0.1, 1.0))
 PER_CELL = 20
 FLOOR = 0.001
-"""Smallest share of the rows that a relative error is relative to."""
+"""Smallest denominator of a relative error, as a share of the rows."""
 
-_TRIES = 40  # questions drawn for each one that is wanted
-_MAX_VALUES = 12  # that a condition lists
+_TRIES = 40  # candidates per wanted query
+_MAX_VALUES = 12  # in one condition
 _BOOTSTRAP = 1000
 
 RELATIVE = Metric(
     name="relative error",
     meaning=(
-        "Distance of the answer from the truth, divided by the truth or 0.1 % of the rows, "
-        "whichever is more."
+        "Absolute error, divided by the true count or by 0.1% of the rows, whichever is larger."
     ),
     better="lower",
 )
 ABSOLUTE = Metric(
     name="absolute error",
-    meaning="Distance of the answer from the truth, in rows.",
+    meaning="Absolute difference between the answer and the true count, in rows.",
     better="lower",
 )
 COVERAGE = share_metric(
     "coverage",
-    "Share of answers whose 95 % interval holds the truth; it should be 0.95 or more.",
+    "Share of 95% intervals that contain the true count; it should be 0.95 or more.",
     better="higher",
 )
 
 WIDTH = Metric(
     name="width of intervals",
-    meaning="Median width of the 95 % intervals, as a share of the rows: how little they say.",
+    meaning="Median width of the 95% intervals, as a share of the rows.",
     better="lower",
 )
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Ask for an interval of codes, or for some codes, of one column.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    column : Column
-        What its codes mean.
-    codes : tuple of int
-        First and last code of an interval, or the codes wanted.
-    interval : bool
-        Which of the two.
-    """
+    """A condition on one column: an interval of codes, or a set of codes."""
 
     name: str
-    column: Column = field(hash=False)  # some hold mappings; the name is enough
-    codes: tuple[int, ...]
+    column: Column = field(hash=False)  # some columns are not hashable; the name is sufficient
+    codes: tuple[int, ...]  # first and last code of an interval, or the set of codes
     interval: bool
 
     def mask(self, codes: NDArray[np.int32]) -> Bools:
-        """Tell which rows satisfy it."""
+        """Return which rows satisfy the condition."""
         if self.interval:
             return (codes >= self.codes[0]) & (codes <= self.codes[1])
         wanted = np.zeros(self.column.size, np.bool_)
@@ -92,7 +79,7 @@ class Condition:
         return np.asarray(wanted[codes])
 
     def sql(self) -> str:
-        """Write as a condition of a WHERE clause."""
+        """Return the condition in SQL."""
         name = '"' + self.name.replace('"', '""') + '"'
         if self.interval:
             low, high = (_literal(self.column, code) for code in self.codes)
@@ -113,7 +100,7 @@ def _literal(column: Column, code: int) -> str:
 
 @dataclass(frozen=True)
 class Question:
-    """Ask how many rows satisfy all of some conditions."""
+    """A count query: the number of rows that satisfy all conditions."""
 
     conditions: tuple[Condition, ...]
 
@@ -123,7 +110,7 @@ class Question:
         return " AND ".join(condition.sql() for condition in self.conditions)
 
     def count(self, rows: CodedRows) -> int:
-        """Count the rows that satisfy it."""
+        """Count the rows that satisfy the query."""
         found = np.ones(rows.n_rows, np.bool_)
         for condition in self.conditions:
             found &= condition.mask(rows.codes[condition.name])
@@ -132,7 +119,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Answered:
-    """Hold a question with its true count and what the release says."""
+    """A query with its true count and the answer of the release."""
 
     question: Question
     truth: int
@@ -141,56 +128,40 @@ class Answered:
 
     @property
     def selectivity(self) -> float:
-        """Share of rows that satisfy it."""
+        """Share of rows that satisfy the query."""
         return self.truth / max(self.n_rows, 1)
 
     @property
     def absolute(self) -> float:
-        """Distance from the truth."""
+        """Absolute error."""
         return abs(self.estimate.value - self.truth)
 
     @property
     def relative(self) -> float:
-        """Distance from the truth, relative to it or to the floor."""
+        """Absolute error, divided by the true count or the floor."""
         return self.absolute / max(self.truth, FLOOR * self.n_rows, 1.0)
 
     @property
     def covered(self) -> bool:
-        """Whether the interval holds the truth."""
+        """Whether the interval contains the true count."""
         return self.estimate.low <= self.truth <= self.estimate.high
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WorkloadLine:
-    """Summarize the answers of one arity and range of selectivity.
+    """Summary of the answers by number of conditions and range of selectivity."""
 
-    Parameters
-    ----------
-    arity : int or None
-        Number of conditions; None for all.
-    selectivity : pair of float or None
-        The range; None for all.
-    n : int
-        Questions.
-    median, mean : Measured
-        Relative error.
-    absolute : Measured
-        Median absolute error.
-    coverage, width : Measured or None
-        How often intervals held, and how wide they are; None without intervals.
-    """
-
-    arity: int | None
-    selectivity: tuple[float, float] | None
-    n: int
-    median: Measured
+    arity: int | None  # number of conditions; None for all
+    selectivity: tuple[float, float] | None  # None for all
+    n: int  # number of queries
+    median: Measured  # of the relative errors
     mean: Measured
-    absolute: Measured
-    coverage: Measured | None
+    absolute: Measured  # median absolute error
+    coverage: Measured | None  # None without intervals
     width: Measured | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the summary as plain data."""
         return {
             "arity": self.arity,
             "selectivity": self.selectivity and list(self.selectivity),
@@ -205,27 +176,15 @@ class WorkloadLine:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Workload:
-    """Hold the outcome of a workload.
-
-    Parameters
-    ----------
-    answered : list of Answered
-        All answers.
-    lines : list of WorkloadLine
-        Summaries: all, by arity, and by arity and selectivity.
-    n_refused : int
-        Questions that the release does not answer.
-    has_intervals : bool
-        Whether answers come with intervals.
-    """
+    """Results of all count queries."""
 
     answered: list[Answered]
     lines: list[WorkloadLine]
-    n_refused: int
+    n_refused: int  # queries that the release cannot answer
     has_intervals: bool
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the results as plain data."""
         return {
             "n": len(self.answered),
             "n_refused": self.n_refused,
@@ -253,18 +212,10 @@ def draw_questions(
     per_cell: int = PER_CELL,
     with_missing: bool = True,
 ) -> list[tuple[Question, int]]:
-    """Draw questions until each arity and selectivity has enough, or long enough.
+    """Sample queries until each arity and selectivity range has enough, or the attempts run out.
 
-    Parameters
-    ----------
-    rows : CodedRows
-        The original.
-    rng : Generator
-        Where randomness comes from.
-    per_cell : int
-        Questions wanted of each arity and range of selectivity.
-    with_missing : bool
-        Whether to ask for missing values, too.
+    Return the queries with their true counts. With `with_missing` False, no query asks for missing
+    values.
     """
     drawer = _Drawer(rows, rng)
     found: list[tuple[Question, int]] = []
@@ -303,7 +254,7 @@ def _asks_missing(condition: Condition) -> bool:
 
 
 class _Drawer:
-    """Draw conditions of about the wanted selectivity."""
+    """Sampler of conditions with about a given selectivity."""
 
     def __init__(self, rows: CodedRows, rng: np.random.Generator) -> None:
         self._rows, self._rng = rows, rng
@@ -317,7 +268,7 @@ class _Drawer:
                 self._shares[name] = counts / max(rows.n_rows, 1)
 
     def condition(self, name: str, anchor: int, share: float) -> Condition:
-        """Make a condition that one row satisfies, and about this share of all rows."""
+        """Return a condition that row `anchor` satisfies, and about this share of all rows."""
         column, code = self._rows.schema.attributes[name], int(self._rows.codes[name][anchor])
         if code >= column.n_values:
             return Condition(name, column, (code,), False)
@@ -358,30 +309,14 @@ def run_workload(
     has_intervals: bool = True,
     progress: Progress = silent,
 ) -> Workload:
-    """Ask a release all questions and compare with the truth.
-
-    Parameters
-    ----------
-    questions : sequence of (Question, int)
-        Questions and true counts.
-    n_rows : int
-        Rows of the original.
-    answer : callable
-        What the release says.
-    rng : Generator
-        For the bootstrap intervals of the summaries.
-    has_intervals : bool
-        Whether answers come with intervals that mean something.
-    progress : Progress
-        Is told how far it is.
-    """
+    """Answer all queries with a release and compare with the true counts."""
     answered, n_refused = [], 0
     for number, (question, truth) in enumerate(questions):
         try:
             answered.append(Answered(question, truth, n_rows, answer(question)))
         except (Refused, InvalidInput):
             n_refused += 1
-        progress("count questions", (number + 1) / len(questions))
+        progress("count queries", (number + 1) / len(questions))
     groups: list[tuple[int | None, tuple[float, float] | None]] = [(None, None)]
     groups += [(arity, None) for arity in ARITIES]
     groups += [(None, cell) for cell in SELECTIVITIES]
@@ -433,7 +368,7 @@ def _line(
 def _bootstrapped(
     metric: Metric, of: str, values: Floats, summary: Callable[..., Any], rng: np.random.Generator
 ) -> Measured:
-    """Summarize values of a random sample of questions, with a bootstrap interval."""
+    """Summarize errors over queries, with a 95% bootstrap interval."""
     again = values[rng.integers(len(values), size=(_BOOTSTRAP, len(values)))]
     low, high = np.quantile(summary(again, axis=1), [0.025, 0.975])
     return Measured(

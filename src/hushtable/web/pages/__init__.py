@@ -1,1 +1,1 @@
-"""One module for each screen: it asks the library, and fills a template."""
+"""One module per screen."""

@@ -1,6 +1,6 @@
-"""The analyst's page: the promise, the columns, questions and their answers, downloads.
+"""Release explorer: promise, columns, queries with answers, and downloads.
 
-It holds a release and nothing else, so whatever it is asked, the promise covers the answer.
+It reads only a release, so the promise covers every answer.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from hushtable.web.drawing import bars_file
 from hushtable.web.questions import Question
 from hushtable.web.render import page
 
-_KEPT = 500  # pages; some ten thousand bytes each
-_AT_ONCE = 4  # questions that are worked out; others wait their turn
+_KEPT = 500  # pages; about 10 kB each
+_AT_ONCE = 4  # queries computed concurrently; others wait
 
 Find = Callable[[Request], Answers]
-"""Gives the release that a request is about."""
+"""Function that returns the release of a request."""
 
 
 def routes(
@@ -39,18 +39,18 @@ def routes(
     under: str = "",
     keep: bool = True,
 ) -> list[Route]:
-    """Give the routes of the page, for the release that `find` gives.
+    """Return the routes of the explorer.
 
     Parameters
     ----------
     find : callable
-        Gives the release.
+        Function that returns the release of a request.
     around : callable
-        Gives the name of the frame, and what stands in it.
+        Function that returns the name of the frame template and its context.
     under : str
-        Where the release lies, as commands call it.
+        Path prefix of the release in commands.
     keep : bool
-        Whether pages that were asked for are kept: their frame must not change.
+        Whether to cache pages; their frame must not change.
     """
     kept: Callable[[Callable[[Request], Response]], Any] = (
         _remembered if keep else lambda made: made
@@ -118,9 +118,9 @@ def routes(
 
 
 def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
-    """Keep the pages that were asked for last: a release never changes, so neither do they.
+    """Cache pages: a release never changes, so neither do they.
 
-    What is kept is answered at once, however many new questions are being worked out.
+    Cached pages are returned immediately, even while other queries are being computed.
     """
     kept: OrderedDict[tuple[str, str, str], bytes] = OrderedDict()
     few = CapacityLimiter(_AT_ONCE)
@@ -134,13 +134,13 @@ def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], An
                 kept.popitem(last=False)
             return found
         kept.move_to_end(key)
-        return HTMLResponse(kept[key])  # a new one, since headers are added to it
+        return HTMLResponse(kept[key])  # a new one, because middleware adds headers to it
 
     return remember
 
 
 def _numbers(schema: Schema) -> list[str]:
-    """Name the columns that have a mean."""
+    """Return the numeric columns."""
     return [n for n, column in schema.attributes.items() if isinstance(column, Integer | Number)]
 
 
@@ -149,7 +149,7 @@ def _question(request: Request, answers: Answers) -> Question:
 
 
 def _asked(request: Request, answers: Answers, under: str) -> dict[str, Any]:
-    """Answer what the address asks; what cannot be answered says why, beside the form."""
+    """Answer the query of an address; problems are shown next to the form."""
     question, problems, found = Question(), [], None
     try:
         question = _question(request, answers)

@@ -1,4 +1,4 @@
-"""Data: where the private table is; its header, and no row."""
+"""Data screen: location and header of the private table, without rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def show(request: Request) -> Response:
 
 
 def choose(request: Request, form: FormData) -> Response:
-    """Remember the path of the table; nothing is copied."""
+    """Save the path of the table; nothing is copied."""
     project, given = project_of(request), texts(form)
     path = given.get("other", "").strip() or given.get("path", "")
     project.choose(data=str(bench_of(request).require_inside(path)))
@@ -56,7 +56,7 @@ def choose(request: Request, form: FormData) -> Response:
 
 
 def upload(request: Request, form: FormData) -> Response:
-    """Keep an upload in a folder that goes when the workbench is closed, even if it is killed."""
+    """Store an upload in a folder that is deleted when the workbench stops, even if killed."""
     project, sent = project_of(request), form.get("file")
     if not isinstance(sent, UploadFile) or not sent.filename:
         raise ParameterError(words.NO_FILE)
@@ -68,7 +68,7 @@ def upload(request: Request, form: FormData) -> Response:
 
 
 def draft(request: Request, form: FormData) -> Response:
-    """Propose a schema, in a process of its own."""
+    """Start a job that drafts a schema."""
     project = project_of(request)
     job = jobs_of(request).start(project, "draft", data=project.require_data())
     return go(request, project, f"jobs/{job.id}")

@@ -1,4 +1,4 @@
-"""What the screens of the desk share: their project, their frame, and how they take a write."""
+"""Shared parts of the workbench's screens: project, frame and form handling."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ from hushtable.web.security import require_csrf
 from hushtable.web.workbench import Project, Workbench, done_steps
 
 SCREENS = ("data", "schema", "ledger", "plan", "rehearse", "publish", "report")
-_STANDS_AT = {"advisor": "plan", "tree": "schema"}  # pages below a screen
+_STANDS_AT = {"advisor": "plan", "tree": "schema"}  # subpages of a screen
 
 Write = Callable[[Request, FormData], Response]
 
 
 def bench_of(request: Request) -> Workbench:
-    """Give the workbench."""
+    """Return the workbench."""
     bench: Workbench = request.app.state.bench
     return bench
 
 
 def jobs_of(request: Request) -> Jobs:
-    """Give what starts jobs."""
+    """Return the registry of jobs."""
     jobs: Jobs = request.app.state.jobs
     return jobs
 
 
 def project_of(request: Request) -> Project:
-    """Give the project that an address is about."""
+    """Return the project of an address."""
     return bench_of(request).project(request.path_params["project"])
 
 
 def screen(request: Request, project: Project, name: str, /, **content: Any) -> Response:
-    """Answer with a screen of a project."""
+    """Return a response with a screen of a project."""
     here = _STANDS_AT.get(name, name)
     return page(request, f"{name}.html", **(around(request, project, here) | content))
 
 
 def not_yet(request: Request, project: Project, here: str, *, first: str, why: str) -> Response:
-    """Answer with a screen that has nothing to show before another one is done."""
+    """Return a response that refers to another screen that must be completed first."""
     told = around(request, project, here) | {"title": words.SCREENS[here], "first": first}
     return page(request, "not_yet.html", **told, why=why)
 
 
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:
-    """Give what stands around the screens of a project."""
+    """Return the context of the frame of a project's screens."""
     return {
         "frame": "desk.html",
         "project": project,
@@ -65,7 +65,7 @@ def around(request: Request, project: Project, here: str) -> dict[str, Any]:
 
 
 def writes(act: Write) -> Callable[[Request], Any]:
-    """Make an endpoint of what a form does: it must carry the browser's own word."""
+    """Return an endpoint for a form action; the form must contain the CSRF token."""
 
     async def endpoint(request: Request) -> Response:
         form = await request.form(max_files=1, max_fields=2000, max_part_size=2**20)
@@ -79,21 +79,21 @@ def writes(act: Write) -> Callable[[Request], Any]:
 
 
 def texts(form: FormData) -> dict[str, str]:
-    """Give the fields of a form that are texts; of several of one name the last."""
+    """Return the text fields of a form; the last one for repeated names."""
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 
 def go(request: Request, project: Project, where: str = "") -> Response:
-    """Send the browser to a screen of the project."""
+    """Redirect the browser to a screen of the project."""
     return RedirectResponse(f"/p/{project.name}/{where}", 303)
 
 
 def command(project: Project, *said: str) -> str:
-    """Spell a command, to be given in the project's folder."""
+    """Return a command to run in the project's folder."""
     return commands(project, said)
 
 
 def commands(project: Project, *each: Sequence[str]) -> str:
-    """Spell several commands, to be given in the project's folder."""
+    """Return several commands to run in the project's folder."""
     lines = [spell("hushtable", *said) for said in each]
     return "\n".join([spell("cd", str(project.folder)), *lines])

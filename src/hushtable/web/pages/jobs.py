@@ -1,4 +1,4 @@
-"""A job: how far it is, how it ended, and a way to cancel it."""
+"""Job screen: progress, result and cancellation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(request: Request) -> Response:
 
 
 def state(request: Request) -> Response:
-    """Show how far it is, again and again; a page whose job is over asks no more."""
+    """Return the state of a job as a fragment, which pages request until the job ends."""
     project = project_of(request)
     job = jobs_of(request).find(project, request.path_params["job"])
     return page(request, "job_state.html", project=project, job=job, **_told(request, project, job))
@@ -45,17 +45,17 @@ def _told(request: Request, project: Project, job: Job) -> dict[str, Any]:
 
 
 def _left(request: Request, project: Project, job: Job, elapsed: float) -> str | None:
-    """Say how long it will still take: by the last such run, else by how far it is."""
+    """Return the remaining time, estimated from the last similar run or the progress."""
     usual = jobs_of(request).seconds_before(project, job)
     if usual is not None and usual - elapsed >= 1:
         return words.LEFT_AS_BEFORE.format(time=duration(usual - elapsed))
-    # Only publishing says its share of the whole; other jobs say that of each phase.
+    # Only publishing reports its total progress; other jobs report that of each phase.
     left = seconds_left(elapsed, float(job.state["share"])) if job.kind == "publish" else None
     return None if left is None else words.LEFT_AT_THIS_PACE.format(time=duration(left))
 
 
 def cancel(request: Request, form: FormData) -> Response:
-    """Interrupt it."""
+    """Cancel a job."""
     project = project_of(request)
     job = jobs_of(request).find(project, request.path_params["job"])
     job.cancel()

@@ -1,4 +1,4 @@
-"""Ledger: what may be spent, what has been and what is left, over time."""
+"""Ledger screen: cap, spending and remaining budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hushtable.web.pages.frame import command, go, project_of, screen, texts, wr
 
 
 def show(request: Request) -> Response:
-    """Show the ledger, after checking its chain."""
+    """Show the ledger, after verifying its chain."""
     project = project_of(request)
     book = project.ledger()
     schema = project.schema_or_none()
@@ -61,7 +61,7 @@ def _drawn(content: dict[str, Any]) -> str:
 
 
 def start(request: Request, form: FormData) -> Response:
-    """Start the ledger of the project."""
+    """Create the ledger of the project."""
     project, given = project_of(request), texts(form)
     Ledger.create(
         project.ledger_path,
@@ -73,7 +73,7 @@ def start(request: Request, form: FormData) -> Response:
 
 
 def void(request: Request, form: FormData) -> Response:
-    """Take a charge back for which nothing was released, with a reason on record."""
+    """Void a charge without a release, and record the reason."""
     project, given = project_of(request), texts(form)
     book, entry = project.ledger(), given.get("entry", "")
     if book is None or not entry.isdecimal():

@@ -1,4 +1,4 @@
-"""Look: a release of a project as an analyst sees it, inside the desk."""
+"""Release explorer inside the workbench."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from hushtable.web.pages import ask
 from hushtable.web.pages.frame import around, project_of
 from hushtable.web.workbench import Project
 
-_OPEN = 4  # releases that are held in memory
+_OPEN = 4  # releases kept in memory
 
 
 class Shelf:
-    """Hold the releases that were looked at last, for as long as they are what lies on the disk."""
+    """Cache of the most recently opened releases, as long as their files do not change."""
 
     def __init__(self) -> None:
         self._held: OrderedDict[tuple[str, int], Answers] = OrderedDict()
         self._lock = threading.Lock()
 
     def find(self, request: Request) -> Answers:
-        """Give the release that an address is about."""
+        """Return the release of an address."""
         return self.open(project_of(request), request.path_params["release"])
 
     def open(self, project: Project, name: str) -> Answers:
-        """Open a release, or take up the one that is open."""
+        """Return a release, opened or from the cache."""
         with self._lock:
             folder = project.release_folder(name)
             key = (str(folder), (folder / STATEMENT).stat().st_mtime_ns)
@@ -41,14 +41,14 @@ class Shelf:
             return self._held[key]
 
     def close(self) -> None:
-        """Let go of all of them."""
+        """Close all releases."""
         with self._lock:
             while self._held:
                 self._held.popitem()[1].close()
 
 
 def look(shelf: Shelf) -> Mount:
-    """Give the analyst's page of every release of every project."""
+    """Return the release explorer for all releases of all projects."""
     return Mount(
         "/p/{project}/releases/{release}/look",
         routes=ask.routes(

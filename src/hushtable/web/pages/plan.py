@@ -1,4 +1,4 @@
-"""Plan: the promise and the error of a method, live, before any data is read; and an advisor."""
+"""Plan screen: promise and expected error of a method before data is read, and an advisor."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from hushtable.web.render import page
 from hushtable.web.workbench import Project
 
 SHARES = (0.001, 0.01, 0.1, 0.5)
-"""Questions of the table: a count of such a share of the rows."""
+"""Shares of the rows for which the error of a count is shown."""
 
 BESIDE = ("quilt", "noisy-counts", "partition", "diffgen")
-"""Methods that are shown beside the one that is planned."""
+"""Methods shown for comparison."""
 
 
 def show(request: Request) -> Response:
-    """Show the form of a method, filled with what was planned last or what the address says."""
+    """Show the form of a method, filled from the address or the saved plan."""
     project = project_of(request)
     schema = project.schema_or_none()
     if schema is None:
@@ -53,14 +53,14 @@ def show(request: Request) -> Response:
 
 
 def live(request: Request) -> Response:
-    """Work out what the form says, as it is filled in."""
+    """Return the forecast for the current form as a fragment."""
     project, given = project_of(request), dict(request.query_params)
     content = _live(project, project.schema(), given.get("method", ""), given)
     return page(request, "plan_live.html", project=project, live=content)
 
 
 def save(request: Request, form: FormData) -> Response:
-    """Remember the plan, once it holds."""
+    """Save the plan if it is valid."""
     project, given = project_of(request), texts(form)
     schema, name = project.schema(), given.get("method", "")
     parameters = read_parameters(name, given, schema)
@@ -70,7 +70,7 @@ def save(request: Request, form: FormData) -> Response:
 
 
 def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str]) -> dict[str, Any]:
-    """Give all that is known of a method before data is read, or why it is refused."""
+    """Return everything that is known about a method before data is read, or its problems."""
     rows = schema.expected_rows(rows_of(given.get("rows", "")))
     try:
         method = make_method(name, read_parameters(name, given, schema))
@@ -101,7 +101,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
 
 
 def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
-    """Say how far counts of some shares will be off, or why that is not known."""
+    """Return the expected error of counts by share, or why it is not known."""
     found: list[tuple[float, Any, str]] = []
     for share in SHARES:
         try:
@@ -116,7 +116,7 @@ def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
 def _wanted(
     method: Method, schema: Schema, given: Mapping[str, str], rows: int | None
 ) -> dict[str, Any] | None:
-    """Solve for the epsilon of a wanted error."""
+    """Return the epsilon that achieves the requested error."""
     within, share = given.get("within", "").strip(), given.get("share", "").strip() or "1"
     if not within:
         return None
@@ -129,7 +129,7 @@ def _wanted(
 
 
 def _curves(method: Method, made: Plan[Any], rows: int | None) -> dict[str, Any]:
-    """Draw the error against epsilon, and those of other methods beside it."""
+    """Return a chart of the error by epsilon, for this and other methods."""
     schema = made.schema
     own = getattr(method, "epsilon", None)
     lines: list[tuple[str, Any]] = []
@@ -153,7 +153,7 @@ def _curves(method: Method, made: Plan[Any], rows: int | None) -> dict[str, Any]
 
 
 def _like(name: str, method: Method) -> Method:
-    """Make another method with the same epsilon, delta and k where it has them."""
+    """Create another method with the same epsilon, delta and k, if it has them."""
     same = {
         key: getattr(method, key)
         for key in ("epsilon", "delta", "k")
@@ -169,7 +169,7 @@ def _like(name: str, method: Method) -> Method:
 
 
 def _quote(project: Project, made: Plan[Any]) -> dict[str, Any] | None:
-    """Say what the ledger would be charged, if there is one."""
+    """Return the charge that the ledger would record; None without a ledger."""
     try:
         found = project.quote(made.guarantees, made.schema)
         return None if found is None else found[0].to_dict()
@@ -178,7 +178,7 @@ def _quote(project: Project, made: Plan[Any]) -> dict[str, Any] | None:
 
 
 def advisor(request: Request) -> Response:
-    """Ask five questions, and recommend."""
+    """Show five questions and a recommendation."""
     project, given = project_of(request), dict(request.query_params)
     schema = project.schema_or_none()
     if schema is None:

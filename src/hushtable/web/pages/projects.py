@@ -1,4 +1,4 @@
-"""Projects: make one, open one, see what comes next."""
+"""Projects screen: list, creation and overview of projects."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def home(request: Request) -> Response:
 
 
 def create(request: Request, form: FormData) -> Response:
-    """Make a project and go to its first screen."""
+    """Create a project and redirect to its first screen."""
     project = bench_of(request).create(texts(form).get("name", "").strip())
     return go(request, project, "data")
 
 
 def overview(request: Request) -> Response:
-    """Show what is in a project and what comes next."""
+    """Show the contents of a project and the next step."""
     project = project_of(request)
     ledger = project.ledger()
     return screen(

@@ -1,4 +1,4 @@
-"""Publish: the charge, what is left after it, and the release's name typed in."""
+"""Publish screen: the charge, the remaining budget, and confirmation by typing the name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def show(request: Request) -> Response:
 
 
 def _prepared(project: Project, name: str) -> dict[str, Any]:
-    """Give the charge and the promise, and all that stands in the way."""
+    """Return the charge, the promise and all problems that prevent publishing."""
     problems: list[str] = []
     quote = method = schema = data = None
     promises: list[str] = []
@@ -74,12 +74,12 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
 
 
 def start(request: Request, form: FormData) -> Response:
-    """Publish, in a process of its own; the name typed in says that a person means it."""
+    """Start a job that publishes, if the user has typed the name to confirm."""
     project, given = project_of(request), texts(form)
     name = require_name(given.get("name", ""), words.RELEASE_NAME)
     if given.get("typed", "").strip() != name:
         raise ParameterError(words.TYPE_THE_NAME.format(name=name))
-    # What was shown is what will be done: a plan that was changed in another window is not.
+    # Refuse if the plan was changed in another window after the page was shown.
     prepared = _prepared(project, name)
     if prepared["problems"]:
         raise ParameterError(prepared["problems"])

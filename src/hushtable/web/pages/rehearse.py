@@ -1,4 +1,4 @@
-"""Rehearse: everything on a stand-in, free of charge."""
+"""Dry run screen: the whole plan on a surrogate table, without a charge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hushtable.web.workbench import Project
 
 
 def show(request: Request) -> Response:
-    """Show what will be rehearsed, and earlier rehearsals."""
+    """Show the plan of a dry run, and earlier dry runs."""
     project = project_of(request)
     method, said = None, ""
     rows = min(project.settings.get("rows") or USUAL_ROWS, MAX_ROWS)
@@ -50,7 +50,7 @@ def show(request: Request) -> Response:
 
 
 def start(request: Request, form: FormData) -> Response:
-    """Start a rehearsal."""
+    """Start a dry run."""
     project, given = project_of(request), texts(form)
     settings = project.settings
     if not isinstance(settings.get("method"), str):
@@ -73,7 +73,7 @@ def start(request: Request, form: FormData) -> Response:
 
 
 def report(request: Request) -> Response:
-    """Show the report of a rehearsal."""
+    """Show the report of a dry run."""
     project = project_of(request)
     name = request.path_params["name"]
     path = project.made("rehearsals", name) / "report.html"

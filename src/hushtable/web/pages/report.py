@@ -1,4 +1,4 @@
-"""Report: what was published, what it is worth, and the release as one file to hand over."""
+"""Report screen: releases, evaluations, dossiers, comparisons and downloads."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def show(request: Request) -> Response:
 
 
 def _commands(project: Project, names: list[str]) -> str:
-    """Spell what the buttons of the screen do, for the newest release or all of them."""
+    """Return the commands equivalent to the buttons, for the newest release or all of them."""
     if not names:
         return ""
     data = project.data or "TABLE"
@@ -69,7 +69,7 @@ def _judging(project: Project, names: list[str], target: str) -> list[str]:
 
 
 def evaluate(request: Request, form: FormData) -> Response:
-    """Compare a release with the private table, in a process of its own."""
+    """Start a job that compares a release with the private table."""
     project, given = project_of(request), texts(form)
     name, data = given.get("release", ""), project.require_data()
     project.release(name)
@@ -79,7 +79,7 @@ def evaluate(request: Request, form: FormData) -> Response:
 
 
 def compare(request: Request, form: FormData) -> Response:
-    """Lay releases side by side, in a process of its own."""
+    """Start a job that compares several releases."""
     project, names = project_of(request), _ticked(request, form)
     if len(names) < 2:
         raise ParameterError(words.TICK_TWO)
@@ -89,7 +89,7 @@ def compare(request: Request, form: FormData) -> Response:
 
 
 def dossier(request: Request, form: FormData) -> Response:
-    """Write one file for those who judge releases, in a process of its own."""
+    """Start a job that writes a dossier."""
     project, names = project_of(request), _ticked(request, form)
     if not names:
         raise ParameterError(words.TICK_SOME)
@@ -106,7 +106,7 @@ def _begin(request: Request, project: Project, command: list[str], **what: Any) 
 
 
 def _ticked(request: Request, form: FormData) -> list[str]:
-    """Give the releases that were ticked, each checked against its statement."""
+    """Return the selected releases, each checked against its statement."""
     project = project_of(request)
     names = [name for name in form.getlist("release") if isinstance(name, str)]
     for name in names:
@@ -115,7 +115,7 @@ def _ticked(request: Request, form: FormData) -> list[str]:
 
 
 def report(request: Request) -> Response:
-    """Show a report: one page of its own, which says that it is internal and runs nothing."""
+    """Show a report."""
     project = project_of(request)
     name = request.path_params["name"]
     path = project.made("reports", name)
@@ -125,12 +125,12 @@ def report(request: Request) -> Response:
 
 
 def download(request: Request) -> Response:
-    """Hand out a release as one file: its tables, with its statement."""
+    """Return a release as a ZIP file: its tables and its statement."""
     project = project_of(request)
     name = request.path_params["name"]
     release = project.release(name)  # checked against its statement
-    out = tempfile.TemporaryFile()  # gone when it is sent, or not  # noqa: SIM115
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:  # Parquet is packed already
+    out = tempfile.TemporaryFile()  # deleted after the response  # noqa: SIM115
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as bundle:  # Parquet is already compressed
         for file in _files(release):
             bundle.write(release.folder / file, Path(name) / file)
     length = out.tell()
@@ -146,13 +146,13 @@ def download(request: Request) -> Response:
 
 
 def _files(release: Release) -> list[str]:
-    """Name the files of a release; what somebody laid beside them (a report!) stays here."""
+    """Return the files of a release, without others in its folder, such as internal reports."""
     tables = [file for table in release.statement.tables.values() for file in table.digests]
     return [STATEMENT, STATEMENT_FOR_PEOPLE, *tables, *release.statement.attachments]
 
 
 def _new_report(project: Project, stem: str) -> str:
-    """Give the name of a report that is not there yet."""
+    """Return an unused name for a report."""
     number, name = 1, f"{stem}.html"
     while (project.folder / "reports" / name).exists():
         number += 1

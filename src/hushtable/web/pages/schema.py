@@ -1,4 +1,4 @@
-"""Schema: a line per column, what is left to confirm, trees, undo, and the check as one types."""
+"""Schema screen: columns, confirmations, taxonomies, undo, and a check of the table."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from hushtable.web.schema_file import SchemaFile
 from hushtable.web.tree import Tree
 from hushtable.web.workbench import Project
 
-_CHECKING = threading.Lock()  # one look at the table at a time, however fast one types
-CHECKED_AT_ONCE = 64_000_000  # bytes of a table that is checked after every change
+_CHECKING = threading.Lock()  # one check of the table at a time, however fast the user types
+CHECKED_AT_ONCE = 64_000_000  # size in bytes up to which a table is checked after every change
 
 
 def show(request: Request) -> Response:
-    """Show the schema's lines."""
+    """Show the schema."""
     project = project_of(request)
     if not project.schema_path.exists():
         return screen(request, project, "schema", schema=None, **_around(project))
@@ -66,7 +66,7 @@ _IN_THE_FORM = {
 
 
 def _hidden(schema: Schema) -> dict[str, dict[str, str]]:
-    """Write out what is marked and stands in no field, by column: nothing is confirmed unseen."""
+    """Return the marked parts that no field shows, so that nothing is confirmed unseen."""
     content = schema.to_dict()
     places = {"": content, **content["columns"]}
     return {
@@ -95,7 +95,7 @@ def _file(project: Project) -> SchemaFile:
 
 
 def change(request: Request, form: FormData) -> Response:
-    """Change a line; what the schema would not be valid with is said beside it, and not kept."""
+    """Change a column; an invalid change is not saved, and its problems are shown."""
     project, given = project_of(request), texts(form)
     column = given.pop("column", "")
     fields = {name: value for name, value in given.items() if name != "csrf"}
@@ -103,19 +103,19 @@ def change(request: Request, form: FormData) -> Response:
 
 
 def change_table(request: Request, form: FormData) -> Response:
-    """Change what is said of the whole table."""
+    """Change settings of the whole table."""
     project, given = project_of(request), texts(form)
     return _tried(request, project, lambda: _file(project).set_table(given))
 
 
 def change_text(request: Request, form: FormData) -> Response:
-    """Write the file as a whole."""
+    """Replace the whole file."""
     project, text = project_of(request), texts(form).get("text", "").replace("\r\n", "\n")
     return _tried(request, project, lambda: _file(project).replace(text))
 
 
 def confirm(request: Request, form: FormData) -> Response:
-    """Take marks away, with the public reason."""
+    """Remove marks, with the public reason."""
     project, given = project_of(request), texts(form)
     column = given.get("column") or None
     parts = [value for value in form.getlist("part") if isinstance(value, str)]
@@ -124,11 +124,11 @@ def confirm(request: Request, form: FormData) -> Response:
 
 
 def undo(request: Request, form: FormData) -> Response:
-    """Go back one step."""
+    """Undo the last change."""
     project, column = project_of(request), texts(form).get("column", "")
     if not column:
         return _tried(request, project, lambda: _file(project).undo())
-    _file(project).undo()  # from the page of a tree, which is shown again
+    _file(project).undo()  # requested on the page of a tree, which is shown again
     return go(request, project, f"schema/tree?column={quote(column)}")
 
 
@@ -143,7 +143,7 @@ def _tried(request: Request, project: Project, act: Any) -> Response:
 
 
 def check(request: Request) -> Response:
-    """Count what does not fit: the same as `schema check` shows, for the custodian alone."""
+    """Count out-of-domain values, like `schema check`; internal."""
     project, found, problems, skipped = project_of(request), [], [], False
     schema = project.schema_or_none()
     if schema is not None and project.data is not None:
@@ -180,7 +180,7 @@ def _tree_page(
 
 
 def change_tree(request: Request, form: FormData) -> Response:
-    """Move, group, name or take out."""
+    """Move, group, rename or dissolve."""
     project, given = project_of(request), texts(form)
     name, act = given.get("column", ""), given.get("act", "")
     grown = _tree_of(_listed_column(project, name))

@@ -1,4 +1,4 @@
-// What htmx does not do: copying a command, going back, moving values in a tree by dragging.
+// Behavior that htmx does not provide: copying commands, going back, and dragging in a tree.
 "use strict";
 
 document.addEventListener("click", (event) => {
@@ -15,7 +15,7 @@ document.addEventListener("click", (event) => {
   }
 });
 
-// A slider and the field beside it show the same number.
+// Keep a slider and its field in sync.
 document.addEventListener("input", (event) => {
   const given = event.target;
   if (given.dataset.slides) {
@@ -31,7 +31,7 @@ document.addEventListener("input", (event) => {
   }
 });
 
-// Dragging a value or group onto a group does what its "move to" form does.
+// Dragging a value or group onto a group submits the "move" form.
 let dragged = null;
 document.addEventListener("dragstart", (event) => {
   dragged = event.target.closest("[data-node]");
@@ -62,7 +62,7 @@ document.addEventListener("drop", (event) => {
   form.requestSubmit();
 });
 
-// Sliders start where their fields stand; a choice with data-submit is sent at once.
+// Sliders start at the values of their fields; a select with data-submit is submitted on change.
 function prepare() {
   for (const slider of document.querySelectorAll("input[data-start]")) {
     const number = Number(slider.dataset.start);
@@ -71,7 +71,7 @@ function prepare() {
 }
 document.addEventListener("DOMContentLoaded", prepare);
 
-// A long command is broken between words, not inside of an option.
+// Break long commands between words, not inside an option.
 function keepWords(part) {
   for (const shown of part.querySelectorAll(".command pre:not(:has(span))")) {
     const words = shown.textContent.split(/([ \n]+)/).map((word, n) => {
@@ -97,7 +97,7 @@ document.addEventListener("change", (event) => {
   }
 });
 
-// A page that comes back after a change stands where it stood.
+// Restore the scroll position after a change reloads the page.
 document.addEventListener("submit", () => {
   sessionStorage.setItem("scroll", `${location.pathname} ${window.scrollY}`);
 });
