@@ -96,7 +96,7 @@ def test_a_coin_for_every_row_would_break_the_promise() -> None:
 
 
 def test_several_views_of_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="rows are counted in one view only"):
+    with pytest.raises(ParameterError, match="rows need a single view"):
         AlphaBeta(alpha="2/5", beta="1/10", views=2, coins=tmp_path / "coins", max_copies=2)
 
 

@@ -82,15 +82,15 @@ def test_items_of_large_baskets_are_not_lost() -> None:
     assert len(common) >= 4
     # 0.054 on these baskets, with a standard deviation of 0.009 from noise; it was -0.315.
     assert abs(np.mean(off)) < 0.15
-    assert "at most 4 values count" in found[0].notes[-1]
-    assert "the interval holds" in found[0].notes[-1]
+    assert "At most 4 values per person" in found[0].notes[-1]
+    assert "the interval is valid" in found[0].notes[-1]
 
 
 def test_without_a_share_the_answer_is_about_what_counts_and_says_so() -> None:
     (found,) = answers(method(size_share=0), ["i0 = 'yes'"])
     _, true = baskets()
     assert found.high < true[0]
-    assert "the answer is about these" in found.notes[-1]
+    assert "the answer refers to these" in found.notes[-1]
     assert "size_share" in found.notes[-1]
 
 

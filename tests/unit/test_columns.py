@@ -56,7 +56,7 @@ class TestParameters:
         text = str(caught.value)
         for part in ("epsilon is -1", "delta is 2", "k is 0", "max_columns is 0",
                      "a more than once", "column 1 is empty", "both given",
-                     "each number must be at least 1", "item and value belong together",
+                     "each number must be at least 1", "item and value must be given together",
                      "similarity is 'phi2'"):  # fmt: skip
             assert part in text, part
 
@@ -77,15 +77,15 @@ class TestParameters:
 
     def test_the_schema_must_fit(self) -> None:
         for method, problem in (
-            (Columns(**BASIC, columns=[["age", "salary"]]), "'salary' are not among the published"),
+            (Columns(**BASIC, columns=[["age", "salary"]]), "'salary' are not published"),
             (Columns(**BASIC, clusters=[9]), "only 5 attributes"),
-            (Columns(**LONG, columns=[["m0"]]), "item is 'movie', which is not a published column"),
+            (Columns(**LONG, columns=[["m0"]]), "item is 'movie', which is not published"),
             (Columns(**BASIC, columns=[["m0"]], item="sex", value="age"), "the unit is row"),
         ):
             with pytest.raises(ParameterError, match=problem):
                 method.guarantee(sample_schema())
         for method, problem in (
-            (Columns(**LONG, columns=[["m9"]]), "'m9' are not among the values of 'movie'"),
+            (Columns(**LONG, columns=[["m9"]]), "'m9' are not values of 'movie'"),
             (Columns(**BASIC, columns=[["1"]], item="rating", value="movie"), "categorical"),
             (Columns(**LONG, columns=[["m0"]], generalize={"movie": 1}), "cannot be generalized"),
         ):
@@ -95,7 +95,7 @@ class TestParameters:
             clash = {name: {"type": "integer", "low": 0, "high": 1}}
             with pytest.raises(ParameterError, match=f"column {name!r}"):
                 Columns(**LONG, columns=[["m0"]]).guarantee(ratings_schema(**clash))
-        with pytest.raises(TooLarge, match="noisy counts of pairs"):
+        with pytest.raises(TooLarge, match="noisy pair counts"):
             Columns(**LONG, clusters=[3000]).guarantee(ratings_schema(5000))
 
 

@@ -138,7 +138,7 @@ def test_all_combinations_are_published_and_counted() -> None:
 
 
 def test_large_domains_are_refused() -> None:
-    with pytest.raises(TooLarge, match="44 combinations; contingency-table publishes every"):
+    with pytest.raises(TooLarge, match="44 combinations; contingency-table publishes all"):
         ContingencyTable(epsilon=1, max_cells=43).guarantee(SCHEMA)
 
 

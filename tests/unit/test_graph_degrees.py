@@ -125,7 +125,7 @@ def test_all_problems_are_told_at_once() -> None:
         Degrees(**wrong)
     for name in wrong:
         assert any(name in problem for problem in caught.value.problems), name
-    with pytest.raises(ParameterError, match="leave nothing"):
+    with pytest.raises(ParameterError, match="leave no epsilon"):
         Degrees(epsilon=1, n_nodes_share="1/2", bound_share="1/2")
     for bad in (True, 0, 2**21, 1.5):
         with pytest.raises(ParameterError, match="max_degree"):

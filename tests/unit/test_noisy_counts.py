@@ -516,7 +516,7 @@ def test_forecast() -> None:
     assert forecast.lines["standard deviation of the number of rows"] == pytest.approx(
         14.1, abs=0.1
     )
-    assert "most tuples will be suppressed" in str(forecast.lines["warning"])
+    assert "most will be suppressed" in str(forecast.lines["warning"])
     assert forecast.memory_mb < 1
     assert "warning" not in method.forecast(schema, 100_000).lines
     # A public number of rows costs nothing.

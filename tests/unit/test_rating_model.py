@@ -118,7 +118,7 @@ def test_nothing_published_predicts_nothing_but_the_mean() -> None:
 def test_wrong_input_is_named() -> None:
     with pytest.raises(ParameterError, match="two columns"):
         RatingModel().fit([[1, 2, 3]], [1])
-    with pytest.raises(ParameterError, match="as many"):
+    with pytest.raises(ParameterError, match="must match"):
         RatingModel().fit([[1, 2]], [1, 2])
     with pytest.raises(ParameterError, match="rank is -1"):
         RatingModel(rank=-1).fit([[1, 2]], [1])

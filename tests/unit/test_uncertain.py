@@ -127,7 +127,7 @@ def test_the_schema_is_checked_without_data() -> None:
     with pytest.raises(ParameterError) as caught:
         Uncertain(k=5, carry=["zip"]).guarantee(schema)
     text = str(caught.value)
-    for part in ("'zip'", "'sex' is categorical", "'gap' may be missing", "'one' has one possible"):
+    for part in ("'zip'", "'sex' is categorical", "'gap' may be missing", "'one' has only one"):
         assert part in text
     person = {"kind": "person", "column": "id", "max_rows": 2}
     several = Schema.from_dict(
