@@ -185,7 +185,7 @@ class Estimator(ABC):
     """Unit of counts."""
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
-    """How generalized columns were recoded before publication, by column."""
+    """Recodings of columns that were generalized before publication, by column."""
 
     def __init__(
         self,
@@ -232,10 +232,10 @@ class Estimator(ABC):
         )
 
     counts_are_sums: bool = False
-    """Whether `sums` estimates counts as well as `count`; it answers many at once."""
+    """True if `sums` estimates counts as well as `count`; it answers many at once."""
 
     quantiles_by_counts: bool = False
-    """Whether quantiles must be computed from counts: `sums` does not support ranges, or assumes
+    """True if quantiles must be computed from counts: `sums` does not support ranges, or assumes
     rows spread inside split cells, while counts allow for all of them at one value."""
 
     @property

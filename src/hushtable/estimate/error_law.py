@@ -29,8 +29,8 @@ class ErrorLaw:
 
     Examples
     --------
-    >>> coin = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
-    >>> coin.quantiles(100, 0.95)
+    >>> fair = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
+    >>> fair.quantiles(100, 0.95)
     (40.0, 60.0)
     """
 

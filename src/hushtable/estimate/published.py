@@ -77,7 +77,7 @@ class Block:
 
     @property
     def is_random(self) -> bool:
-        """Whether rows differ between samples."""
+        """True if rows differ between samples."""
         return bool(self.recode) or self.redraw is not None
 
     def cells(self, rng: Generator) -> ByColumn:

@@ -161,7 +161,7 @@ class Products:
 
     @property
     def n(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self.means)
 
 

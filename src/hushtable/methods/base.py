@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hushtable.privacy.spending import Account, Promise
 
 Source = TypeVar("Source")
-"""What a run receives: a sealed table or a sealed graph."""
+"""Input of a run: a sealed table or a sealed graph."""
 
 SUPPOSED_ROWS = 100_000
 """Number of rows that forecasts assume if none is given."""
@@ -40,7 +40,7 @@ VACUOUS = 0.85
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of a release, computed before any data is read.
+    """Expected properties of a release, computed before any data is read.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ class Plan(ABC, Generic[Source]):
 
     @property
     def spends_all(self) -> bool:
-        """Whether a run spends all of its promise. If False, it may spend less, never more."""
+        """True if a run spends all of its promise; otherwise it may spend less, never more."""
         return True
 
     def accounted(

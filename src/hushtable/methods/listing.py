@@ -56,7 +56,7 @@ class Listing:
 
     @property
     def publishes(self) -> bool:
-        """Whether the method makes releases; otherwise it is available in Python only."""
+        """True if the method makes releases; otherwise it is available in Python only."""
         return bool(self.kind)
 
     @staticmethod

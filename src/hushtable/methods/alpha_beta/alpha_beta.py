@@ -266,7 +266,7 @@ Lower d or raise gamma.
 
     @property
     def repeats(self) -> bool:
-        """Whether every view publishes the whole table again (Algorithm 4)."""
+        """True if every view publishes the whole table again (Algorithm 4)."""
         return self.views > 1 and self.view_rule == "algorithm-4"
 
     def n_tuples(self, schema: Schema) -> int:
@@ -374,7 +374,7 @@ Lower d or raise gamma.
 
 @dataclass(frozen=True)
 class AlphaBetaPlan(Plan[SealedTable]):
-    """How the tuples of a schema are kept and inserted."""
+    """Plan of method alpha-beta: how the tuples of a schema are kept and inserted."""
 
     method: AlphaBeta
     schema: Schema

@@ -119,11 +119,11 @@ class TwoCoins(CoinAnswer):
 
     Examples
     --------
-    >>> coins = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
+    >>> count = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
     ...                  most=549)
-    >>> coins.unbiased
+    >>> count.unbiased
     3.51
-    >>> coins.interval()
+    >>> count.interval()
     (0.0, 11.0)
     """
 
@@ -194,9 +194,9 @@ class CopyCoins(TwoCoins):
 
     Examples
     --------
-    >>> coins = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
+    >>> count = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
     ...                   most=5 * 549)
-    >>> coins.unbiased, coins.interval()
+    >>> count.unbiased, count.interval()
     (17.55, (0.0, 69.0))
     """
 

@@ -100,7 +100,7 @@ class CellEstimator(Estimator):
     """Answer counts from a release of cells."""
 
     where_total_is_told: ClassVar[str] = "a release with row_count_share"
-    """What would publish the number of rows; part of a message to the analyst."""
+    """Kind of release that would contain the number of rows, for messages to the analyst."""
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""

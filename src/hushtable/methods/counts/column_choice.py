@@ -61,7 +61,7 @@ class PairMechanism:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is Gaussian; Laplace noise leaves the delta unspent."""
+        """True if the noise is Gaussian; Laplace noise leaves the delta unspent."""
         return self._variance < 2 * self._scale**2
 
     @property

@@ -122,7 +122,7 @@ class ColumnsEstimator(Estimator):
 
     @property
     def _may_lose(self) -> bool:
-        """Whether people may have more values than are used."""
+        """True if people may have more values than are used."""
         listing = self.plan.listing
         if listing is None:
             return False
@@ -260,7 +260,7 @@ class ColumnsEstimator(Estimator):
         seen = view.answer(predicate)  # type: ignore[arg-type]  # uses only shares and count
         if seen.high >= MANY:
             raise Refused(
-                "the column has so many possible tuples that unpublished ones may contain any "
+                "the column has too many possible tuples: unpublished ones may contain any "
                 "number of such records; a release with count_share would publish the number of "
                 "records."
             )

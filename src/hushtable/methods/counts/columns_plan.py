@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnsPlan(Plan[SealedTable]):
-    """How the columns are chosen, counted and noised.
+    """Plan of method columns: how the columns are chosen, counted and noised.
 
     One record has values in up to `n_reached` columns and is counted in up to `n_touched`. One unit
     of privacy has `n_units` records. `groups` are the columns as positions of attributes; None if

@@ -75,7 +75,7 @@ class GeneralizeSuppress(Method):
 
 @dataclass(frozen=True)
 class GeneralizeSuppressPlan(Plan[SealedTable]):
-    """How the tuples of a schema are generalized."""
+    """Plan of method generalize-suppress: how tuples are generalized."""
 
     method: GeneralizeSuppress
     schema: Schema

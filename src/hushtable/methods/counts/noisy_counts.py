@@ -214,7 +214,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
 @dataclass(frozen=True)
 class NoisyCountsPlan(Plan[SealedTable]):
-    """How the tuples of a schema are counted and noised."""
+    """Plan of method noisy-counts: how the tuples of a schema are counted and noised."""
 
     method: NoisyCounts
     schema: Schema

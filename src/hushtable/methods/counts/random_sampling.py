@@ -62,7 +62,7 @@ class RandomSampling(Method):
 
 @dataclass(frozen=True)
 class RandomSamplingPlan(Plan[SealedTable]):
-    """What is sampled."""
+    """Plan of method random-sampling."""
 
     method: RandomSampling
     schema: Schema

@@ -153,7 +153,7 @@ class Degrees(GraphMethod):
 
     @property
     def listed(self) -> bool:
-        """Whether nodes come from a list."""
+        """True if nodes come from a list."""
         return self.population == "listed"
 
     @cached_property
@@ -223,7 +223,7 @@ class Degrees(GraphMethod):
 
 @dataclass(frozen=True)
 class DegreesPlan(Plan[SealedGraph]):
-    """How degrees are bounded, counted, noised and published."""
+    """Plan of method degrees: how degrees are bounded, counted, noised and published."""
 
     method: Degrees
     schema: Schema

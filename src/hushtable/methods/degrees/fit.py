@@ -56,7 +56,7 @@ class Survival:
     """Estimated numbers of nodes of degree at least 0, 1, ..., bound."""
 
     values: Floats  # the estimates, descending
-    basis: Any  # matrix: apart from constraints, values are linear in some parameters
+    basis: Any  # matrix: except for constraints, values are linear in some parameters
     noise: Floats  # covariance of the parameters from privacy noise; a vector is a diagonal
     total: Floats  # the same plus the expected bias of smoothing
     step: float  # size of a step in one count that would go undetected under the noise
@@ -68,7 +68,7 @@ class Survival:
 
     @property
     def sees_isolated(self) -> bool:
-        """Whether nodes without edges were counted."""
+        """True if nodes without edges were counted."""
         return bool(self.values[0] > self.values[1])
 
     def stds(self, rows: Any) -> tuple[Floats, Floats]:

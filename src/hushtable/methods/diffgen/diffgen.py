@@ -209,7 +209,7 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def one_by_one(self) -> bool:
-        """Whether values of a list without taxonomy are split off one at a time."""
+        """True if values of a list without taxonomy are split off one at a time."""
         return self.method.calibration == "tight"
 
     def top(self, name: str) -> CutPart:
@@ -471,7 +471,7 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def stops(self) -> bool:
-        """Whether splits stop where there would be more groups than the rows bear."""
+        """True if splits stop before there are more groups than the rows support."""
         return self.method.specializations == AUTO and self.method.calibration == "tight"
 
     def round_epsilon(self, n_rounds: int) -> Fraction:

@@ -87,7 +87,7 @@ class BoxEstimator(Estimator):
         return Sums(values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any()))
 
     def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Return rows with values sampled uniformly from their box, anew on every call."""
+        """Return rows with values sampled uniformly from their box, different on every call."""
         return draw_rows(
             self.schema,
             self._plan.axes,
@@ -105,7 +105,7 @@ class BoxEstimator(Estimator):
         return int(self._counts.sum())
 
     def published(self, rng: Generator) -> Published:
-        """Return rows in comparable form, sampled anew for each repetition."""
+        """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,
             self.frame(rng),

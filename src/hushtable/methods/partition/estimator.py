@@ -265,7 +265,7 @@ class RegionEstimator(Estimator):
         )
 
     def published(self, rng: Generator) -> Published:
-        """Return rows in comparable form, sampled anew for each repetition."""
+        """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,
             self.frame(rng),
