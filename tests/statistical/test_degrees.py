@@ -1,4 +1,4 @@
-"""The noise of degrees has the distribution it should, and the error bars cover the truth."""
+"""The noise of degrees has the right distribution, and the error bars cover the truth."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
         AlphaBeta(**parameters)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
         AlphaBeta(d="x", n_public=1, gamma="y", views=0, adversary="z")  # type: ignore[arg-type]
     assert len(caught.value.problems) == 4
@@ -387,7 +387,7 @@ def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
     assert abs(estimate.value - truth) < 6 * estimate.std
 
 
-def test_statement_tells_no_exact_count(tmp_path: Path) -> None:
+def test_statement_contains_no_exact_count(tmp_path: Path) -> None:
     """Two tables of different size differ in the noisy number of published tuples alone (004-5)."""
     method = AlphaBeta(prior_factor=1, n_public=500, gamma="1/2")
     documents = []
@@ -451,7 +451,7 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
     assert "A row that changes between views counts as two units" in told
 
 
-def test_a_row_that_changes_between_views_loses_as_two_rows() -> None:
+def test_a_row_that_changes_between_views_costs_two_rows() -> None:
     """Seen in both, s**2 against b**2: more than views of a row that stays may cost."""
     plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, coins="x").plan(grid(8, 1))
     stays, changes = float(plan.epsilon), 2 * math.log(0.5 / 0.1)
@@ -488,7 +488,7 @@ def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
         publish(table_of(SMALL, [(1, 2)]), SMALL, method, out=tmp_path / "3")
 
 
-def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
+def test_the_file_of_earlier_views_is_private_and_complete(tmp_path: Path) -> None:
     coins = tmp_path / "coins"
     method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=3, coins=coins)
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "1")
@@ -521,7 +521,7 @@ def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> N
         publish(table_of(SMALL, [(1, 1)]), schema, method, out=tmp_path / f"v{number}")
 
 
-def test_several_views_cost_an_exchange(tmp_path: Path) -> None:
+def test_several_views_cost_a_replacement(tmp_path: Path) -> None:
     """A row may decide in which view its tuple is new: the loss is that of two coins."""
     once = AlphaBeta(alpha="9/20", beta="1/20")
     twice = AlphaBeta(alpha="9/20", beta="1/20", views=2)
@@ -720,7 +720,9 @@ def test_memoized_views_of_a_source_are_unbiased_by_exact_expectation() -> None:
     assert mean == pytest.approx(2, abs=1e-12)
 
 
-def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_path: Path) -> None:
+def test_source_with_explicit_probabilities_promises_what_the_rarest_tuple_has(
+    tmp_path: Path,
+) -> None:
     weights = {"a": [2] * 10 + [3] * 20}
     method = AlphaBeta(alpha="2/5", beta="1/10", source=weights)
     plan = method.plan(SMALL)
@@ -742,7 +744,7 @@ def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_pat
         AlphaBeta(alpha="2/5", beta="3/10", source={"a": [1] * 29 + [9]}).plan(SMALL)
 
 
-def test_source_with_coins_of_its_own_is_checked_against_the_promise() -> None:
+def test_source_with_explicit_probabilities_is_checked_against_the_promise() -> None:
     weights = {"a": [1] * 10 + [2] * 20}
     bounded = {"prior_factor": 1, "n_public": 10, "gamma": "1/2", "source": weights}
     found = AlphaBeta(**bounded).plan(SMALL).noise

@@ -1,4 +1,4 @@
-"""Answers beyond counts: what they are, what is refused, how they are written."""
+"""Answers beyond counts: values, refusals and formatting."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_what_is_not_known_is_none_in_json() -> None:
 # --- bad questions -------------------------------------------------------------------------------
 
 
-def test_all_that_is_wrong_is_told_at_once(release: Release) -> None:
+def test_all_problems_of_a_question_are_reported_at_once(release: Release) -> None:
     with pytest.raises(ParameterError) as caught:
         release.mean("sex", "age < 0", by=["nosuch", "region"], scope="world")  # type: ignore[arg-type]
     told = caught.value.problems
@@ -178,7 +178,7 @@ def test_all_that_is_wrong_is_told_at_once(release: Release) -> None:
     assert "no row can satisfy" in told[3]
 
 
-def test_quantiles_and_formulas_are_told_all_that_is_wrong_at_once(release: Release) -> None:
+def test_all_problems_of_quantiles_and_formulas_are_reported_at_once(release: Release) -> None:
     with pytest.raises(ParameterError) as caught:
         release.quantile("sex", 2, "age < 0", by=["nosuch"])
     told = "\n".join(caught.value.problems)
@@ -258,7 +258,7 @@ def test_a_group_that_noise_drowns_is_refused_or_left_open(tmp_path: Path) -> No
             made.mean("x", "g = 'none'")
 
 
-def test_what_holds_for_every_group_is_said_once_and_empty_groups_have_no_value(
+def test_a_note_on_every_group_appears_once_and_empty_groups_have_no_value(
     tmp_path: Path,
 ) -> None:
     described = {

@@ -1,4 +1,4 @@
-"""What is lost where only some values of a person count, and answers that allow for it."""
+"""Values that are not used because a person has too many, and answers that correct for them."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_the_bound_is_that_of_a_linear_program(counted: float) -> None:
     assert noisy.most_who_have(counted) >= sizes.most_who_have(counted)
 
 
-def test_conditions_on_several_items_allow_for_those_who_have_more() -> None:
+def test_conditions_on_several_items_allow_for_people_with_more_values() -> None:
     """A person may satisfy `a and not b` since b was lost: both ends move."""
     sizes = BasketSizes(kept=2, ends=(1, 2, 4), counts=(10, 20, 30), std=0.0)
     seen = Estimate(value=50, low=45, high=55, privacy_std=2, model_std=0)

@@ -1,4 +1,4 @@
-"""The method columns: parameters, plan, and what is published."""
+"""The method columns: parameters, plan and release."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class TestChoice:
         assert groups.count([0, 1]) == 2
 
     @pytest.mark.parametrize("similarity", ["union", "cosine"])
-    def test_items_that_are_rated_alike_are_put_together(self, similarity: Any) -> None:
+    def test_items_with_similar_ratings_are_grouped(self, similarity: Any) -> None:
         draw = np.random.default_rng(shifted(1))
         people = []
         for _ in range(4000):
@@ -263,7 +263,7 @@ class TestChoice:
             rare = [len(set(group) - set(compared)) for group in partition]
             assert max(rare) - min(rare) <= 1
 
-    def test_attributes_that_hang_together_are_put_together(self) -> None:
+    def test_dependent_attributes_are_grouped(self) -> None:
         draw = np.random.default_rng(shifted(1))
         a, b = draw.integers(0, 3, 5000), draw.integers(0, 3, 5000)
         table = pa.table({"a": a, "b": b, "c": a, "d": 2 - b})

@@ -84,7 +84,7 @@ def test_bad_parameters(given: dict[str, Any], said: str) -> None:
         DiffGen(**({"epsilon": 1} | given))
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
         DiffGen(epsilon=-1, specializations=0, score="x", calibration="y", max_groups=0)  # type: ignore[arg-type]
     assert len(caught.value.problems) == 5
@@ -196,7 +196,7 @@ def test_constant_attributes_are_never_split_and_cost_nothing() -> None:
     assert {r["column"] for r in released.settings["specializations"]} == {"age"}
 
 
-def test_a_class_that_nobody_has_is_published() -> None:
+def test_an_empty_class_is_published() -> None:
     schema = make_schema({"age": AGE})
     only_yes = pa.table({"age": [1, 2], "class": ["Y", "Y"]})
     released = DiffGen(epsilon=1, specializations=2).run(connect(only_yes, schema), SecureNoise())
@@ -227,7 +227,7 @@ def test_missing_values_are_part_of_the_top_and_then_a_part_of_their_own() -> No
     assert len(untouched) == 1
 
 
-def test_nodes_with_one_child_are_skipped_and_equal_labels_told_apart() -> None:
+def test_nodes_with_one_child_are_skipped_and_equal_labels_distinguished() -> None:
     chain = {"any": {"all": {"left": ["a", "b"], "right": {"left": ["c"], "d": ["d"]}}}}
     kind = {"type": "categorical", "values": list("abcd"), "taxonomy": chain}
     schema = make_schema({"kind": kind})
@@ -368,7 +368,7 @@ def test_missing_values_of_a_list_come_off_with_the_first_value() -> None:
     assert sorted(released.settings["columns"]["kind"]["labels"]) == WIDE["values"]
 
 
-def test_names_of_listed_values_that_look_like_others_are_told_apart() -> None:
+def test_names_of_listed_values_that_look_like_others_are_distinguished() -> None:
     kind = {"type": "categorical", "values": ["a", "b", "c", "d", "a, b"]}
     column = make_schema({"kind": kind}).attributes["kind"]
     assert isinstance(column, Categorical)
@@ -560,7 +560,7 @@ def test_a_changed_drawing_is_noticed(tmp_path: Path) -> None:
         Release.load(made.folder)
 
 
-def test_counts_tell_noise_from_assumption(release: Release) -> None:
+def test_counts_separate_noise_from_model_error(release: Release) -> None:
     everyone = release.count("TRUE")
     assert everyone.model_std == 0
     assert everyone.privacy_std > 0

@@ -1,4 +1,4 @@
-"""Rows of unpublished cells: the model, its rehearsal, and that answers stay within what is sure.
+"""Rows of unpublished cells: the model, its validation, and bounds of the answers.
 
 Nothing is drawn but where a test says so.
 """

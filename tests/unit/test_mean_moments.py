@@ -1,4 +1,4 @@
-"""The mean and the quantiles of moments are moments, and their errors are lengths of time."""
+"""Means and quantiles of dates and times, with errors in units of time."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_moments_are_not_added_up(exact: Release) -> None:
     assert "moment" not in exact.total("sex = 'F'").to_dict()
 
 
-def test_noise_on_dates_is_told(tmp_path: Path) -> None:
+def test_noise_on_dates_is_reported(tmp_path: Path) -> None:
     method = Quilt(epsilon=5, delta="1e-9", particles=2000)
     kept = table().select(["day", "sex"])
     release = publish(kept, schema("day", "sex"), method, out=tmp_path / "release")

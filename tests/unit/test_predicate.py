@@ -1,4 +1,4 @@
-"""Random clauses against two independent readings of SQL: plain Python, and DuckDB."""
+"""Random clauses against two independent implementations of SQL: plain Python and DuckDB."""
 
 # ruff: noqa: S311, S608 - clauses are drawn from a seed, and put into the tests' own queries
 from __future__ import annotations

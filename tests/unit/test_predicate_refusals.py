@@ -176,7 +176,7 @@ def test_not_a_text() -> None:
         parse(5, SCHEMA)  # type: ignore[arg-type]
 
 
-def test_every_problem_is_told_once() -> None:
+def test_every_problem_is_reported_once() -> None:
     where = "foo = 1 AND sex = 'Q' AND (id = 2 OR NOT age = 'x') OR foo = 2"
     with pytest.raises(PredicateError) as refusal:
         parse(where, SCHEMA)

@@ -106,7 +106,7 @@ def test_a_clause_says_what_it_says_in_python(name: str, clause: str, truth: Tru
         ("stay", "is a value, not a condition"),
     ],
 )
-def test_what_cannot_be_asked_is_said(clause: str, said: str) -> None:
+def test_invalid_questions_are_explained(clause: str, said: str) -> None:
     with pytest.raises(PredicateError) as error:
         parse(clause, SCHEMA)
     assert said in str(error.value)

@@ -110,7 +110,7 @@ def test_other_releases_are_refused(tmp_path: Path) -> None:
         RatingModel().fit_release(release)
 
 
-def test_nothing_published_predicts_nothing_but_the_mean() -> None:
+def test_an_empty_release_predicts_the_mean() -> None:
     model = RatingModel().fit(np.empty((0, 2), np.int64), [])
     assert model.predict([[1, 2]]).tolist() == [0.0]
 

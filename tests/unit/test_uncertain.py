@@ -163,7 +163,7 @@ def test_one_and_fifty_columns(model: Any, n_columns: int) -> None:
     assert values.max() <= 99
 
 
-def test_few_records_are_refused_without_telling_how_many() -> None:
+def test_few_records_are_refused_without_revealing_their_number() -> None:
     for n in (0, 1, 4):
         with pytest.raises(Refused, match="fewer records than k") as caught:
             Uncertain(**QUICK).run(FakeEngine(make_schema(), codes(n)), SeededNoise(shifted(1)))

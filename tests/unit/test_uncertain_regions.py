@@ -1,4 +1,4 @@
-"""Regions of near records: enough in each, evenly drawn, and little noise under heavy tails."""
+"""Regions of near records: their size, uniform sampling, and noise under heavy tails."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_ends_hold_the_records_and_lie_on_a_coarse_grid(seed: int) -> None:
     assert (fine | (first % 2 == 0)).all()
 
 
-def test_every_value_of_a_region_is_as_likely_whoever_the_record_is() -> None:
+def test_every_value_of_a_region_is_equally_likely_for_all_its_records() -> None:
     """A draw that leaned to its record would name it; 4,000 draws show a tenth, at 1e-6."""
     schema = whole_numbers(1, 99)
     values = np.array([[0.0], [1.0], [6.0], [7.0]])

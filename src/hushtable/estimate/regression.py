@@ -1,9 +1,9 @@
 """Linear and logistic regression from sums over rows, with intervals.
 
 A linear regression needs only the mean product of each pair of its columns. A release estimates
-these sums with known error, so the regression uses neither synthetic rows nor the noise and
-shrinkage in them. A row that lacks any of the values is left out of all products: missing values
-are rarely random, so products over different rows would not be consistent.
+these sums with known error, so the regression does not use synthetic rows and is not affected by
+their noise and shrinkage. A row that lacks any of the values is left out of all products: missing
+values are rarely random, so products over different rows would not be consistent.
 
 A coefficient is a ratio of two sums. The numerator is the product of two residuals after regression
 on the other columns: that of its column and that of the outcome. The denominator is the squared
