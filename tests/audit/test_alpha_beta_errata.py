@@ -1,4 +1,4 @@
-"""The mistakes of paper 004, each with a test that fails when it comes back; and attacks.
+"""The errors of paper 004, each with a test that fails if it returns; and attacks.
 
 The attacks look at many tuples at once: tuples are treated independently of each other, so a table
 that holds half of a domain gives as many trials with t in the table as with t outside it.
@@ -86,7 +86,7 @@ def test_t_in_or_out(adversary: str) -> None:
     assert found > 0.85 * epsilon_of(method)
 
 
-def test_rerun_without_memoized_coins_is_caught() -> None:
+def test_rerun_without_memoized_samples_is_caught() -> None:
     method = AlphaBeta(d="1/50", n_public=1, gamma="1/5")
     twice = seen(method, EVERYONE) & seen(method, EVERYONE)
     assert lower_bound_of_epsilon(*both_sides(twice)) > 1.3 * epsilon_of(method)
@@ -257,7 +257,7 @@ def test_004_3_linking_observers() -> None:
     assert Ratios.of_one_view(keep=HALF, insert=printed).keeps(ADULT_D, GAMMA, "exclusive")
 
 
-def test_004_4_epsilon_is_said() -> None:
+def test_004_4_epsilon_is_stated() -> None:
     for insert, epsilon in ((ADULT_D / GAMMA, 5.37), (solve(ADULT_D, GAMMA, "exclusive")[1], 5.59)):
         (promise,) = AlphaBeta(alpha=HALF - insert, beta=insert).guarantee(SCHEMA)
         assert isinstance(promise, PureDP)

@@ -1,4 +1,4 @@
-"""Attacks on columns at an inflated delta; each detects the paper's mistake when it is put back.
+"""Attacks on columns at an inflated delta; each detects an error of the paper if reintroduced.
 
 False alarms: bounds are Clopper-Pearson at 1e-7 for each side.
 """
@@ -262,7 +262,7 @@ def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch)
     assert loss_bound(*choices(100), 100) > EPSILON
 
 
-def test_000_1_pairs_change_by_no_more_than_the_noise_is_made_for() -> None:
+def test_000_1_pairs_change_by_at_most_their_sensitivity() -> None:
     draw = np.random.default_rng(shifted(0))
     for n_values in (1, 2, 5):
         items = [f"m{i}" for i in range(8)]

@@ -1,4 +1,4 @@
-"""The mistakes of section 5 of the RPS paper, each caught by an attack that the method survives.
+"""The errors of section 5 of the RPS paper, each shown by an attack that the method resists.
 
 An attack compares two neighboring graphs: over many runs it counts how often an event happens, and
 Clopper-Pearson bounds give a loss that is exceeded with all but `ALARM` probability.

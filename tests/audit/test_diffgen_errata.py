@@ -1,4 +1,4 @@
-"""The mistakes of paper 003, each with a test that fails when it comes back; and attacks.
+"""The errors of paper 003, each with a test that fails if it returns; and attacks.
 
 Attacks by sampling state a lower bound on epsilon with 1 - ALPHA confidence (Clopper and Pearson on
 both sides), so a false alarm has probability below 1e-6.

@@ -1,4 +1,4 @@
-"""The mistakes of the paper, each with a test that fails when it comes back; and an attack."""
+"""The errors of the paper, each with a test that fails if it returns; and an attack."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_000_9_ninety_nine_percent_from_36_on_not_35() -> None:
         ("ln(5)", "1e-5", 20, (29, 34, 36), 35),
     ],
 )
-def test_000_10_starting_to_release_is_said_by_quantiles(
+def test_000_10_release_counts_are_stated_as_quantiles(
     epsilon: str, delta: str, k: int, first: tuple[int, ...], printed: int
 ) -> None:
     method = make("paper", epsilon=epsilon, delta=delta, k=k)

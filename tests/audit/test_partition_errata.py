@@ -1,4 +1,4 @@
-"""The mistakes of the RPS paper about tables, each with a test that fails when it comes back.
+"""The errors of the RPS paper on tables, each with a test that fails if it returns.
 
 Attacks on the mechanism as it is raise a false alarm with probability below 1e-6 (ALPHA). Attacks
 that must succeed do so but with the probability that stands at each: exact, by summing over the

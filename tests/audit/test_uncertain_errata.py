@@ -1,4 +1,4 @@
-"""What the errata found in paper 002, as attacks that succeed on it and fail on ours."""
+"""The errata of paper 002, as attacks that succeed on the paper and fail on this version."""
 
 from __future__ import annotations
 

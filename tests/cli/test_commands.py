@@ -156,7 +156,7 @@ def test_publish_show_query_export(run: Run, release: Path, files: Path) -> None
     assert json.loads(run("show", release, "--json").out)["method"] == "noisy-counts"
     answer = json.loads(run("query", release, "sex = 'F'", "--json").out)
     assert answer["low"] <= answer["value"] <= answer["high"]
-    assert "95 % interval" in run("query", release, "age >= 40").out
+    assert "95% interval" in run("query", release, "age >= 40").out
     for name, read in (("rows.csv", pa_csv.read_csv), ("rows.parquet", pq.read_table)):
         assert run("export", release, "--out", files / name).code == 0
         assert read(files / name).column_names == ["age", "sex", "region", "smoker", "diagnosis"]

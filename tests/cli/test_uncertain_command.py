@@ -45,7 +45,7 @@ def test_plan_and_publish_and_query(run: Run, files: tuple[Path, Path], tmp_path
     plan = run("plan", "uncertain", schema, *options, "--rows", 200)
     assert plan.code == 0, plan.err
     assert "at least 3 records" in " ".join(plan.out.split())
-    assert "promises no epsilon" in " ".join(plan.out.split())
+    assert "has no epsilon to choose" in " ".join(plan.out.split())
     made = run("publish", "uncertain", data, schema, "--out", tmp_path / "out", *options, "--json")
     assert made.code == 0, made.err
     parameters = json.loads(made.out)["parameters"]

@@ -78,5 +78,5 @@ def test_completion_is_there() -> None:
 
 def test_an_answer_says_what_is_counted() -> None:
     answer = Estimate(value=3.0, low=1.0, high=5.0, privacy_std=1.0, model_std=0.0, what="nodes")
-    assert str(answer) == "3 nodes (95 % interval 1 to 5)"
+    assert str(answer) == "3 nodes (95% interval 1 to 5)"
     assert answer.to_dict()["what"] == "nodes"

@@ -64,7 +64,7 @@ def test_a_reader_needs_no_extra(method: ht.Method, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     asked = run(COMMAND, "query", tmp_path / "release", "sex = 'F'", without=READERS_ALONE)
     assert asked.returncode == 0, asked.stderr
-    assert "95 % interval" in asked.stdout
+    assert "95% interval" in asked.stdout
 
 
 def test_publishing_names_its_extra_and_charges_nothing(tmp_path: Path) -> None:

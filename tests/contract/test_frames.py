@@ -25,4 +25,4 @@ def test_the_columns_of_a_frame_are_those_of_the_schema(method: Method, tmp_path
     first = next(iter(frame.column_names))
     answer = release.count(f'"{first}" IS NOT NULL OR TRUE')
     assert answer.what in {"rows", "distinct tuples", "people", "nodes"}
-    assert f" {answer.what} (95 % interval" in str(answer)
+    assert f" {answer.what} (95% interval" in str(answer)

@@ -74,5 +74,5 @@ def test_a_query_imports_no_console_and_nothing_that_it_does_not_ask(tmp_path):
     publish(table(method), schema(method), method, out=tmp_path / "release")
     command = [sys.executable, "-c", QUERYING, "query", str(tmp_path / "release"), "sex = 'F'"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "rows (95 % interval" in done.stdout
+    assert "rows (95% interval" in done.stdout
     assert done.stderr == ""

@@ -1,4 +1,4 @@
-"""Every number of section 000 of the reference numbers that this method computes."""
+"""All numbers of section 000 of the reference numbers that this method computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Section 001 of the reference numbers, as far as it is about graphs."""
+"""Section 001 of the reference numbers, the part on graphs."""
 
 from __future__ import annotations
 

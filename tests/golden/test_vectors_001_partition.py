@@ -1,4 +1,4 @@
-"""Section 001 of the reference numbers, the part about tables, and samplers held against it."""
+"""Section 001 of the reference numbers, the part on tables, with checks of the samplers."""
 
 from __future__ import annotations
 

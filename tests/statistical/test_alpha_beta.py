@@ -1,4 +1,4 @@
-"""Intervals of releases with random insertions hold the truth as often as they say."""
+"""Intervals of releases with random insertions have the stated coverage."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ FALSE_ALARM = 1e-6
         (50, 60, "1/20", "19/20"),
     ],
 )
-def test_interval_of_two_coins(q: int, n_items: int, low: str, high: str) -> None:
+def test_interval_of_a_count_at_two_rates(q: int, n_items: int, low: str, high: str) -> None:
     """600 draws each: at least 95 % are covered, up to a false alarm of 1e-6."""
     noise, runs = SecureNoise(), 600
     p_low, p_high = Fraction(low), Fraction(high)

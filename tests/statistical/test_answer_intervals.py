@@ -1,4 +1,4 @@
-"""Intervals of slopes and means hold about as often as they say, though rows are off by a third.
+"""Intervals of slopes and means have about the stated coverage, though rows are biased.
 
 Each test counts releases whose interval holds and allows what a binomial of 95 % has with a
 probability of at least one in a million; an interval that holds in 70 % fails nearly always.

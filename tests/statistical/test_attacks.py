@@ -74,7 +74,7 @@ def test_every_attack_on_the_raw_table_succeeds(raw: Risk) -> None:
     assert figure(named(raw, "membership"), "membership advantage") > 0.9
 
 
-def test_a_model_knows_the_population_and_so_also_those_who_are_not_in_the_release(
+def test_a_model_of_the_population_also_predicts_people_outside_the_release(
     raw: Risk,
 ) -> None:
     (job,) = named(raw, "attribute inference", "job, model")
@@ -84,13 +84,13 @@ def test_a_model_knows_the_population_and_so_also_those_who_are_not_in_the_relea
 
 
 @pytest.mark.parametrize("of", ["age", "weight", "city", "sex", "grade", "job"])
-def test_shuffled_columns_tell_nothing_about_each_other(shuffled: Risk, of: str) -> None:
+def test_shuffled_columns_are_independent(shuffled: Risk, of: str) -> None:
     for outcome in named(shuffled, "attribute inference", of):
         assert not is_above(outcome.attack, outcome.control), outcome.of
         assert not is_above(outcome.attack, outcome.naive), outcome.of
 
 
-def test_shuffled_columns_do_not_link_or_single_out_or_tell_members(shuffled: Risk) -> None:
+def test_shuffled_columns_do_not_link_or_single_out_or_reveal_members(shuffled: Risk) -> None:
     for name, of in (
         ("linkability", ""),
         ("singling out", "several columns"),

@@ -1,4 +1,4 @@
-"""What is drawn at random in columns, and how often intervals hold the truth.
+"""Random choices of the method columns, and the coverage of its intervals.
 
 Each test fails by chance with probability below 1e-6.
 """

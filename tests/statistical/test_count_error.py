@@ -1,4 +1,4 @@
-"""Whether counts are as far off as `Method.count_error` says, by running the methods.
+"""Errors of counts agree with `Method.count_error`, by running the methods.
 
 Each test makes RUNS releases with operating-system randomness. An error that stays within the
 half-width with probability 0.95 or more does so in fewer than LEAST of them with probability below

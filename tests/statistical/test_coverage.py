@@ -1,4 +1,4 @@
-"""Stated intervals hold the truth about as often as they say, on real data and on the sample."""
+"""Stated intervals have about the stated coverage, on real data and on the sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Intervals hold where conditions cut through groups: random questions about 1 to 3 attributes.
+"""Coverage of conditions that split groups: random questions on 1 to 3 attributes.
 
 Nothing here is random but the noise and the questions. If a method's intervals are right, the lower
 bound is missed with probability 1e-6 at most: questions of one release share its noise and its

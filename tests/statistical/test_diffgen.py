@@ -1,4 +1,4 @@
-"""Whether DiffGen draws the distributions that its promise was computed from.
+"""DiffGen samples the distributions that its guarantee assumes.
 
 Each test draws with operating-system randomness and raises a false alarm with probability below
 1e-6: chi-square tests at level ALPHA, whose approximation is safe since every cell expects at
@@ -151,7 +151,7 @@ def test_each_empty_cell_decides_for_itself() -> None:
     assert p_value(seen, dict(chances)) > ALPHA
 
 
-def test_coins_of_real_probability() -> None:
+def test_bernoulli_samples_of_real_probability() -> None:
     """Bounds as wide as a quarter force the refinement to decide most tosses."""
 
     def bounds(bits: int) -> tuple[Fraction, Fraction]:
@@ -166,7 +166,7 @@ def test_coins_of_real_probability() -> None:
 
 
 @pytest.mark.parametrize("max_cells", [100, 3])
-def test_all_cells_are_noised_alike(max_cells: int) -> None:
+def test_all_cells_have_the_same_noise(max_cells: int) -> None:
     """An empty and an occupied cell, listed in full or above a threshold."""
     domain, noise = Domain({"x": 4}), SecureNoise()
     groups = DomainMechanism(domain=domain, rate=HALF, max_cells=max_cells)

@@ -260,7 +260,7 @@ def test_rounded_gaussian(noise, variance):
     assert p_value(drawn, rounded_mass(variance)) > ALPHA
 
 
-def test_rounded_gaussian_is_told_from_others():
+def test_rounded_gaussian_is_distinguished_from_others():
     """A variance wrong by 3 %, and the discrete Gaussian of a small one, are seen."""
     drawn = SecureNoise().rounded_gaussian(Fraction(100), size=N)
     assert p_value(drawn, rounded_mass(Fraction(103))) < ALPHA

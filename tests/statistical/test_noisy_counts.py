@@ -1,4 +1,4 @@
-"""Whether the samplers draw the distributions that the promise was computed from.
+"""The samplers have the distributions that the guarantee assumes.
 
 Each test draws with operating-system randomness and raises a false alarm with probability below
 1e-6: at most 14 chi-square tests at level ALPHA, times 10 for the Poisson tail of a cell that

@@ -1,4 +1,4 @@
-"""Whether trees are drawn with their probabilities, and whether intervals hold what they say.
+"""Trees are sampled with the right probabilities, and intervals have the stated coverage.
 
 All draws use operating-system randomness; each test raises a false alarm with probability below
 1e-6.

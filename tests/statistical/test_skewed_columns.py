@@ -1,4 +1,4 @@
-"""Answers about a skewed column from wide cells: rows pile up at one end, and intervals hold.
+"""Answers about a skewed column from wide cells: rows cluster at one end, intervals are valid.
 
 Most of what is asked here is hardly told by such releases, so that the intervals are wide; they
 must not leave out the truth for that. Each holds with far more than 95 %, since what is unknown

@@ -1,4 +1,4 @@
-"""A code among the numbers, such as 999 for "never": intervals hold, and rows are as many as fit.
+"""Codes among numbers, such as 999 for "never": intervals are valid and rows plausible.
 
 If intervals are right, a run here fails with probability 1e-6 at most (see
 `test_cut_intervals`). Intervals that leave out the last fortieth of a cut group miss the questions

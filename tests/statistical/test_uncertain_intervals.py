@@ -1,4 +1,4 @@
-"""The 95 % intervals of `uncertain` hold for any private records, the least favorable included."""
+"""The 95% intervals of `uncertain` are valid for any private records, even the worst case."""
 
 from __future__ import annotations
 

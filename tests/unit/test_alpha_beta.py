@@ -76,19 +76,19 @@ SMALL = grid(30, 40)
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({}, "say what to promise"),
+        ({}, "no guarantee is set"),
         ({"d": "1/5", "gamma": "1/5"}, "Lower d or raise gamma"),
         ({"d": "1/5", "gamma": "1/10"}, "0 < d < gamma < 1"),
         ({"d": 0, "gamma": "1/10"}, "0 < d < gamma < 1"),
         ({"d": "1/5", "gamma": 1}, "0 < d < gamma < 1"),
-        ({"d": "1/5"}, "gamma goes with d or prior_factor"),
-        ({"gamma": "1/5"}, "gamma goes with d or prior_factor"),
-        ({"d": "1/50", "prior_factor": 3, "gamma": "1/5"}, "give one of them"),
-        ({"alpha": "1/2"}, "alpha and beta go together"),
+        ({"d": "1/5"}, "gamma requires d or prior_factor"),
+        ({"gamma": "1/5"}, "gamma requires d or prior_factor"),
+        ({"d": "1/50", "prior_factor": 3, "gamma": "1/5"}, "pass only one of them"),
+        ({"alpha": "1/2"}, "alpha and beta must be given together"),
         ({"alpha": "1/2", "beta": 0}, "beta is 0; it must be above 0"),
         ({"alpha": 0, "beta": "1/2"}, "alpha is 0"),
         ({"alpha": "1/2", "beta": "1/2"}, "must be below 1"),
-        ({"alpha": "1/5", "beta": "1/5", "n_public": 100}, "n_public is for d or prior_factor"),
+        ({"alpha": "1/5", "beta": "1/5", "n_public": 100}, "n_public requires d or prior_factor"),
         ({"prior_factor": 10, "gamma": "1/5", "n_public": 30162}, "Round it to 31000"),
         ({"prior_factor": 0, "gamma": "1/5", "n_public": 300}, "prior_factor is 0"),
         ({"prior_factor": 1, "gamma": 2, "n_public": 300}, "gamma is 2"),
@@ -96,7 +96,7 @@ SMALL = grid(30, 40)
         ({"d": "1/50", "gamma": "1/5", "views": 0}, "views is 0"),
         ({"d": "1/50", "gamma": "1/5", "adversary": "strong"}, "exclusive or independent"),
         ({"d": "1/50", "gamma": "1/5", "view_rule": "twice"}, "memoized or algorithm-4"),
-        ({"d": "1/50", "gamma": "1/5", "source": {"a": [1, 2]}}, "not with d"),
+        ({"d": "1/50", "gamma": "1/5", "source": {"a": [1, 2]}}, "cannot be combined with d"),
         (
             {
                 "alpha": "1/5",
@@ -105,7 +105,7 @@ SMALL = grid(30, 40)
                 "views": 2,
                 "view_rule": "algorithm-4",
             },
-            "no views by algorithm-4",
+            "does not support view_rule algorithm-4",
         ),
         (
             {"prior_factor": 1, "gamma": "1/5", "n_public": 9, "source": {"a": [1, 0]}},
@@ -119,7 +119,7 @@ def test_bad_parameters_are_refused(parameters: dict[str, Any], message: str) ->
         AlphaBeta(**parameters)
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
         AlphaBeta(d="x", n_public=1, gamma="y", views=0, adversary="z")  # type: ignore[arg-type]
     assert len(caught.value.problems) == 4
@@ -129,7 +129,7 @@ def test_all_problems_are_told_at_once() -> None:
     ("method", "schema", "error", "message"),
     [
         (AlphaBeta(prior_factor=10, n_public=500, gamma="1/5"), SMALL, ParameterError, "too small"),
-        (AlphaBeta(prior_factor=10, gamma="1/5"), SMALL, ParameterError, "give n_public"),
+        (AlphaBeta(prior_factor=10, gamma="1/5"), SMALL, ParameterError, "pass n_public"),
         (
             AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
             grid(9, unit="node"),
@@ -146,7 +146,7 @@ def test_all_problems_are_told_at_once() -> None:
             AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2),
             SMALL,
             ParameterError,
-            "file for coins",
+            "file as coins",
         ),
         (
             AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
@@ -159,7 +159,7 @@ def test_all_problems_are_told_at_once() -> None:
             AlphaBeta(d="1/100", n_public=1, gamma="1/5", alpha="49/100", beta="1/100"),
             SMALL,
             ParameterError,
-            r"could go from d = 0.01 to 0.5, above gamma = 0.2. Raise beta, raise gamma to that, or"
+            r"rise from d = 0.01 to 0.5, above gamma = 0.2. Raise beta, raise gamma to that, or"
             r" lower d to 0.002519",
         ),
         (
@@ -179,13 +179,13 @@ def test_all_problems_are_told_at_once() -> None:
             AlphaBeta(prior_factor="1/10", n_public=100, gamma="1/5", source={"z": [1]}),
             SMALL,
             ParameterError,
-            "no published column 'z'",
+            "column 'z' is not published",
         ),
         (
             AlphaBeta(prior_factor="1/10", n_public=100, gamma="1/5", source={"a": [1, 2]}),
             SMALL,
             ParameterError,
-            "30 codes .* and 2 weights",
+            "30 codes .* but 2 weights",
         ),
         (
             AlphaBeta(prior_factor=1, n_public=100, gamma="1/5", source={"a": [1000] + [1] * 29}),
@@ -254,14 +254,18 @@ def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> No
     assert isinstance(bounded, BoundedAdversary)
     assert bounded == AlphaBeta(prior_factor=1, **given).guarantee(SMALL)[0]
     for below in (least - step, least / 2, Fraction(1, 10**60)):
-        with pytest.raises(ParameterError, match=r"below n/m.*the promise is empty.*sure of") as e:
+        with pytest.raises(
+            ParameterError, match=r"below n/m.*the guarantee is empty.*can reach"
+        ) as e:
             AlphaBeta(d=below, **given).guarantee(SMALL)
-        assert "Raise d to at least 0.08333 (write it as 1/12)" in str(e.value)
+        assert "Raise d to at least 0.08333 (exactly 1/12)" in str(e.value)
     for below in (1 - step, Fraction(1, 2), Fraction(1, 10**60)):
-        with pytest.raises(ParameterError, match=r"prior_factor is .*, below 1: the promise is em"):
+        with pytest.raises(
+            ParameterError, match=r"prior_factor is .*, below 1: the guarantee is em"
+        ):
             AlphaBeta(prior_factor=below, **given).guarantee(SMALL)
     # The schema's public number of rows serves as well; without either nothing can be checked.
-    with pytest.raises(ParameterError, match="d needs a public number of tuples: give n_public"):
+    with pytest.raises(ParameterError, match="d needs a public number of tuples; pass n_public"):
         AlphaBeta(d="1/10", gamma="1/5").guarantee(SMALL)
     with pytest.raises(ParameterError, match="below n/m = 300/1200"):
         AlphaBeta(d="1/10", gamma="1/5").guarantee(grid(30, 40, rows=300))
@@ -383,7 +387,7 @@ def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
     assert abs(estimate.value - truth) < 6 * estimate.std
 
 
-def test_statement_tells_no_exact_count(tmp_path: Path) -> None:
+def test_statement_contains_no_exact_count(tmp_path: Path) -> None:
     """Two tables of different size differ in the noisy number of published tuples alone (004-5)."""
     method = AlphaBeta(prior_factor=1, n_public=500, gamma="1/2")
     documents = []
@@ -444,10 +448,10 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
     assert abs(estimate.value - 30_000) < 6 * estimate.std  # what was ever there
     told = (tmp_path / "3" / "STATEMENT.md").read_text()
     assert "ever in the table" in told
-    assert "A row that changes from one view to another: it counts as two units" in told
+    assert "A row that changes between views counts as two units" in told
 
 
-def test_a_row_that_changes_between_views_loses_as_two_rows() -> None:
+def test_a_row_that_changes_between_views_costs_two_rows() -> None:
     """Seen in both, s**2 against b**2: more than views of a row that stays may cost."""
     plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, coins="x").plan(grid(8, 1))
     stays, changes = float(plan.epsilon), 2 * math.log(0.5 / 0.1)
@@ -464,7 +468,7 @@ def test_a_view_too_many_is_refused_before_it_is_charged(rule: str, tmp_path: Pa
     ledger = Ledger.create(tmp_path / "ledger", epsilon=100)
     for number in range(2):
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / str(number), ledger=ledger)
-    with pytest.raises(Refused, match="one more would break the promise"):
+    with pytest.raises(Refused, match="one more would break the guarantee"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "x", ledger=ledger)
     assert len(list(ledger.entries())) == 2
 
@@ -484,7 +488,7 @@ def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
         publish(table_of(SMALL, [(1, 2)]), SMALL, method, out=tmp_path / "3")
 
 
-def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
+def test_the_file_of_earlier_views_is_private_and_complete(tmp_path: Path) -> None:
     coins = tmp_path / "coins"
     method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=3, coins=coins)
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "1")
@@ -501,7 +505,7 @@ def test_the_file_of_coins_is_private_and_complete(tmp_path: Path) -> None:
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")
     coins.write_bytes(b"no database" * 99)
     coins.chmod(0o600)
-    with pytest.raises(DataError, match="restore it from a backup"):
+    with pytest.raises(DataError, match="restore a backup"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")
 
 
@@ -517,7 +521,7 @@ def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> N
         publish(table_of(SMALL, [(1, 1)]), schema, method, out=tmp_path / f"v{number}")
 
 
-def test_several_views_cost_an_exchange(tmp_path: Path) -> None:
+def test_several_views_cost_a_replacement(tmp_path: Path) -> None:
     """A row may decide in which view its tuple is new: the loss is that of two coins."""
     once = AlphaBeta(alpha="9/20", beta="1/20")
     twice = AlphaBeta(alpha="9/20", beta="1/20", views=2)
@@ -716,7 +720,9 @@ def test_memoized_views_of_a_source_are_unbiased_by_exact_expectation() -> None:
     assert mean == pytest.approx(2, abs=1e-12)
 
 
-def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_path: Path) -> None:
+def test_source_with_explicit_probabilities_promises_what_the_rarest_tuple_has(
+    tmp_path: Path,
+) -> None:
     weights = {"a": [2] * 10 + [3] * 20}
     method = AlphaBeta(alpha="2/5", beta="1/10", source=weights)
     plan = method.plan(SMALL)
@@ -738,14 +744,14 @@ def test_source_with_coins_of_its_own_promises_what_the_rarest_tuple_has(tmp_pat
         AlphaBeta(alpha="2/5", beta="3/10", source={"a": [1] * 29 + [9]}).plan(SMALL)
 
 
-def test_source_with_coins_of_its_own_is_checked_against_the_promise() -> None:
+def test_source_with_explicit_probabilities_is_checked_against_the_promise() -> None:
     weights = {"a": [1] * 10 + [2] * 20}
     bounded = {"prior_factor": 1, "n_public": 10, "gamma": "1/2", "source": weights}
     found = AlphaBeta(**bounded).plan(SMALL).noise
     assert isinstance(found, SourceInsertions)
     kept = AlphaBeta(**bounded, alpha=found.alpha, beta=found.hit)
     assert [p.family for p in kept.guarantee(SMALL)] == ["bounded-adversary", "pure-dp"]
-    with pytest.raises(ParameterError, match="do not keep gamma"):
+    with pytest.raises(ParameterError, match="violate gamma"):
         AlphaBeta(**bounded, alpha="3/5", beta="1/1000").plan(SMALL)
 
 
@@ -772,8 +778,8 @@ def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
 def test_questions_about_a_single_tuple_come_with_a_caution(tmp_path: Path) -> None:
     method = AlphaBeta(d="1/1000", n_public=1, gamma="1/5")
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "r")
-    assert any("too sure" in note for note in release.count("a = 1 AND b = 1").notes)
-    assert not any("too sure" in note for note in release.count("a < 20").notes)
+    assert any("too narrow" in note for note in release.count("a = 1 AND b = 1").notes)
+    assert not any("too narrow" in note for note in release.count("a < 20").notes)
 
 
 # --- the baseline ---------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Rows behind alpha-beta's coins: what one more tells, what observers learn, what answers hold."""
+"""Counts of rows in alpha-beta: cost of a row, posteriors of observers, coverage of answers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def chances(law: UniformInsertions) -> list[Fraction]:
 
 @pytest.mark.parametrize("copies", [1, 2, 5])
 @pytest.mark.parametrize(("alpha", "beta"), [("2/5", "1/10"), ("4/5", "1/10"), ("1/2", "1/100")])
-def test_one_row_tells_what_is_charged(alpha: str, beta: str, copies: int) -> None:
+def test_one_row_costs_what_is_charged(alpha: str, beta: str, copies: int) -> None:
     """Every ratio of neighbors is within the charge, and one of them comes up to it."""
     method = AlphaBeta(alpha=alpha, beta=beta, max_copies=copies)
     law = method.plan(SCHEMA).noise
@@ -60,7 +60,7 @@ def test_one_row_tells_what_is_charged(alpha: str, beta: str, copies: int) -> No
 
 
 @pytest.mark.parametrize("adversary", ["exclusive", "independent"])
-def test_nobody_learns_of_a_tuple_more_than_without_copies(adversary: str) -> None:
+def test_observers_learn_no_more_of_a_tuple_than_without_copies(adversary: str) -> None:
     """Whatever an observer believes about how many rows a tuple would have, exactly."""
     method = AlphaBeta(d="1/100", n_public=1, gamma="1/5", adversary=adversary, max_copies=4)  # type: ignore[arg-type]
     law = method.plan(SCHEMA).noise
@@ -96,11 +96,11 @@ def test_a_coin_for_every_row_would_break_the_promise() -> None:
 
 
 def test_several_views_of_rows_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="rows are counted in one view only"):
+    with pytest.raises(ParameterError, match="rows need a single view"):
         AlphaBeta(alpha="2/5", beta="1/10", views=2, coins=tmp_path / "coins", max_copies=2)
 
 
-def test_coins_for_an_epsilon_come_up_to_it() -> None:
+def test_probabilities_for_an_epsilon_reach_it() -> None:
     for copies in (1, 3, 50):
         method = AlphaBeta(alpha="2/5", beta="1/10", max_copies=copies)
         found = epsilon_of(method.at_epsilon(SCHEMA, Fraction(1)))

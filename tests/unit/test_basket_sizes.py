@@ -1,4 +1,4 @@
-"""What is lost where only some values of a person count, and answers that allow for it."""
+"""Values that are not used because a person has too many, and answers that correct for them."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def test_items_of_large_baskets_are_not_lost() -> None:
     assert len(common) >= 4
     # 0.054 on these baskets, with a standard deviation of 0.009 from noise; it was -0.315.
     assert abs(np.mean(off)) < 0.15
-    assert "at most 4 values count" in found[0].notes[-1]
-    assert "the interval holds" in found[0].notes[-1]
+    assert "At most 4 values per person" in found[0].notes[-1]
+    assert "the interval is valid" in found[0].notes[-1]
 
 
 def test_without_a_share_the_answer_is_about_what_counts_and_says_so() -> None:
     (found,) = answers(method(size_share=0), ["i0 = 'yes'"])
     _, true = baskets()
     assert found.high < true[0]
-    assert "the answer is about these" in found.notes[-1]
+    assert "the answer refers to these" in found.notes[-1]
     assert "size_share" in found.notes[-1]
 
 
@@ -126,7 +126,7 @@ def test_the_bound_is_that_of_a_linear_program(counted: float) -> None:
     assert noisy.most_who_have(counted) >= sizes.most_who_have(counted)
 
 
-def test_conditions_on_several_items_allow_for_those_who_have_more() -> None:
+def test_conditions_on_several_items_allow_for_people_with_more_values() -> None:
     """A person may satisfy `a and not b` since b was lost: both ends move."""
     sizes = BasketSizes(kept=2, ends=(1, 2, 4), counts=(10, 20, 30), std=0.0)
     seen = Estimate(value=50, low=45, high=55, privacy_std=2, model_std=0)

@@ -1,4 +1,4 @@
-"""The method columns: parameters, plan, and what is published."""
+"""The method columns: parameters, plan and release."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TestParameters:
         text = str(caught.value)
         for part in ("epsilon is -1", "delta is 2", "k is 0", "max_columns is 0",
                      "a more than once", "column 1 is empty", "both given",
-                     "each number must be at least 1", "item and value belong together",
+                     "each number must be at least 1", "item and value must be given together",
                      "similarity is 'phi2'"):  # fmt: skip
             assert part in text, part
 
@@ -77,15 +77,15 @@ class TestParameters:
 
     def test_the_schema_must_fit(self) -> None:
         for method, problem in (
-            (Columns(**BASIC, columns=[["age", "salary"]]), "'salary' are not among the published"),
+            (Columns(**BASIC, columns=[["age", "salary"]]), "'salary' are not published"),
             (Columns(**BASIC, clusters=[9]), "only 5 attributes"),
-            (Columns(**LONG, columns=[["m0"]]), "item is 'movie', which is not a published column"),
+            (Columns(**LONG, columns=[["m0"]]), "item is 'movie', which is not published"),
             (Columns(**BASIC, columns=[["m0"]], item="sex", value="age"), "the unit is row"),
         ):
             with pytest.raises(ParameterError, match=problem):
                 method.guarantee(sample_schema())
         for method, problem in (
-            (Columns(**LONG, columns=[["m9"]]), "'m9' are not among the values of 'movie'"),
+            (Columns(**LONG, columns=[["m9"]]), "'m9' are not values of 'movie'"),
             (Columns(**BASIC, columns=[["1"]], item="rating", value="movie"), "categorical"),
             (Columns(**LONG, columns=[["m0"]], generalize={"movie": 1}), "cannot be generalized"),
         ):
@@ -95,7 +95,7 @@ class TestParameters:
             clash = {name: {"type": "integer", "low": 0, "high": 1}}
             with pytest.raises(ParameterError, match=f"column {name!r}"):
                 Columns(**LONG, columns=[["m0"]]).guarantee(ratings_schema(**clash))
-        with pytest.raises(TooLarge, match="noisy counts of pairs"):
+        with pytest.raises(TooLarge, match="noisy pair counts"):
             Columns(**LONG, clusters=[3000]).guarantee(ratings_schema(5000))
 
 
@@ -234,7 +234,7 @@ class TestChoice:
         assert groups.count([0, 1]) == 2
 
     @pytest.mark.parametrize("similarity", ["union", "cosine"])
-    def test_items_that_are_rated_alike_are_put_together(self, similarity: Any) -> None:
+    def test_items_with_similar_ratings_are_grouped(self, similarity: Any) -> None:
         draw = np.random.default_rng(shifted(1))
         people = []
         for _ in range(4000):
@@ -263,7 +263,7 @@ class TestChoice:
             rare = [len(set(group) - set(compared)) for group in partition]
             assert max(rare) - min(rare) <= 1
 
-    def test_attributes_that_hang_together_are_put_together(self) -> None:
+    def test_dependent_attributes_are_grouped(self) -> None:
         draw = np.random.default_rng(shifted(1))
         a, b = draw.integers(0, 3, 5000), draw.integers(0, 3, 5000)
         table = pa.table({"a": a, "b": b, "c": a, "d": 2 - b})

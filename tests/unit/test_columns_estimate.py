@@ -61,7 +61,7 @@ def test_several_columns_are_averaged_and_the_better_one_counts_more(tmp_path: P
     two = make(table, schema, tmp_path / "2", columns=[["a"], ["a"], ["c"]], max_columns=3)
     alone, both = one.count("a = 1"), two.count("a = 1")
     assert both.privacy_std == pytest.approx(alone.privacy_std / 2**0.5)
-    assert any("2 columns hold this" in note for note in both.notes)
+    assert any("2 columns contain these" in note for note in both.notes)
     assert abs(both.value - true_count(table, a=1)) < 40
     uneven = make(table, schema, tmp_path / "3", columns=[["a"], ["a", "c"], ["b"]], max_columns=3)
     estimate = uneven.count("a = 1")
@@ -92,9 +92,9 @@ def test_across_columns_the_interval_holds_for_every_joint_distribution(tmp_path
 def test_across_columns_needs_the_number_of_records(tmp_path: Path) -> None:
     table, schema = abc()
     release = make(table, schema, tmp_path / "r", columns=[["a"], ["b"]], max_columns=2)
-    with pytest.raises(Refused, match="no column holds a, b together"):
+    with pytest.raises(Refused, match="a, b are in different columns"):
         release.count("a = 1 AND b = 1")
-    with pytest.raises(Refused, match="c is in no column"):
+    with pytest.raises(Refused, match="no column of this release contains c"):
         release.count("c = 1")
 
 
@@ -119,7 +119,7 @@ def test_records_without_a_value(tmp_path: Path) -> None:
     parameters = {"columns": [["a"], ["b"]], "max_columns": 2}
     blind = make(table, schema, tmp_path / "blind", **parameters)
     assert abs(blind.count("a = 1").value - 300) < 30
-    with pytest.raises(Refused, match="never counted"):
+    with pytest.raises(Refused, match="not counted"):
         blind.count("a IS NULL")
     told = make(table, schema, tmp_path / "told", **parameters, count_share="1/4")
     estimate = told.count("a IS NULL")
@@ -174,7 +174,7 @@ class TestLongTable:
         for where in ("rating = 5", "movie = 'm0'", "m7 = 1"):
             with pytest.raises(PredicateError):
                 release.count(where)
-        with pytest.raises(Refused, match="m2 is in no column"):
+        with pytest.raises(Refused, match="no column of this release contains m2"):
             release.count("m2 = 1")
 
     def test_people_in_too_many_columns_widen_the_interval(self, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ class TestLongTable:
         estimate = release.count("m0 = 5")
         assert estimate.low <= 700 <= estimate.high
         assert estimate.high > 2 * estimate.low
-        assert any("random part" in note for note in estimate.notes)
+        assert any("random subset" in note for note in estimate.notes)
 
     def test_a_column_of_countless_tuples_needs_the_number_of_people(self, tmp_path: Path) -> None:
         items = [f"m{i}" for i in range(500)]
@@ -202,7 +202,7 @@ class TestLongTable:
         table = pa.table({"user": range(400), "movie": ["m0"] * 400, "rating": [5] * 400})
         parameters = {"item": "movie", "value": "rating", "columns": [items], "max_columns": 1}
         blind = make(table, schema, tmp_path / "blind", **parameters)
-        with pytest.raises(Refused, match="might hold any number"):
+        with pytest.raises(Refused, match="may contain any number"):
             blind.count("m0 = 5")
         told = make(table, schema, tmp_path / "told", **parameters, count_share="1/4")
         estimate = told.count("m0 = 5")

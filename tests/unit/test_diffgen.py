@@ -74,7 +74,7 @@ ROWS = pa.table({"age": [1, 2, 8, 9], "class": ["Y", "Y", "N", "N"]})
         ({"calibration": "loose"}, "calibration is 'loose'; it must be tight or paper"),
         ({"structure_share": 1}, "structure_share is 1; it must lie between 0 and 1"),
         ({"structure_share": "most"}, "structure_share is most; it must .* or auto"),
-        ({"calibration": "paper", "structure_share": "1/4"}, "the calibration paper has 1/2"),
+        ({"calibration": "paper", "structure_share": "1/4"}, "calibration paper requires 1/2"),
         ({"epsilon": 0}, "epsilon is 0"),
         ({"max_groups": 0}, "max_groups is 0"),
     ],
@@ -84,7 +84,7 @@ def test_bad_parameters(given: dict[str, Any], said: str) -> None:
         DiffGen(**({"epsilon": 1} | given))
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     with pytest.raises(ParameterError) as caught:
         DiffGen(epsilon=-1, specializations=0, score="x", calibration="y", max_groups=0)  # type: ignore[arg-type]
     assert len(caught.value.problems) == 5
@@ -99,9 +99,9 @@ def test_text_from_the_command_line_is_understood() -> None:
 @pytest.mark.parametrize(
     ("columns", "target", "said"),
     [
-        ({"age": AGE}, "weight", "target is 'weight', which is not a published column"),
+        ({"age": AGE}, "weight", "target is 'weight', which is not published"),
         ({"age": AGE}, "age", "target 'age' is numeric; only a categorical column"),
-        ({"age": AGE, "one": {"type": "categorical", "values": ["x"]}}, "one", "has one value"),
+        ({"age": AGE, "one": {"type": "categorical", "values": ["x"]}}, "one", "only one value"),
         ({}, "class", "target 'class' is the only column"),
         ({"count": AGE}, "class", "column 'count': the published table has a column"),
     ],
@@ -174,10 +174,10 @@ def test_more_specializations_than_there_are_stop_early_and_say_so() -> None:
     released = method.run(connect(ROWS, SMALL), SecureNoise())
     assert len(released.settings["specializations"]) == 9
     assert (
-        "50 specializations were asked for; taxonomies, grids and lists allow 9."
+        "50 specializations were requested; taxonomies, grids and lists allow 9."
         in (released.settings["notes"])
     )
-    assert "allow 9 splits" in str(method.forecast(SMALL).lines["note"])
+    assert "allow only 9 splits" in str(method.forecast(SMALL).lines["note"])
     assert released.settings["columns"]["age"]["starts"] == list(range(10))
 
 
@@ -196,7 +196,7 @@ def test_constant_attributes_are_never_split_and_cost_nothing() -> None:
     assert {r["column"] for r in released.settings["specializations"]} == {"age"}
 
 
-def test_a_class_that_nobody_has_is_published() -> None:
+def test_an_empty_class_is_published() -> None:
     schema = make_schema({"age": AGE})
     only_yes = pa.table({"age": [1, 2], "class": ["Y", "Y"]})
     released = DiffGen(epsilon=1, specializations=2).run(connect(only_yes, schema), SecureNoise())
@@ -227,7 +227,7 @@ def test_missing_values_are_part_of_the_top_and_then_a_part_of_their_own() -> No
     assert len(untouched) == 1
 
 
-def test_nodes_with_one_child_are_skipped_and_equal_labels_told_apart() -> None:
+def test_nodes_with_one_child_are_skipped_and_equal_labels_distinguished() -> None:
     chain = {"any": {"all": {"left": ["a", "b"], "right": {"left": ["c"], "d": ["d"]}}}}
     kind = {"type": "categorical", "values": list("abcd"), "taxonomy": chain}
     schema = make_schema({"kind": kind})
@@ -368,7 +368,7 @@ def test_missing_values_of_a_list_come_off_with_the_first_value() -> None:
     assert sorted(released.settings["columns"]["kind"]["labels"]) == WIDE["values"]
 
 
-def test_names_of_listed_values_that_look_like_others_are_told_apart() -> None:
+def test_names_of_listed_values_that_look_like_others_are_distinguished() -> None:
     kind = {"type": "categorical", "values": ["a", "b", "c", "d", "a, b"]}
     column = make_schema({"kind": kind}).attributes["kind"]
     assert isinstance(column, Categorical)
@@ -406,7 +406,7 @@ def test_too_few_rows_for_a_split_leave_all_to_the_classes() -> None:
     assert "too few rows" in " ".join(released.settings["notes"])
     many = make_schema({f"x{i}": WIDE for i in range(20)})
     warned = DiffGen(epsilon="0.3").forecast(many, 1500)
-    assert "nearly at random" in str(warned.lines["warning"])
+    assert "nearly random" in str(warned.lines["warning"])
 
 
 def test_rows_that_come_out_are_counted_by_all_that_counts_them() -> None:
@@ -539,7 +539,7 @@ def test_other_releases_have_no_cuts(tmp_path: Path) -> None:
     other = publish(sample(), sample_schema(), method, out=tmp_path / "out")
     with pytest.raises(ReleaseError, match="no cuts"):
         other.generalize(sample())
-    with pytest.raises(ReleaseError, match="leave out drawn"):
+    with pytest.raises(ReleaseError, match="omit drawn"):
         other.frame(drawn=True)
 
 
@@ -560,7 +560,7 @@ def test_a_changed_drawing_is_noticed(tmp_path: Path) -> None:
         Release.load(made.folder)
 
 
-def test_counts_tell_noise_from_assumption(release: Release) -> None:
+def test_counts_separate_noise_from_model_error(release: Release) -> None:
     everyone = release.count("TRUE")
     assert everyone.model_std == 0
     assert everyone.privacy_std > 0

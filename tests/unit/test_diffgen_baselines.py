@@ -60,7 +60,7 @@ def test_every_group_has_k_rows(k: int) -> None:
     assert released.settings["specializations"]
 
 
-def test_tds_finds_the_split_that_tells_the_classes_apart() -> None:
+def test_tds_finds_the_split_that_separates_the_classes() -> None:
     released = TopDownSpecialization(k=5).run(connect(rows(), SCHEMA), SecureNoise())
     first = released.settings["specializations"][0]
     # Nobody's age is missing: that group is empty, and empty groups are not published.
@@ -100,7 +100,7 @@ def test_too_few_rows_make_a_leaf() -> None:
     assert len(tree.counts) == 2
 
 
-def test_branches_nobody_is_in_exist() -> None:
+def test_empty_branches_exist() -> None:
     schema = Schema.from_dict(
         {
             "name": "t",
@@ -138,7 +138,7 @@ def test_all_combinations_are_published_and_counted() -> None:
 
 
 def test_large_domains_are_refused() -> None:
-    with pytest.raises(TooLarge, match="44 combinations; contingency-table publishes every"):
+    with pytest.raises(TooLarge, match="44 combinations; contingency-table publishes all"):
         ContingencyTable(epsilon=1, max_cells=43).guarantee(SCHEMA)
 
 

@@ -19,7 +19,9 @@ LAWS = {
 
 @pytest.mark.parametrize("name", LAWS)
 @pytest.mark.parametrize("n", [512, 2000])
-def test_many_are_told_by_their_moments(name: str, n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_of_many_terms_use_their_moments(
+    name: str, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = LAWS[name].quantiles(n, 0.95)
     monkeypatch.setattr(error_law, "_MANY", 10**9)
     exact = LAWS[name].quantiles(n, 0.95)

@@ -116,7 +116,7 @@ def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) ->
         assert how["rule"] == "exponential"  # the bound is one on the range of scores
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     wrong: dict[str, Any] = {
         "epsilon": -1, "max_degree": "many", "mechanism": "x", "population": "y", "fit": "z",
         "tail": "t", "n_nodes_share": 1, "bound_share": 0, "largest_bound": 2, "n_levels": 0,
@@ -125,7 +125,7 @@ def test_all_problems_are_told_at_once() -> None:
         Degrees(**wrong)
     for name in wrong:
         assert any(name in problem for problem in caught.value.problems), name
-    with pytest.raises(ParameterError, match="leave nothing"):
+    with pytest.raises(ParameterError, match="leave no epsilon"):
         Degrees(epsilon=1, n_nodes_share="1/2", bound_share="1/2")
     for bad in (True, 0, 2**21, 1.5):
         with pytest.raises(ParameterError, match="max_degree"):
@@ -371,7 +371,7 @@ def test_hay_gives_a_falling_sequence_of_public_length(edges: list[tuple[int, in
     assert len(caught.value.problems) == 3
 
 
-def test_hay_changes_by_no_more_than_its_noise_is_made_for() -> None:
+def test_hay_changes_by_at_most_its_sensitivity() -> None:
     from hushtable.engine.projection import OrderedEdges
 
     rng = np.random.default_rng(shifted(6))

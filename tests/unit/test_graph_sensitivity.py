@@ -202,7 +202,7 @@ names = st.text(st.characters(codec="utf-8", exclude_characters=" \t\r\n\x0b\x0c
     key=st.integers(0, 2**64 - 1),
     bound=st.integers(1, 6),
 )  # fmt: skip
-def test_one_node_changes_no_more_than_was_proved(
+def test_one_node_changes_at_most_the_proved_sensitivity(
     edges: list[tuple[int, int]], labels: list[str], node: int, key: int, bound: int
 ) -> None:
     named = [(labels[a], labels[b]) for a, b in edges]

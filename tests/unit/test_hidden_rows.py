@@ -1,4 +1,4 @@
-"""Rows of unpublished cells: the model, its rehearsal, and that answers stay within what is sure.
+"""Rows of unpublished cells: the model, its validation, and bounds of the answers.
 
 Nothing is drawn but where a test says so.
 """
@@ -116,8 +116,8 @@ def test_answers_hold_and_are_narrower_than_what_is_sure(
 def test_the_answer_names_the_model_and_what_is_certain(release) -> None:
     _, published = release
     (note,) = published.count("a >= 4").notes
-    assert "model of hidden rows" in note
-    assert "Whatever they are: " in note
+    assert "model with independent columns" in note
+    assert "Without the model: " in note
 
 
 def test_one_hidden_cell_may_be_full(release) -> None:

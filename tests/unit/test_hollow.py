@@ -1,4 +1,4 @@
-"""A charge for nothing is refused before it is made, by public numbers alone."""
+"""Uninformative releases are refused before they are charged, from public numbers only."""
 
 from dataclasses import replace
 from fractions import Fraction

@@ -143,7 +143,7 @@ def test_names_of_tables_and_facts() -> None:
     with pytest.raises(SchemaError) as caught:
         facts_of(LinkedSchema.from_dict(content))
     assert len(caught.value.problems) == 2
-    assert "fact 'odd': \"day = 3 and ward = 'er'\" must be about exactly one column" in str(
+    assert "fact 'odd': \"day = 3 and ward = 'er'\" must use exactly one column" in str(
         caught.value
     )
 

@@ -1,4 +1,4 @@
-"""The mean and the quantiles of moments are moments, and their errors are lengths of time."""
+"""Means and quantiles of dates and times, with errors in units of time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_mean_of_a_date(exact: Release) -> None:
     start = (FIRST - datetime.date(1970, 1, 1)).days
     assert answer.value == pytest.approx(DAY * (start + days.mean()))
     assert answer.figures()[0] == str(FIRST + datetime.timedelta(round(days.mean())))
-    assert str(answer).startswith("mean of day: 2020-02-04 (95 % interval 2020-02-")
+    assert str(answer).startswith("mean of day: 2020-02-04 (95% interval 2020-02-")
     sampled = exact.mean("day", scope="population")
     assert isinstance(sampled, Estimate)
     assert sampled.sampling_std == pytest.approx(DAY * days.std() / 6000**0.5, rel=1e-6)
@@ -85,12 +85,12 @@ def test_times_of_day_and_groups(exact: Release) -> None:
 
 def test_moments_are_not_added_up(exact: Release) -> None:
     for ask in (exact.sum, exact.variance):
-        with pytest.raises(ParameterError, match="no number to add up; ask for its mean"):
+        with pytest.raises(ParameterError, match="cannot be summed; ask for its mean"):
             ask("day")
     assert "moment" not in exact.total("sex = 'F'").to_dict()
 
 
-def test_noise_on_dates_is_told(tmp_path: Path) -> None:
+def test_noise_on_dates_is_reported(tmp_path: Path) -> None:
     method = Quilt(epsilon=5, delta="1e-9", particles=2000)
     kept = table().select(["day", "sex"])
     release = publish(kept, schema("day", "sex"), method, out=tmp_path / "release")

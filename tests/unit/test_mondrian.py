@@ -75,7 +75,7 @@ def test_equal_values_stay_together_unless_relaxed() -> None:
     assert sorted(relaxed.counts.sum(axis=1).tolist()) == [2, 3, 5]
 
 
-def test_the_widest_column_is_halved_or_the_one_that_tells_the_class() -> None:
+def test_the_widest_column_is_split_or_the_one_that_predicts_the_class() -> None:
     x, y = [0, 0, 9, 9], [4, 5, 4, 5]
     assert groups(x, y, "+-+-", k=2).first.tolist() == [[0, 4], [9, 4]]
     by_class = groups(x, y, "+-+-", k=2, by_class=True)
@@ -115,14 +115,14 @@ def _line(values: list[int], k: int) -> list[tuple[int, int, int]]:
     )  # fmt: skip
 
 
-def test_public_cuts_show_regions_and_nobodys_values() -> None:
+def test_public_cuts_show_regions_and_no_values_of_rows() -> None:
     """The paper's example: 20, 80 and 150 thousand, and 20 million."""
     assert _line([5, 9, 35, 60], 2) == [(0, 31, 2), (32, 63, 2)]
     assert _line([5, 9, 35, 36], 2) == [(0, 31, 2), (32, 63, 2)]
     assert _line([3, 4, 20, 21, 40, 41, 42], 2) == [(0, 15, 2), (16, 31, 2), (32, 63, 3)]
 
 
-def test_a_row_may_be_exchanged_within_its_region_with_nothing_changed() -> None:
+def test_a_row_may_be_replaced_within_its_region_without_any_change() -> None:
     rng = np.random.default_rng(shifted(3))
     for _ in range(60):
         values, k = rng.integers(0, 64, 12).tolist(), int(rng.integers(2, 5))
@@ -139,7 +139,7 @@ def test_a_row_may_be_exchanged_within_its_region_with_nothing_changed() -> None
 
 
 def test_public_cuts_take_no_look_at_rows_for_columns() -> None:
-    with pytest.raises(ParameterError, match="look at the rows"):
+    with pytest.raises(ParameterError, match="use the rows"):
         Mondrian(k=2, cuts="middle", by_class=True)
-    with pytest.raises(ParameterError, match="look at the rows"):
+    with pytest.raises(ParameterError, match="use the rows"):
         Mondrian(k=2, cuts="middle", relaxed=True)

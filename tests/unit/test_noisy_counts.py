@@ -1,4 +1,4 @@
-"""The promise of noisy-counts in exact arithmetic, its parameters, and what a run hands out."""
+"""The guarantee of noisy-counts in exact arithmetic, its parameters and its release."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_mechanism_that_was_tampered_with_refuses(
         (ThresholdMatrix, "1", "1e-5", {"turn_mass": "0.4"}, r"\(b3\) published, falling part"),
     ],
 )
-def test_each_condition_is_checked_by_itself(
+def test_each_condition_is_checked_separately(
     kind: type[OneSidedGeometric] | type[ThresholdMatrix],
     epsilon: str,
     delta: str,
@@ -516,7 +516,7 @@ def test_forecast() -> None:
     assert forecast.lines["standard deviation of the number of rows"] == pytest.approx(
         14.1, abs=0.1
     )
-    assert "most tuples will be suppressed" in str(forecast.lines["warning"])
+    assert "most will be suppressed" in str(forecast.lines["warning"])
     assert forecast.memory_mb < 1
     assert "warning" not in method.forecast(schema, 100_000).lines
     # A public number of rows costs nothing.

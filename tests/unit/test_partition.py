@@ -552,7 +552,7 @@ def test_what_is_too_large_or_too_small_is_refused_beforehand() -> None:
     many = Schema.from_dict({"name": "t", "columns": {"x": number, "y": number, "z": number}})
     with pytest.raises(TooLarge, match="200,000 regions times 1,000 classes"):
         Partition(epsilon=1, max_depth=50, target="z").forecast(many)
-    with pytest.raises(ParameterError, match="nothing but noise"):
+    with pytest.raises(ParameterError, match="only noise"):
         Partition(epsilon="1e-15", max_depth=50).guarantee(many)
 
 
@@ -606,7 +606,7 @@ def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last
         assert cuts == list(range(first + 1, last + 1))
 
 
-def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
+def test_a_number_of_one_column_comes_from_its_own_counts() -> None:
     """Three in four have no pay, and the others are paid little, at the end of a wide range.
 
     At this epsilon there is next to no noise, so this is about where rows are taken to be: regions

@@ -145,7 +145,7 @@ def test_the_public_number_of_rows_is_not_that_of_bounded_rows(
     for where in ("x >= 4", "y = 'b'", "y = 'b' OR x >= 4", "NOT (y = 'a' AND x < 4)"):
         answer = release.count(where)
         assert 600 < answer.value < 1400, where
-        assert any("at most 2 rows are used" in note for note in answer.notes)
+        assert any("At most 2 rows per person are used" in note for note in answer.notes)
     assert "at most 2 rows used" in (release.folder / "STATEMENT.md").read_text()
 
 

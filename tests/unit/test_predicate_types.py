@@ -97,16 +97,16 @@ def test_a_clause_says_what_it_says_in_python(name: str, clause: str, truth: Tru
         ("day >= 'soon'", "not a date or time"),
         ("day >= '2024-13-01'", "'2024-13-01' is not a date or time"),
         ("clock >= '25:00'", "'25:00' is not a time"),
-        ("hour(day) = 3", "no column of times"),
-        ("weekday(stay) = 'Monday'", "no column of dates"),
+        ("hour(day) = 3", "hour needs a column of times"),
+        ("weekday(stay) = 'Monday'", "weekday needs a column of dates"),
         ("weekday = 'Caturday'", "its values are 'Monday'"),
-        ("band(stay) = '1'", "declares none"),
+        ("band(stay) = '1'", "declare bins for"),
         ("band(pdays + 1) = '1'", "not allowed"),
         ("length(flag) = 3", "not allowed"),
         ("stay", "is a value, not a condition"),
     ],
 )
-def test_what_cannot_be_asked_is_said(clause: str, said: str) -> None:
+def test_invalid_questions_are_explained(clause: str, said: str) -> None:
     with pytest.raises(PredicateError) as error:
         parse(clause, SCHEMA)
     assert said in str(error.value)

@@ -56,7 +56,7 @@ def test_medians_of_columns_with_one_frequent_value_hold(tmp_path: Path, method:
     assert [one.low for _, one in by] == [0, 0]
 
 
-def test_medians_are_told_as_well_as_counts(tmp_path: Path) -> None:
+def test_medians_are_as_accurate_as_counts(tmp_path: Path) -> None:
     """Counts of single columns tell where a column is not cut at all."""
     rows = pa.concat_tables([visits()] * 20)
     release = ht.publish(

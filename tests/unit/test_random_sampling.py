@@ -97,4 +97,4 @@ def test_a_forecast_says_for_which_columns_intervals_of_means_hold() -> None:
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 9}}}
     )
     lines = RandomSampling(rate="1/10").forecast(schema, rows=1000).lines
-    assert "a skewness up to 2.0" in str(lines["intervals of means"])
+    assert "skewness up to 2.0" in str(lines["intervals of means"])

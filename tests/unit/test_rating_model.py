@@ -110,7 +110,7 @@ def test_other_releases_are_refused(tmp_path: Path) -> None:
         RatingModel().fit_release(release)
 
 
-def test_nothing_published_predicts_nothing_but_the_mean() -> None:
+def test_an_empty_release_predicts_the_mean() -> None:
     model = RatingModel().fit(np.empty((0, 2), np.int64), [])
     assert model.predict([[1, 2]]).tolist() == [0.0]
 
@@ -118,7 +118,7 @@ def test_nothing_published_predicts_nothing_but_the_mean() -> None:
 def test_wrong_input_is_named() -> None:
     with pytest.raises(ParameterError, match="two columns"):
         RatingModel().fit([[1, 2, 3]], [1])
-    with pytest.raises(ParameterError, match="as many"):
+    with pytest.raises(ParameterError, match="must match"):
         RatingModel().fit([[1, 2]], [1, 2])
     with pytest.raises(ParameterError, match="rank is -1"):
         RatingModel(rank=-1).fit([[1, 2]], [1])

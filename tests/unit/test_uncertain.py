@@ -127,7 +127,7 @@ def test_the_schema_is_checked_without_data() -> None:
     with pytest.raises(ParameterError) as caught:
         Uncertain(k=5, carry=["zip"]).guarantee(schema)
     text = str(caught.value)
-    for part in ("'zip'", "'sex' is categorical", "'gap' may be missing", "'one' has one possible"):
+    for part in ("'zip'", "'sex' is categorical", "'gap' may be missing", "'one' has only one"):
         assert part in text
     person = {"kind": "person", "column": "id", "max_rows": 2}
     several = Schema.from_dict(
@@ -163,7 +163,7 @@ def test_one_and_fifty_columns(model: Any, n_columns: int) -> None:
     assert values.max() <= 99
 
 
-def test_few_records_are_refused_without_telling_how_many() -> None:
+def test_few_records_are_refused_without_revealing_their_number() -> None:
     for n in (0, 1, 4):
         with pytest.raises(Refused, match="fewer records than k") as caught:
             Uncertain(**QUICK).run(FakeEngine(make_schema(), codes(n)), SeededNoise(shifted(1)))

@@ -1,4 +1,4 @@
-"""Regions of near records: enough in each, evenly drawn, and little noise under heavy tails."""
+"""Regions of near records: their size, uniform sampling, and noise under heavy tails."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_ends_hold_the_records_and_lie_on_a_coarse_grid(seed: int) -> None:
     assert (fine | (first % 2 == 0)).all()
 
 
-def test_every_value_of_a_region_is_as_likely_whoever_the_record_is() -> None:
+def test_every_value_of_a_region_is_equally_likely_for_all_its_records() -> None:
     """A draw that leaned to its record would name it; 4,000 draws show a tenth, at 1e-6."""
     schema = whole_numbers(1, 99)
     values = np.array([[0.0], [1.0], [6.0], [7.0]])
@@ -228,7 +228,7 @@ def test_counts_by_enumeration_and_intervals_that_always_hold() -> None:
         true = np.asarray(predicate.mask(values)).sum()
         assert answer.low <= true <= answer.high
     mean = RowFunction(factors={"x0": np.linspace(-1, 1, 40)}, powers={"x0": 1})
-    with pytest.raises(Refused, match="tells no mean"):
+    with pytest.raises(Refused, match="has no mean"):
         asked.sums([mean])
 
 

@@ -1,4 +1,4 @@
-"""The analyst's side: what an answer is, and what several estimators share."""
+"""Answers to analysts' questions about a release, and code that several estimators share."""
 
 from hushtable.estimate.base import Estimate, Estimator
 

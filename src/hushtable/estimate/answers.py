@@ -1,7 +1,7 @@
-"""The questions an analyst may ask of any release: what is wrong with them, and their answers.
+"""Questions that analysts may ask of any release: validation and answers.
 
-Every answer is made of sums over rows (`Estimator.sums`), but for counts that an estimator answers
-by itself. A question is checked whole before anything is computed.
+Answers are computed from sums over rows (`Estimator.sums`), except counts that an estimator answers
+directly. A question is validated completely before anything is computed.
 """
 
 from __future__ import annotations
@@ -39,38 +39,32 @@ Family = Literal["each", "all"]
 
 MAX_CELLS = 20_000
 ALL = "all"
-"""What stands for all values of a column in the margins of a cross table."""
+"""Label for all values of a column in the margins of a cross table."""
 
 Answer = Estimate | EstimateTable
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Answer questions from one release.
-
-    Parameters
-    ----------
-    estimator : Estimator
-        What reads the release.
-    """
+    """Questions to one release, answered by its estimator."""
 
     estimator: Estimator
 
     @property
     def columns(self) -> Mapping[str, Column]:
-        """What questions may be about."""
+        """Columns that questions may use."""
         return self.estimator.asked.attributes
 
     # --- counts -----------------------------------------------------------------------------------
 
     def total(self, where: str | None, scope: Scope) -> Estimate:
-        """Count rows."""
+        """Estimate the number of rows."""
         problems = self._problems(where=where, scope=scope)
         _raise(problems)
         return self._count(where, scope)
 
     def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> Answer:
-        """Give the share of rows that satisfy a condition, among all or among those of another."""
+        """Estimate the share of rows that satisfy a condition, among all rows or a subset."""
         problems = self._problems(where=of, by=by, scope=scope)
         problems += [p for p in self._problems(where=where) if p not in problems]
         _raise(problems)
@@ -86,12 +80,12 @@ class Answers:
         margins: bool,
         scope: Scope,
     ) -> EstimateTable:
-        """Count the rows of each combination of values."""
+        """Estimate the number of rows of each combination of values."""
         problems = self._problems(where=where, by=by, scope=scope)
         if family not in ("each", "all"):
-            problems.append(f"family is 'each' or 'all', not {family!r}.")
+            problems.append(f"family is {family!r}; it must be 'each' or 'all'.")
         if not by:
-            problems.append("a cross table needs columns to count by.")
+            problems.append("by is empty; name at least one column to count by.")
         _raise(problems)
         groups = self._groups(by, margins=margins)
         sums = self._sums_of_cells(by, groups, where)
@@ -117,7 +111,7 @@ class Answers:
     def _sums_of_cells(
         self, by: Sequence[str], groups: Sequence[tuple[int | None, ...]], where: str | None
     ) -> Sums | None:
-        """Add up all cells at once, where the release is about sums; its counts are the same."""
+        """Estimate all cells at once if the estimator supports it; otherwise return None."""
         if not self.estimator.counts_are_sums:
             return None
         base = condition(where, self.estimator.asked)
@@ -148,12 +142,13 @@ class Answers:
     def _consistent(
         self, groups: Sequence[tuple[int | None, ...]], estimates: Sequence[Estimate]
     ) -> list[Estimate]:
-        """Make margins the sums of their cells, and the cells those nearest to all estimates."""
+        """Adjust cells and margins so that each margin is the sum of its cells."""
         inner = [place for place, group in enumerate(groups) if None not in group]
         overall = next(p for p, group in enumerate(groups) if set(group) == {None})
         raw = np.array([estimates[place].value for place in inner])
         widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
-        # The total is told best as it is; cells share what is missing by their variances.
+        # The total has the smallest relative error, so it stays; cells absorb the difference in
+        # proportion to their variances.
         cells = on_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
         made = list(estimates)
         for place, group in enumerate(groups):
@@ -175,7 +170,7 @@ class Answers:
         by: Sequence[str],
         scope: Scope,
     ) -> Answer:
-        """Give the mean, sum or variance of a column; of moments the mean."""
+        """Estimate the mean, sum or variance of a column; of dates and times, the mean."""
         may_be_moments = name == "mean"
         _raise(
             self._problems(
@@ -192,12 +187,12 @@ class Answers:
     def quantile(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
     ) -> Answer:
-        """Give a quantile of a column."""
+        """Estimate a quantile of a column."""
         problems = self._problems(
             numbers=(column,), where=where, by=by, scope=scope, may_be_moments=True
         )
         if not isinstance(probability, int | float) or not 0 <= probability <= 1:
-            problems.append(f"a quantile is between 0 and 1, not {probability!r}.")
+            problems.append(f"the quantile is {probability!r}; it must be from 0 to 1.")
         _raise(problems)
         number = self._number(column)
         if self.estimator.quantiles_by_counts:
@@ -224,7 +219,7 @@ class Answers:
     def _quantile_by_counts(
         self, column: str, probability: float, where: str | None, scope: Scope
     ) -> Estimate:
-        """Find the values up to which counts may, do, and surely reach the share asked for."""
+        """Find the values at which upper end, estimate and lower end of the count suffice."""
         number, name = self._number(column), quoted(column)
         base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
 
@@ -248,7 +243,7 @@ class Answers:
         code = first("value", base.value)
         ends = min(code, first("high", base.low)), max(code, first("low", base.high))
         value, low, high = value_at(number, (code, *ends))
-        # As much of it is noise as of the count up to the value.
+        # Split the error into sources as that of the count up to the value.
         at = up_to(code)
         std, known = (high - low) / (2 * NORMAL), at.std or 1.0
         return Estimate(
@@ -266,10 +261,10 @@ class Answers:
     def correlation(
         self, one: str, other: str, where: str | None, by: Sequence[str], scope: Scope
     ) -> Answer:
-        """Give the correlation of two columns."""
+        """Estimate the correlation of two columns."""
         problems = self._problems(numbers=(one, other), where=where, by=by, scope=scope)
         if one == other:
-            problems.append(f"column {one!r} is perfectly correlated with itself; name another.")
+            problems.append(f"column {one!r} is named twice; name two different columns.")
         _raise(problems)
 
         def compute(base: RowFunction) -> Estimate:
@@ -281,7 +276,7 @@ class Answers:
     def regression(
         self, formula: str, where: str | None, *, logistic: bool, scope: Scope
     ) -> EstimateTable:
-        """Give the coefficients of a regression."""
+        """Estimate the coefficients of a regression."""
         problems = self._problems(where=where, scope=scope)
         try:
             read = read_formula(formula, self.columns, two_valued=logistic)
@@ -314,19 +309,19 @@ class Answers:
         scope: str = "people",
         may_be_moments: bool = False,
     ) -> list[str]:
-        """List all that is wrong with a question."""
+        """List all problems of a question."""
         problems = []
         for name in (*numbers, *by):
             if name not in self.columns:
                 problems.append(
-                    f"column {name!r} is not a published column; there are "
+                    f"column {name!r} is not published; published columns are "
                     f"{', '.join(self.columns)}."
                 )
             elif name in numbers and isinstance(self.columns[name], OnCalendar):
                 if not may_be_moments:
                     problems.append(
-                        f"column {name!r} is {kind_of(self.columns[name])}, which is no number to "
-                        "add up; ask for its mean, its median or a quantile."
+                        f"column {name!r} is {kind_of(self.columns[name])}, which cannot be "
+                        "summed; ask for its mean, its median or a quantile."
                     )
             elif name in numbers and not isinstance(self.columns[name], Integer | Number):
                 problems.append(
@@ -334,18 +329,16 @@ class Answers:
                     "quantile; ask for the share of one of its values, or for a cross table."
                 )
         if len(set(by)) < len(by):
-            problems.append("a column is named twice in by; name each once.")
+            problems.append("by names a column twice; name each column once.")
         if scope not in ("people", "population"):
-            problems.append(f"scope is 'people' or 'population', not {scope!r}.")
+            problems.append(f"scope is {scope!r}; it must be 'people' or 'population'.")
         if where is not None:
             try:
                 predicate = parse(where, self.estimator.asked)
                 if predicate.count(predicate.columns) == 0:
-                    problems.append(
-                        f"no row can satisfy {str(predicate)!r}: the group is empty by the schema."
-                    )
+                    problems.append(f"no row can satisfy {str(predicate)!r}; change the condition.")
             except TooLarge:
-                pass  # too wide to be counted, so not known to be empty
+                pass  # too large to count, so it may not be empty
             except HushtableError as error:
                 problems += error.problems
         return problems
@@ -354,7 +347,7 @@ class Answers:
         sizes = [self.columns[name].size for name in by]
         if math.prod(sizes) > MAX_CELLS:
             raise TooLarge(
-                f"{', '.join(by)} have {math.prod(sizes):,} combinations, and the limit of a table "
+                f"{', '.join(by)} have {math.prod(sizes):,} combinations; the limit of a table "
                 f"is {MAX_CELLS:,}; count by fewer columns, or by ranges with where."
             )
         last: tuple[None, ...] = (None,) if margins else ()
@@ -372,7 +365,7 @@ class Answers:
         return tuple(values)
 
     def _value(self, name: str, code: int) -> Value:
-        """Give a value, a special one by its name; a missing one is None."""
+        """Return the value of a code: the name of a special value, None if missing."""
         column = self.columns[name]
         special = column.n_values <= code != column.missing_code
         return column.name(code) if special else column.value(code)
@@ -385,7 +378,7 @@ class Answers:
         return function
 
     def _conditions(self, by: Sequence[str], group: tuple[int | None, ...]) -> list[str]:
-        """Write a group as conditions."""
+        """Return the conditions that select a group."""
         made = []
         for name, code in zip(by, group, strict=True):
             if code is None:
@@ -416,7 +409,7 @@ class Answers:
         groups: Sequence[tuple[int | None, ...]],
         compute: Callable[[tuple[int | None, ...]], Estimate],
     ) -> EstimateTable:
-        """Answer for each group; one that is refused has no value, and its notes say why."""
+        """Answer for each group; a refused group has no value, and its notes give the reason."""
         answers, refused = [], list[Refused]()
         for group in groups:
             try:
@@ -426,7 +419,7 @@ class Answers:
             except Refused as refusal:
                 refused.append(refusal)
                 answers.append(_unknown(refusal))
-        if len(refused) == len(groups):  # it is the question that cannot be answered
+        if len(refused) == len(groups):  # the question itself cannot be answered
             raise Refused(list(dict.fromkeys(p for one in refused for p in one.problems)))
         what = next((a.what for a in answers if not math.isnan(a.value)), answers[0].what)
         answers = [replace(answer, what=what) for answer in answers]
@@ -434,7 +427,7 @@ class Answers:
 
 
 def _of_kind(answer: Answer, column: Scale) -> Answer:
-    """Say that an answer is a moment, where the column is one of moments."""
+    """Mark an answer as a date or time if the column is one."""
     if isinstance(column, Integer | Number):
         return answer
     if isinstance(answer, Estimate):
@@ -445,7 +438,7 @@ def _of_kind(answer: Answer, column: Scale) -> Answer:
 
 
 def quoted(name: str) -> str:
-    """Write the name of a column for a WHERE clause."""
+    """Quote the name of a column for a WHERE clause."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -455,7 +448,7 @@ def _raise(problems: Sequence[str]) -> None:
 
 
 def _written(value: object) -> str:
-    """Write a value for a WHERE clause."""
+    """Format a value for a WHERE clause."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
 
@@ -469,17 +462,17 @@ def _is_empty(function: RowFunction) -> bool:
 
 
 def _known(answer: Estimate) -> Estimate:
-    """Refuse what has no value."""
+    """Raise `Refused` if the answer has no value."""
     if math.isnan(answer.value):
         raise Refused(
-            "the noise leaves open whether there are such rows at all, so there is nothing to "
-            "compute; ask about a larger group."
+            "because of noise, there may be no such rows at all, so there is no answer; "
+            "ask about a larger group."
         )
     return answer
 
 
 def _unknown(refusal: Refused) -> Estimate:
-    """Stand for a group that nothing can be said of."""
+    """Return a placeholder for the answer of a refused group."""
     return Estimate(
         value=math.nan,
         low=-math.inf,
@@ -491,10 +484,10 @@ def _unknown(refusal: Refused) -> Estimate:
 
 
 def _family_reach(n: int, *, normal: bool) -> float:
-    """Say how much wider intervals must be to hold all together, as a factor.
+    """Return the factor that widens n intervals so that all hold simultaneously with 95%.
 
-    For normal errors by Šidák (1967), whatever their correlation; for others as if their tails were
-    those of Laplace noise, by Bonferroni.
+    Šidák (1967) for normal errors, whatever their correlation; otherwise Bonferroni, with the tails
+    of Laplace noise.
     """
     if normal:
         return normal_quantile((1 + CONFIDENCE ** (1 / n)) / 2) / NORMAL
@@ -517,7 +510,7 @@ def _with_value(estimate: Estimate, value: float) -> Estimate:
 
 
 def _not_negative(estimates: Sequence[Estimate], sums: Sums) -> list[Estimate]:
-    """Give cells values that add up to their sum, where noise made some negative."""
+    """Make cells non-negative without changing their sum."""
     raw = sums.values[:-1]
     widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
     cells = on_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())

@@ -1,4 +1,4 @@
-"""How much weaker columns hang together in published rows than they did, in words and figures."""
+"""Association between columns that is lost in published rows: figures and notes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Integer, Number, Schema
 
 Kept = Mapping[tuple[str, str], float]
-"""For pairs of columns the share of their dependence that rows kept."""
+"""Share of the association that rows kept, by pair of columns."""
 
 KEPT = "associations_kept"
-_SAME = 0.98  # what is not worth a sentence
+_SAME = 0.98  # shares from here on are not reported
 
 
 def as_plain(kept: Kept) -> list[dict[str, Any]]:
-    """Write as plain data, the weakest first."""
+    """Return plain data, weakest association first."""
     return [
         {"columns": list(pair), "kept": round(share, 3)}
         for pair, share in sorted(kept.items(), key=lambda item: item[1])
@@ -29,39 +29,39 @@ def as_plain(kept: Kept) -> list[dict[str, Any]]:
 
 
 def in_words(kept: Kept) -> str | None:
-    """Say in one sentence how much weaker associations are; None where they are not.
+    """Return a note on weaker associations; None if they are not weaker.
 
     Examples
     --------
     >>> print(in_words({("age", "pay"): 0.5, ("age", "sex"): 0.9}))
-    Columns hang together less in the rows than they did: as far as noise and shrinkage tell it, \
-between 50 % (age and pay) and 90 % of it is left, and half of the 2 pairs that are told keep at \
-least 70 %. The answers of `mean`, `regression` and others allow for it; what is computed from \
-rows does not.
+    Correlations are weaker in the rows than in the original. Between 50% (age and pay) and 90% of \
+the association remains (median of 2 pairs: 70%), estimated from noise and shrinkage. \
+`mean`, `regression` and other answers take this into account; results computed from the rows \
+do not.
     """
     if not kept or min(kept.values()) >= _SAME:
         return None
     (one, two), least = min(kept.items(), key=lambda item: item[1])
     most, middle = max(kept.values()), median(kept.values())
-    left = f"about {_percent(least)} of it is left"
+    left = f"About {_percent(least)} of the association remains"
     if most - least > 1 - _SAME:
         left = (
-            f"between {_percent(least)} ({one} and {two}) and {_percent(most)} of it is left, and "
-            f"half of the {len(kept)} pairs that are told keep at least {_percent(middle)}"
+            f"Between {_percent(least)} ({one} and {two}) and {_percent(most)} of the association "
+            f"remains (median of {len(kept)} pairs: {_percent(middle)})"
         )
     return (
-        "Columns hang together less in the rows than they did: as far as noise and shrinkage tell "
-        f"it, {left}. The answers of `mean`, `regression` and others allow for it; what is "
-        "computed from rows does not."
+        f"Correlations are weaker in the rows than in the original. {left}, estimated from noise "
+        "and shrinkage. `mean`, `regression` and other answers take this into account; results "
+        "computed from the rows do not."
     )
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"
 
 
 def all_alike(schema: Schema, share: float) -> dict[tuple[str, str], float]:
-    """Give all pairs of columns the same share."""
+    """Return the same share for all pairs of columns."""
     return dict.fromkeys(combinations(schema.attributes, 2), share)
 
 
@@ -71,10 +71,10 @@ def after_cuts(
     codes: Mapping[str, NDArray[np.int64]],
     counts: NDArray[np.float64],
 ) -> dict[tuple[str, str], float]:
-    """Give what is left where values are drawn evenly from inside generalized numbers.
+    """Return the association left after sampling values uniformly from generalized numbers.
 
-    A number keeps the share of its variance that lies between its parts, and a pair the product of
-    both, if they hang together along a line.
+    A number keeps the share of its variance that is between its intervals. If the association is
+    linear, a pair keeps the product of both shares.
     """
     left: dict[str, float] = {}
     weights = np.maximum(counts, 0.0)

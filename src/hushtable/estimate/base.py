@@ -1,4 +1,4 @@
-"""What an analyst gets for a question: a number with an honest interval."""
+"""Base classes of answers: an estimate with its interval, and the estimator of a release."""
 
 from __future__ import annotations
 
@@ -31,53 +31,52 @@ CONFIDENCE = 0.95
 
 
 Scope = Literal["people", "population"]
-"""What an answer is about: the people in the table, or the population they were sampled from."""
+"""Target of an interval: the people in the table, or the population that they were sampled from."""
 
 ROWS = "rows"
-"""What most counts count."""
+"""Unit of most counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Answer a question with a 95 % interval and say where its error comes from.
+    """An estimate with its 95% interval and the sources of its error.
 
     Parameters
     ----------
     value : float
         The estimate.
     low, high : float
-        The 95 % interval.
+        Ends of the 95% interval.
     privacy_std : float
         Standard deviation of the noise that was added for privacy.
     model_std : float
-        How far the assumptions (even spread inside a generalized cell, suppressed rows like
-        published ones) may be off, as a standard deviation.
+        Standard deviation that allows for wrong assumptions, such as rows spread evenly inside a
+        generalized cell, or suppressed rows that resemble published ones.
     sampling_std : float
-        Standard deviation that comes from the people in the table being a sample: what the exact
-        answer for the table would have, too. It is part of the interval where the answer is about
-        the population.
+        Standard deviation from sampling people from a population; the exact answer for the table
+        has it too. The interval includes it if `scope` is "population".
     scope : {"people", "population"}
-        What the interval is about: the people in the table, or the population that they are an
-        independent sample of.
+        Target of the interval: the people in the table, or the population of which they are an
+        independent sample.
     what : str
         What is counted or computed.
     notes : tuple of str
-        What the analyst must know about this number.
+        What the analyst must know about this estimate.
     moment : {"", "date", "timestamp", "time"}
-        What the value is written as where it is a moment. The numbers are then seconds since 1970,
-        of a time since midnight, and standard deviations are lengths of time in seconds.
+        How to format the value if it is a date or time. The numbers are then seconds since 1970 (of
+        a time of day, since midnight), and standard deviations are in seconds.
 
     Examples
     --------
     >>> print(Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0))
-    120 rows (95 % interval 112 to 128)
+    120 rows (95% interval 112 to 128)
     >>> print(Estimate(value=1.5, low=1.31, high=1.69, privacy_std=0.1, model_std=0.0,
     ...                what="mean of wait"))
-    mean of wait: 1.50 (95 % interval 1.31 to 1.69)
+    mean of wait: 1.50 (95% interval 1.31 to 1.69)
     >>> day = 86_400.0
     >>> print(Estimate(value=400.2 * day, low=398.7 * day, high=401.7 * day, privacy_std=day,
     ...                model_std=0.0, what="mean of born", moment="date"))
-    mean of born: 1971-02-05 (95 % interval 1971-02-03 to 1971-02-07)
+    mean of born: 1971-02-05 (95% interval 1971-02-03 to 1971-02-07)
     """
 
     value: float
@@ -93,12 +92,12 @@ class Estimate:
 
     @property
     def std(self) -> float:
-        """Standard deviation from all sources together that the scope has."""
+        """Standard deviation from all sources that apply to the scope."""
         sampling = self.sampling_std if self.scope == "population" else 0.0
         return float((self.privacy_std**2 + self.model_std**2 + sampling**2) ** 0.5)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data; a number that is not known is None."""
+        """Return the estimate as plain data; unknown or unbounded numbers are None."""
         plain = {**asdict(self), "std": self.std, "notes": list(self.notes)}
         if self.moment:
             plain["written"] = dict(zip(("value", "low", "high"), self.figures(), strict=True))
@@ -110,7 +109,7 @@ class Estimate:
         }
 
     def figures(self) -> tuple[str, str, str]:
-        """Write value and interval with the digits that the interval is worth."""
+        """Format value and interval, rounded according to the width of the interval."""
         if self.moment:
             ends = (self.value, round), (self.low, math.floor), (self.high, math.ceil)
             return tuple(_moment(number, to, self.moment) for number, to in ends)  # type: ignore[return-value]
@@ -119,20 +118,20 @@ class Estimate:
 
     def __str__(self) -> str:
         value, low, high = self.figures()
-        said = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
-        return f"{said} (95 % interval {low} to {high})"
+        text = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
+        return f"{text} (95% interval {low} to {high})"
 
     def _repr_html_(self) -> str:
         value, low, high = self.figures()
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
         return (
             f"<div>{html.escape(self.what)}: <b>{value}</b> "
-            f"(95 % interval {low} to {high}, about the {self.scope}){notes}</div>"
+            f"(95% interval {low} to {high}, about the {self.scope}){notes}</div>"
         )
 
 
 def _moment(second: float, to: Callable[[float], int], kind: str) -> str:
-    """Write seconds as a moment, rounded to whole days or seconds."""
+    """Format seconds as a date or time, rounded to whole days or seconds."""
     if not math.isfinite(second):
         return written(second, 0.0)
     if kind == "date":
@@ -141,7 +140,7 @@ def _moment(second: float, to: Callable[[float], int], kind: str) -> str:
 
 
 def written(number: float, width: float, what: str = ROWS) -> str:
-    """Write a number with two digits of the width of its interval; counts are whole.
+    """Format a number with two significant digits of its interval's width; counts have no decimals.
 
     Examples
     --------
@@ -158,7 +157,7 @@ def written(number: float, width: float, what: str = ROWS) -> str:
         return f"{number:,.0f}"
     if width > 0 and math.isfinite(width):
         digits = min(max(0, 1 - math.floor(math.log10(width))), 12)
-    elif number == round(number):  # exact, or a value of a column of whole numbers
+    elif number == round(number):  # exact, or a value of an integer column
         digits = 0
     else:
         digits = 4 if abs(number) < 1000 else 0
@@ -166,27 +165,27 @@ def written(number: float, width: float, what: str = ROWS) -> str:
 
 
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")
-"""What counts are of."""
+"""Units of counts."""
 
 
 class Estimator(ABC):
-    """Read one kind of release: its statement and its tables, nothing else.
+    """Base class of estimators: answers questions from the statement and tables of one release.
 
     Parameters
     ----------
     schema : Schema
-        What conditions may be about.
+        Columns that conditions may refer to.
     parameters, settings : mapping
-        What the statement says about the method, and what the method left for its estimator.
+        The method's parameters from the statement, and settings that it stored for its estimator.
     tables : mapping of str to table
         The published tables; most releases have one, ``data``.
     """
 
     counted: About = "rows"
-    """What answers count."""
+    """Unit of counts."""
 
     recode: Mapping[str, Recoding] = MappingProxyType({})
-    """How columns were made coarser before they were published, for those that were."""
+    """Recodings of columns that were generalized before publication, by column."""
 
     def __init__(
         self,
@@ -202,7 +201,7 @@ class Estimator(ABC):
         self._open()
 
     def _open(self) -> None:  # noqa: B027 - some need nothing
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
 
     @property
     def table(self) -> pa.Table:
@@ -211,7 +210,7 @@ class Estimator(ABC):
 
     @cached_property
     def codes(self) -> dict[str, NDArray[np.int64]]:
-        """The published rows or cells as codes, of the recoded columns where they were."""
+        """The published rows or cells as codes, generalized columns as codes of their recoding."""
         return {
             name: to_codes(column, self.table.column(name), self.recode.get(name))
             for name, column in self.schema.attributes.items()
@@ -223,86 +222,84 @@ class Estimator(ABC):
 
     @property
     def bounded(self) -> str:
-        """Say which rows counts are about, where a person has several; "" where all are."""
+        """Note that counts are limited to some rows per person; "" if all rows count."""
         unit = self.schema.unit
         if unit.kind != "person":
             return ""
         return (
-            f"Of each person at most {unit.max_rows} rows are used, chosen at random; the answer "
-            "is about these."
+            f"At most {unit.max_rows} rows per person are used, chosen at random; the answer "
+            "refers to these rows."
         )
 
     counts_are_sums: bool = False
-    """Whether `sums` tells counts as well as `count` does; it answers many at once."""
+    """True if `sums` estimates counts as well as `count`; it answers many at once."""
 
     quantiles_by_counts: bool = False
-    """Whether quantiles must be told from counts: where `sums` takes no ranges, or takes rows as
-    spread inside cells that a quantile cuts, while counts allow for all of them at one value."""
+    """True if quantiles must be computed from counts: `sums` does not support ranges, or assumes
+    rows spread inside split cells, while counts allow for all of them at one value."""
 
     @property
     def asked(self) -> Schema:
-        """The schema of the columns that questions may be about."""
+        """Schema of the columns that questions may use."""
         return self.schema
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums of functions over the rows of the private table.
 
-        All answers beyond counts are made of these, see `hushtable.estimate.moments`.
+        All answers except counts are computed from such sums; see `hushtable.estimate.moments`.
 
         Parameters
         ----------
         functions : sequence of RowFunction
-            What to add up.
+            Functions to sum.
         together : bool
-            Whether the covariance of the sums matters; otherwise only their variances are told.
+            Whether the covariance of the sums is needed; otherwise only variances are computed.
         """
         raise Refused(
-            "this kind of release answers counts alone: ask for a count or a share, or compute "
-            "from the rows of frame(), whose errors it cannot tell."
+            "this kind of release answers only counts; ask for a count, or compute results from "
+            "the rows of frame(), without intervals."
         )
 
     @abstractmethod
     def frame(self) -> pa.Table:
-        """Give microdata: one row per published person."""
+        """Return microdata: one row per published person."""
 
     @property
     def n_rows(self) -> int:
-        """How many rows `frame` gives."""
+        """Number of rows of `frame`."""
         return int(self.frame().num_rows)
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Say for pairs of columns how much of their dependence the rows kept, where it is known.
+        """Return the share of association that rows kept, for pairs of columns where it is known.
 
-        Told from noise, shrinkage and what is published; the private table is not needed.
+        Estimated from noise, shrinkage and the release; the private table is not needed.
         """
         return {}
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw rows from the uncertainty of the release: codes of the schema, and weights.
+        """Sample rows that reflect the uncertainty of the release: codes and weights.
 
-        Draws differ from each other as each differs from the truth, as far as noise makes it.
+        Draws differ from each other as much as each differs from the truth, as far as noise is the
+        cause.
         """
         raise Refused(
-            "this kind of release cannot draw rows from its uncertainty; its answers have "
-            "intervals by themselves: mean(), regression() and others."
+            "this kind of release cannot sample rows that reflect its uncertainty; use "
+            "mean(), regression() and other answers, which have intervals."
         )
 
     def published(self, rng: Generator) -> Published:
-        """Say what is published, to be laid beside the original.
+        """Return the release in a form that can be compared with the original.
 
-        Parameters
-        ----------
-        rng : Generator
-            Where values come from that the release leaves open.
+        `rng` samples values that the release leaves open.
         """
         return published_rows(self.schema, self.frame(), self.recode)
 
     def drawn_frame(self) -> pa.Table:
-        """Give microdata with values drawn from inside generalized cells, where there are any."""
+        """Return microdata with values sampled from inside generalized cells."""
         raise ReleaseError(
-            "this kind of release has no generalized cells to draw values from; leave out drawn."
+            "this kind of release has no generalized cells to sample values from; omit drawn."
         )
 
     def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
-        """Write rows, given as codes of the schema's columns, in the released values."""
-        raise ReleaseError("this kind of release has no cuts that other rows could be mapped to.")
+        """Generalize rows, given as codes of the schema's columns, to the released values."""
+        raise ReleaseError("this kind of release has no cuts to map other rows to.")

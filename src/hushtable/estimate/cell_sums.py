@@ -1,24 +1,24 @@
-"""Sums over rows from published cells, each a set of combinations of values with a count.
+"""Sums over rows, estimated from published cells with counts.
 
-Inside a cell nothing is known about where its rows are. A function is replaced by its mean over the
-cell's combinations. For the error, all rows of a cell are taken to be at one place of it, which may
-be any.
+A cell is a set of combinations of values. The position of its rows inside the cell is unknown. The
+estimate replaces a function by its mean over the combinations of the cell. The error assumes that
+all rows of a cell have the same combination, which may be any.
 
-Where functions only rise or fall along a cell, as a number does, 1.96 times their standard
-deviation over it is more than half of their range, so the variance is enough: the interval of a
-mean holds wherever rows are; and in a wide cell they do pile up at an end, as incomes do.
+If functions are monotone along a cell, as a number is, 1.96 standard deviations over the cell
+exceed half of their range. So the variance suffices, and the interval of a mean is valid wherever
+the rows are. In wide cells, rows often cluster at an end, as incomes do.
 
-Where conditions cut through a cell it is not. Of a hundred codes one is *missing*, and so may be
-all rows: a function that is 1 for the others has a mean of .99 there and a deviation of .1. So the
-codes of a cell are put into classes by the conditions that are asked about, and the error is the
-sum over classes of the variance inside the class and of the squared distance of its mean from that
-of the cell, with a weight that lets 1.96 times the root of the two reach every code of the class
-(`APART`, `APART_AND_RISING`). That is a quadratic form in the functions, so it holds for every
-weighted sum of them; where no condition cuts a cell it is the variance.
+If conditions split a cell, the variance does not suffice. One of a hundred codes is *missing*, for
+example, and all rows may have it: a function that is 1 for the other codes has mean 0.99 and
+standard deviation 0.1. So the conditions of the query divide the codes of a cell into classes. The
+error is a sum over classes: the variance inside the class, plus the squared distance of its mean
+from that of the cell. Weights make 1.96 times the root of this sum cover every code of the class
+(`APART`, `APART_AND_RISING`). This is a quadratic form in the functions, so it is valid for every
+linear combination. If no condition splits a cell, it equals the variance.
 
-Cells err in the same direction, so standard deviations add up; a quadratic form that is never less
-is used instead, the sum of the cells' forms times the number of rows in such cells (by Cauchy and
-Schwarz).
+Errors of cells may have the same sign, so standard deviations would have to be added. The code uses
+a quadratic form that is never smaller: the sum of the cells' forms times the number of rows in such
+cells (Cauchy-Schwarz inequality).
 """
 
 from __future__ import annotations
@@ -40,59 +40,43 @@ Coarser = Recoding | Covering
 Integers = NDArray[np.int64]
 
 N_DRAWS = 32
-"""Places inside cells that are tried where a function ties generalized columns together."""
+"""Number of samples inside cells for functions that link generalized columns."""
 
 APART = 1 / NORMAL**2
-"""Weight of the squared distance of a class in which nothing rises: 1.96 deviations reach it."""
+"""Weight of the squared distance of a class with constant functions, so that 1.96 standard
+deviations cover it."""
 
 APART_AND_RISING = APART / (1 - 3 / NORMAL**2)
-"""The same where something does. With s the deviation in the class a number is sqrt(3) s from its
-mean at most, and (x + sqrt(3) s)^2 <= 1.96^2 (s^2 + w x^2) for all x and s is 1 / (1.96^2 w) + 3 /
-1.96^2 <= 1, by Cauchy and Schwarz."""
+"""The same for a class with a monotone function. If s is the standard deviation in the class, a
+number is at most sqrt(3) s from its mean. (x + sqrt(3) s)^2 <= 1.96^2 (s^2 + w x^2) holds for all x
+and s if and only if 1 / (1.96^2 w) + 3 / 1.96^2 <= 1 (Cauchy-Schwarz inequality)."""
 
 
 @dataclass(frozen=True, eq=False)
 class ClassSums:
-    """Two functions of a column, added up over the classes of codes in each generalized one.
+    """Two functions of a column, summed over the classes of codes in each generalized code."""
 
-    Parameters
-    ----------
-    products : array
-        The sum over classes of their mean product.
-    means : array (2, 4, generalized codes)
-        The sums over classes of 1, of the mean of either, and of the product of the means; first
-        for all classes, then for those of one code.
-    """
-
-    products: Floats
+    products: Floats  # sum over classes of the mean product
+    # Shape (2, 4, generalized codes): sums over classes of 1, of the two means, and of the product
+    # of the means; first over all classes, then over classes of one code.
     means: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class PublishedCells:
-    """Published cells.
+    """Published cells, as generalized codes."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    recode : mapping of str to Recoding or Covering
-        How columns were generalized; others have their own codes.
-    codes : mapping of str to int array
-        The generalized code of each cell.
-    """
-
-    schema: Schema
-    recode: Mapping[str, Coarser]
-    codes: Codes
+    schema: Schema  # the columns
+    recode: Mapping[str, Coarser]  # recodings of generalized columns
+    codes: Codes  # generalized code of each cell, by column
 
     @property
     def n_cells(self) -> int:
-        """How many there are."""
+        """Number of cells."""
         return len(next(iter(self.codes.values())))
 
     def means(self, function: RowFunction) -> Floats:
-        """Give the mean of a function over the combinations of each cell."""
+        """Return the mean of a function over the combinations of each cell."""
         if self._is_tied(function):
             return np.asarray(self._drawn(function).mean(axis=0))
         result: Floats = np.ones(self.n_cells)
@@ -101,7 +85,7 @@ class PublishedCells:
         return result if function.over_rows is None else result * function.over_rows(self.codes)
 
     def everywhere(self, function: RowFunction) -> float:
-        """Give the mean of a function over all possible cells; ties are taken as in those there."""
+        """Return the mean over all possible cells; row factors use published cells."""
         result = 1.0 if function.over_rows is None else float(self.means(function).mean())
         for name, factor in function.factors.items():
             if function.over_rows is None:
@@ -111,10 +95,10 @@ class PublishedCells:
     def spreads(
         self, one: RowFunction, other: RowFunction, classes: Mapping[str, Integers], rising: float
     ) -> Floats | None:
-        """Give how far rows of each cell may be off for two functions; None where it is zero.
+        """Return an entry of the error form for each cell; None if it is zero everywhere.
 
-        The entry of the two in the form of this module's head, with the weight of the distance of
-        classes in which something rises.
+        This is the quadratic form of the module docstring, for a pair of functions. `rising`
+        weights the distance of classes that contain a monotone function.
         """
         if not (set(one.columns) | set(other.columns)) & set(self.recode):
             return None
@@ -138,12 +122,12 @@ class PublishedCells:
         mean_one, mean_other = self.means(one), self.means(other)
         n, of_one, of_other, of_both = sums.transpose(1, 0, 2)
         away = of_both - mean_other * of_one - mean_one * of_other + n * mean_one * mean_other
-        # A class of one code has nothing that rises.
+        # A class of one code contains no monotone part.
         apart = rising * (away[0] - away[1]) + APART * away[1]
         return np.asarray(products - of_both[0] + apart)
 
     def _class_sums(self, name: str, one: Floats, other: Floats, labels: Integers) -> ClassSums:
-        """Add up over the classes of codes behind each generalized one."""
+        """Sum over the classes of codes in each generalized code."""
         size = self.recode[name].size
         products, means = np.zeros(size), np.zeros((2, 4, size))
         for label in range(int(labels.max()) + 1):
@@ -159,7 +143,7 @@ class PublishedCells:
         return ClassSums(products, means)
 
     def inside(self, functions: Sequence[RowFunction], counts: Floats, *, together: bool) -> Floats:
-        """Give the covariance of sums that comes from not knowing where in a cell rows are."""
+        """Return the covariance of sums that comes from unknown positions of rows inside cells."""
         n = len(functions)
         there = np.maximum(counts, 0.0)
         result, cut = np.zeros((n, n)), np.zeros(len(there), np.bool_)
@@ -180,11 +164,10 @@ class PublishedCells:
         return result * float(there[cut].sum()) if together else result
 
     def _classes(self, functions: Sequence[RowFunction]) -> tuple[dict[str, Integers], float]:
-        """Put the codes of columns into classes, by the conditions among what is added up.
+        """Divide codes of columns into classes by the conditions among the functions.
 
-        There are none where no condition cuts a column. Beside them is the weight of their
-        distances: less where all that is added up are conditions, since nothing rises inside a
-        class then.
+        Return no classes if no condition splits a column, and the weight of their distances. The
+        weight is smaller if all functions are conditions, which are constant inside a class.
         """
         found: dict[str, Integers] = {}
         rising = APART
@@ -200,17 +183,17 @@ class PublishedCells:
                 else:
                     labels = 2 * labels + factor.astype(np.int64)
                     found[name] = np.unique(labels, return_inverse=True)[1]
-        # Of all columns or of none: every entry of the form is about the same classes.
+        # For all columns or none: every entry of the form must use the same classes.
         return found if any(labels.any() for labels in found.values()) else {}, rising
 
     def _axis(self, name: str, factor: Floats) -> Floats:
-        """Average a factor over the codes behind each generalized one."""
+        """Average a factor over the codes of each generalized code."""
         if name not in self.recode:
             return factor
         return self._added(name, factor) / self._added(name, np.ones(len(factor)))
 
     def _added(self, name: str, factor: Floats) -> Floats:
-        """Add a factor up over the codes behind each generalized one."""
+        """Sum a factor over the codes of each generalized code."""
         coarser = self.recode[name]
         if isinstance(coarser, Covering):
             before = np.concatenate([[0.0], np.cumsum(factor)])
@@ -219,18 +202,18 @@ class PublishedCells:
         new = coarser.apply(np.arange(len(factor)))
         return np.asarray(np.bincount(new, factor, coarser.size))
 
-    # --- functions that tie columns together ------------------------------------------------------
+    # --- functions that link columns --------------------------------------------------------------
 
     def _is_tied(self, function: RowFunction) -> bool:
         return any(name in self.recode for name in function.tied)
 
     def _drawn(self, function: RowFunction) -> Floats:
-        """Give a function's values at some places inside each cell; the same for all functions."""
-        rng = np.random.default_rng(0)  # of a public release, so that answers repeat
+        """Return a function at sampled positions inside each cell, the same for all functions."""
+        rng = np.random.default_rng(0)  # fixed seed, so that answers are reproducible
         drawn = []
         for _ in range(N_DRAWS):
             codes = {}
-            for name in self.codes:  # all of them, so that functions meet the same places
+            for name in self.codes:  # all columns, so that positions match between functions
                 if name in self.recode:
                     codes[name] = _draw(self.recode[name], self.codes[name], rng)
                 else:

@@ -1,7 +1,7 @@
-"""Quantiles of a column from sums over rows, each with its interval.
+"""Quantiles of a column from sums over rows, with intervals.
 
-They are found as Fieller finds ratios (`moments`): a value is a quantile if neither too few nor too
-many rows are below it.
+The interval inverts a test, like Fieller's interval of a ratio (`moments`): it contains all values
+for which neither too few nor too many rows are below.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from hushtable.estimate.row_functions import Floats, RowFunction, Scale, numbers
 from hushtable.estimate.sums import Sums
 from hushtable.schema import Integer, Number
 
-_ALL_THRESHOLDS = 128  # values of a column that are all tried as a quantile
-_FEW_THRESHOLDS = 33  # of a column with very many values, before it is known where to look
-_MAX_NUMBERS = 8_000_000  # thresholds times values
+_ALL_THRESHOLDS = 128  # columns with at most this many values are searched completely
+_FEW_THRESHOLDS = 33  # first grid for a column with very many values
+_MAX_NUMBERS = 8_000_000  # limit of thresholds times values
 
 
 def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
-    """Give the least value that at least this share of the rows do not exceed.
+    """Estimate the smallest value that at least this share of the rows do not exceed.
 
-    A value is not it if noise apart too few rows are at or below it, or too many below it. The two
-    are as many rows apart as have the value: where these are many, one of them alone can go wrong,
-    and `between_ends` reaches less far.
+    A value is rejected if, beyond the noise, too few rows are at or below it or too many are below
+    it. The two counts differ by the rows that have the value. If these are many, only one of the
+    two tests can fail, and `between_ends` is smaller.
     """
     column, name = numbers.column, numbers.name
     left = numbers.where.factors.get(name, np.ones(column.size))[: column.n_values] > 0
@@ -45,7 +45,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
     known: dict[int, tuple[float, ...]] = {}
 
     def surplus(places: NDArray[np.int64]) -> Surplus:
-        """Give how many rows too many are at or below each value, and how far that may be off."""
+        """Return the surplus of rows at or below each value, with its error."""
         new = [place for place in places.tolist() if place not in known]
         for start in range(0, len(new), at_once):
             known.update(_surplus(new[start : start + at_once]))
@@ -74,7 +74,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         return dict(zip(places, zip(*parts, strict=True), strict=True))
 
     def mass(blocks: Sequence[tuple[int, int]]) -> Floats:
-        """Give how many rows at least have one of the values after the first, up to the last."""
+        """Return lower bounds of the number of rows in ranges (first excluded, last included)."""
         least: list[float] = []
         for start in range(0, len(blocks), at_once):
             functions = []
@@ -93,7 +93,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         what = name_of_quantile(probability, name)
         return no_quantile(column, there, what=what, scope=scope, notes=notes)
     low_code, high_code, code = there[[first, last, value]].tolist()
-    # To a standard deviation of rows belongs one of values: the reach tells how much.
+    # Convert errors in rows to errors in values, by the width of the interval.
     privacy, model, sampling = scales[-1]
     values = value_at(column, (code, low_code, high_code))
     all_of_it = privacy + model + (sampling if scope == "population" else 0.0)
@@ -114,7 +114,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
 def no_quantile(
     column: Scale, possible: NDArray[np.int64], *, what: str, scope: Scope, notes: tuple[str, ...]
 ) -> Estimate:
-    """Stand for a quantile of rows of which it is open whether there are any."""
+    """Return a placeholder for a quantile of rows that may not exist."""
     low, high = value_at(column, possible[[0, -1]].tolist())
     return Estimate(
         value=math.nan,
@@ -131,50 +131,40 @@ def no_quantile(
 def said_of_codes(
     column: Scale, possible: NDArray[np.int64], ends: tuple[int, int]
 ) -> tuple[str, ...]:
-    """Give the note that an interval of values needs which leaves hardly anything out."""
+    """Return the note for an interval that covers nearly all possible values."""
     bounds = numbers_of(column, possible[[0, -1]])
     low, high = numbers_of(column, np.array(ends))
     return said_of((float(low), float(high)), (float(bounds[0]), float(bounds[1])))
 
 
 def value_at(column: Scale, codes: Sequence[int]) -> list[float]:
-    """Give the values behind codes, numbers as they are written."""
+    """Return the values of codes; numbers in the precision of the schema."""
     if isinstance(column, Integer | Number):
         return [float(column.value(code) or 0) for code in codes]
     return [float(second) for second in numbers_of(column, np.asarray(codes))]
 
 
 def name_of_quantile(probability: float, name: str) -> str:
-    """Say what quantile it is."""
+    """Return the name of a quantile for display."""
     return f"median of {name}" if probability == 0.5 else f"quantile {probability:g} of {name}"
 
 
 @dataclass(frozen=True, eq=False)
 class Surplus:
-    """How many rows too many are at or below values, and how far that may be off.
+    """Surplus of rows at or below values, relative to the quantile, with its error."""
 
-    Parameters
-    ----------
-    values : array
-        Rows, less those that a quantile leaves there.
-    drawn : array
-        Standard deviation from noise and from sampling.
-    model : array
-        Half of the interval of what the release leaves open. It lies on one side as it happens, so
-        it is never reached for less.
-    """
-
-    values: Floats
-    drawn: Floats
+    values: Floats  # rows at or below, minus the share that the quantile requires
+    drawn: Floats  # standard deviation from noise and sampling
+    # Half-width of the model error. It may be one-sided, so it is not reduced for long intervals.
     model: Floats
 
     def reach(self, deviations: Floats | float) -> Floats:
-        """Say how far values may be off; half a row more, since counts are whole."""
+        """Return the half-width of the error, plus a continuity correction of 0.5."""
         return np.asarray(np.hypot(deviations * self.drawn, self.model) + 0.5)
 
 
 def _errors(found: Sums, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
-    """Give the standard deviation of what is drawn, and the half-interval of what is not known."""
+    """Return the standard deviation of random errors and the half-width of model errors."""
     drawn = (found.privacy_reach / NORMAL) ** 2 * found.privacy.diagonal()
     if scope == "population":
         drawn = drawn + sampling
@@ -187,7 +177,7 @@ def _crossing(
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
     size: int,
 ) -> tuple[int, int, int]:
-    """Find the first and the last place that may be the crossing, and the likeliest."""
+    """Return the first and last position that may be the quantile, and the estimate."""
     n_first = min(size, max(_FEW_THRESHOLDS, min(_ALL_THRESHOLDS, _MAX_NUMBERS // size)))
     places = np.unique(np.linspace(0, size - 1, n_first).astype(np.int64))
     while True:
@@ -196,7 +186,7 @@ def _crossing(
         may_be = _not_rejected(places, at_places, mass)
         hits = np.flatnonzero(may_be)
         first, last = int(hits[0]), int(hits[-1])
-        # Between the last place that is too low for sure and the first, nothing was tried.
+        # Nothing was tested between the last rejected position and the first accepted one.
         gap_low = places[first] - (places[first - 1] if first else -1)
         gap_high = places[last] - (places[last - 1] if last else -1)
         if max(gap_low, gap_high) <= 1:
@@ -209,7 +199,7 @@ def _crossing(
         if len(finer) == len(places):
             break
         places = finer
-    # Noise makes the cumulated counts wobble: the middle between the first and the last crossing.
+    # Noise makes cumulative counts non-monotone: use the middle of the first and last crossing.
     above = np.flatnonzero(found >= 0)
     below = np.flatnonzero(found < 0)
     up = int(above[0]) if len(above) else len(places) - 1
@@ -223,9 +213,9 @@ def _not_rejected(
     at: Surplus,
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
 ) -> NDArray[np.bool_]:
-    """Say which places may be the crossing, or have it among the values after the one before."""
+    """Return which positions may hold the quantile, at or after the preceding position."""
     before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
-    before.values[0] = -np.inf  # nobody is below the first
+    before.values[0] = -np.inf  # no rows are below the first value
 
     def kept(deviations: Floats | float) -> NDArray[np.bool_]:
         enough = at.values + at.reach(deviations) >= 0

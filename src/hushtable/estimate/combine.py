@@ -1,16 +1,16 @@
-"""Several frames from one release, and what may be said from all of them together.
+"""Multiple synthetic frames from one release, and estimates combined from them.
 
-A frame is drawn in two steps: weights from the uncertainty of the release, then rows by weight.
-What somebody computes from m frames varies between them by the noise of the release and by the
-drawing of rows. The latter is as large as what sampling of people does to the number itself, and is
-told by the variance within a frame. So, in the manner of Rubin (1987) and of Raghunathan, Reiter
-and Rubin (2003), with b the variance between frames and u the mean variance within them,
+A frame is sampled in two steps: weights that reflect the uncertainty of the release, then rows by
+weight. A statistic computed from m frames varies between them because of the noise of the release
+and the sampling of rows. The latter equals the sampling error of the statistic, which the variance
+within a frame estimates. So, following Rubin (1987) and Raghunathan, Reiter and Rubin (2003), let b
+be the variance between frames and u the mean variance within them. The error has
 
-- about the population the error has the variance b (1 + 1/m),
-- about the people in the table it has b (1 + 1/m) - u, and no less than b/m,
+- for the population, the variance b (1 + 1/m),
+- for the people in the table, the variance b (1 + 1/m) - u, but at least b/m,
 
-and Student's distribution with m - 1 degrees of freedom. That holds for what the noisy tables of
-the release tell; where a number hangs on dependence that was not measured, frames do not know it.
+and Student's t distribution with m - 1 degrees of freedom. This is valid for statistics that the
+noisy tables of the release determine; frames do not reflect dependence that was not measured.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from hushtable.predicate import parse
 from hushtable.schema import Schema
 
 COMBINED = (
-    "Combined from several frames: it holds for what the noisy counts of the release tell, not for "
-    "dependence that was not measured."
+    "Combined from several frames. The interval covers noise in the measured counts, not "
+    "dependence between columns that was not measured."
 )
 
 
 def generator(seed: int | None) -> Generator:
-    """Start anywhere, or where a seed says."""
+    """Return a generator with the given seed, or an unpredictable one."""
     return fresh() if seed is None else np.random.default_rng(seed)
 
 
 def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> pa.Table:
-    """Draw a frame from the uncertainty of a release."""
+    """Sample a frame that reflects the uncertainty of a release."""
     codes, weights = estimator.redrawn(rng)
     size = round(float(weights.sum())) if n is None else n
     rows = rng.choice(len(weights), size, p=weights / weights.sum())
@@ -60,9 +60,9 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
 def some_rows(
     schema: Schema, frame: pa.Table, n: int | None, where: str | None, rng: Generator
 ) -> pa.Table:
-    """Take so many rows of a frame, of those that satisfy a condition; some again if need be."""
+    """Sample n rows of a frame that satisfy a condition; rows repeat if there are too few."""
     if n is not None and n < 0:
-        raise ParameterError(f"n is a number of rows, not {n}.")
+        raise ParameterError(f"n is {n}; it must be at least 0.")
     there = np.arange(frame.num_rows)
     if where is not None:
         known = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
@@ -70,7 +70,7 @@ def some_rows(
     if n is None:
         return frame.take(numbers(there))
     if n and not len(there):
-        raise ParameterError(f"none of the published rows satisfies {where!r}; leave out n.")
+        raise ParameterError(f"no published row satisfies {where!r}; omit n.")
     whole, rest = divmod(n, max(1, len(there)))
     chosen = [np.tile(there, whole), rng.choice(there, rest, replace=False)] if n else [there[:0]]
     taken: NDArray[np.int64] = np.concatenate(chosen)
@@ -81,20 +81,20 @@ def some_rows(
 def combine(
     frames: Sequence[pa.Table], compute: Callable[[pa.Table], Any], *, scope: Scope
 ) -> Estimate | EstimateTable:
-    """Compute something from each frame and say what all of them tell.
+    """Compute a statistic from each frame and combine the results.
 
     Parameters
     ----------
     frames : sequence of table
-        At least two.
+        At least two frames.
     compute : callable
-        Takes a frame; gives a number with its variance, as a pair, or a mapping of names to such
-        pairs. The variance is the one that would hold if the rows were a sample of people.
+        Takes a frame; returns a number and its variance as a pair, or a mapping of names to such
+        pairs. The variance is the one for rows that are a sample of people.
     scope : {"people", "population"}
-        What the interval is about.
+        Target of the interval.
     """
     if len(frames) < 2:
-        raise ParameterError(f"combining needs at least 2 frames, not {len(frames)}.")
+        raise ParameterError(f"there are {len(frames)} frames; combining needs at least 2.")
     found = [compute(frame) for frame in frames]
     if not isinstance(found[0], Mapping):
         return _combined([_pair(one) for one in found], scope, "combined")
@@ -109,7 +109,7 @@ def _pair(found: Any) -> tuple[float, float]:
         return float(value), float(variance)
     except (TypeError, ValueError):
         raise ParameterError(
-            "what is computed from a frame must be a number and its variance, or a mapping of "
+            "the function must return a number and its variance, or a mapping of "
             f"names to such pairs, not {type(found).__name__}."
         ) from None
 
@@ -137,7 +137,7 @@ def _combined(pairs: Sequence[tuple[float, float]], scope: Scope, what: str) -> 
 
 
 def _student(freedom: int) -> float:
-    """Give half of the 95 % interval of Student's distribution (Hill's approximation, 1970).
+    """Return the 95% half-width of Student's t distribution (Hill's approximation, 1970).
 
     Examples
     --------

@@ -1,10 +1,10 @@
 """Pearson's correlation from sums over rows.
 
-It is a function of five means: of two numbers, of their squares and of their product. The means
-that the errors of the sums allow form an ellipsoid, and the interval reaches from the least to the
-largest correlation in it. Where errors are small that is the usual interval; where they are not, a
-first-order one would be about the slope at a point that may be far from the truth. If a variance
-may be zero in the ellipsoid, all correlations are possible.
+The correlation is a function of five means: of two numbers, their squares and their product. The
+errors of the sums define an ellipsoid of possible means; the interval runs from the smallest to the
+largest correlation in it. For small errors this is the usual interval. For large errors, a
+first-order interval would use the gradient at a point far from the truth. If a variance may be zero
+in the ellipsoid, all correlations are possible.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from hushtable.estimate.moments import NO_SPREAD, Ask, Numbers, answer_of, said_
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Floats, power, present
 
-_STEPS = 60  # of the search for the ends; a dozen do where errors are small
+_STEPS = 60  # limit of the search for each end; small errors need about a dozen
 _ALMOST_ONE = 0.9999
 
 
 @dataclass(frozen=True)
 class _Means:
-    """Means of x, y, their squares and their product, as a point, and what follows from them."""
+    """Means of x, y, their squares and their product, with derived quantities."""
 
     point: Floats
 
@@ -43,7 +43,7 @@ class _Means:
 
     @property
     def slope(self) -> Floats:
-        """How the correlation changes with each of the means."""
+        """Gradient of the correlation with respect to the means."""
         x, y, *_ = self.point.tolist()
         vx, vy = self.variances
         scale, value = math.sqrt(vx * vy), self.correlation
@@ -57,7 +57,7 @@ class _Means:
 
 
 def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
-    """Give Pearson's correlation of two numbers."""
+    """Estimate Pearson's correlation of two numbers."""
     there = present(one.name, one.column) * present(two.name, two.column) * one.where
     x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
     found = ask([there, x, y, x * x, y * y, x * y])
@@ -67,11 +67,11 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
             if spread <= NO_SPREAD]  # fmt: skip
     if flat:
         raise Refused(
-            f"the release leaves open whether {' and '.join(map(repr, flat))} varies at all among "
-            "such rows, and what does not vary has no correlation; ask about more rows, or about "
+            f"{' and '.join(map(repr, flat))} may not vary at all among such rows, so "
+            "the correlation is undefined; ask about more rows, or about "
             "another column."
         )
-    # The error of a mean: that of its sum, less what the number of rows does to it.
+    # Error of a mean: that of its sum, minus the effect of the number of rows.
     lift = np.concatenate([-at.point[:, None], np.eye(5)], axis=1) / n_rows
     errors = found.combined(lift)
     value = float(np.clip(at.correlation, -1.0, 1.0))
@@ -91,10 +91,10 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
 
 
 def _ends(at: _Means, squares: Floats) -> tuple[float, float]:
-    """Find the least and the largest correlation in the ellipsoid of the means that are possible.
+    """Return the smallest and the largest correlation in the ellipsoid of possible means.
 
-    On its surface, the point of the largest value is where the slope points to; from one such point
-    the next is found.
+    On the surface of the ellipsoid, a fixed-point iteration moves to the point in the direction of
+    the gradient.
     """
     roots, axes = np.linalg.eigh((squares + squares.T) / 2)
     half_axes: Floats = axes * np.sqrt(np.maximum(roots, 0.0))
@@ -120,7 +120,7 @@ def _ends(at: _Means, squares: Floats) -> tuple[float, float]:
 
 
 def _may_be_constant(at: _Means, squares: Floats) -> bool:
-    """Say whether one of the two may not vary at all, as far as the errors allow."""
+    """Return whether one of the two numbers may be constant, given the errors."""
     x, y, *_ = at.point.tolist()
     for weights, variance in zip(
         ([-2 * x, 0, 1, 0, 0], [0, -2 * y, 0, 1, 0]), at.variances, strict=True
@@ -132,7 +132,7 @@ def _may_be_constant(at: _Means, squares: Floats) -> bool:
 
 
 def _with_sampling(value: float, ends: tuple[float, float], variance: float) -> tuple[float, float]:
-    """Add what sampling of people does, which is the same everywhere after Fisher's z."""
+    """Add sampling error, whose variance is constant on Fisher's z scale."""
     middle, *at_ends = (math.atanh(min(max(r, -_ALMOST_ONE), _ALMOST_ONE)) for r in (value, *ends))
     low, high = (
         math.tanh(middle + sign * math.hypot(end - middle, NORMAL * math.sqrt(variance)))

@@ -1,7 +1,8 @@
-"""Where values that are drawn from a release come from.
+"""Sampling of values from a release.
 
-A release is public, so what is drawn from it protects nobody: any generator will do, and with one
-of their own analysts repeat a draw. Noise that keeps a promise is `hushtable.privacy.noise`.
+A release is public, so sampling from it needs no secure randomness: any generator is fine, and
+analysts can pass a seeded one to reproduce a sample. `hushtable.privacy.noise` has the noise that
+protects people.
 """
 
 from __future__ import annotations
@@ -13,16 +14,16 @@ from numpy.typing import NDArray
 
 from hushtable.recoding import Intervals, Recoding
 
-Generator: TypeAlias = "np.random.Generator"  # by name: no other answer needs that module
+Generator: TypeAlias = "np.random.Generator"  # a string: numpy.random is loaded on demand
 
 
 def fresh() -> Generator:
-    """Make a generator that starts anywhere."""
+    """Return a generator with an unpredictable seed."""
     return np.random.default_rng()
 
 
 def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
-    """Draw a value of the original column for each generalized one, evenly.
+    """Sample a value of the original column uniformly from inside each generalized value.
 
     Examples
     --------
@@ -37,7 +38,7 @@ def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) ->
 def place_inside(
     recoding: Recoding, codes: NDArray[np.int64], places: NDArray[np.float64]
 ) -> NDArray[np.int64]:
-    """Give the value of the original column at a place, from 0 to 1, inside each generalized one.
+    """Return the original value at a relative position (0 to 1) inside each generalized value.
 
     Examples
     --------
@@ -55,7 +56,7 @@ def place_inside(
 
 
 def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """List the old codes by their new one, and say where those of each begin."""
+    """Return the old codes sorted by new code, and the start of each new code among them."""
     new = recoding.apply(np.arange(recoding.n_values + recoding.n_apart))
     members = np.argsort(new, kind="stable")
     return members, np.searchsorted(new[members], np.arange(recoding.size))

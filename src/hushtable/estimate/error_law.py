@@ -1,4 +1,4 @@
-"""How far a sum of published counts may be from the truth: sums of known, independent noise."""
+"""Distribution of the error of sums of published counts with independent, known noise."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from numpy.typing import NDArray
 from hushtable.estimate.quantiles import normal_quantile
 
 _MANY = 512
-"""From so many on, sums have the quantiles of Cornish and Fisher, which are then off by less than a
-ten thousandth of their reach and at most the one whole number that they are rounded away by."""
+"""From this number of terms on, quantiles use the Cornish-Fisher expansion. Its error is below
+10^-4 of the half-width, plus at most 1 for rounding outward to whole numbers."""
 
 
 @dataclass(frozen=True)
 class ErrorLaw:
-    """Describe the noise of one count; sums of n of them have exact quantiles.
+    """Distribution of the noise of one count; sums of n of them have exact quantiles.
 
     Parameters
     ----------
     values : array of int
-        Neighboring whole numbers, rising.
+        Consecutive integers, ascending.
     probabilities : array of float
-        Their probabilities, adding up to 1 but for what is negligible.
+        Their probabilities; the sum is 1 up to a negligible rest.
 
     Examples
     --------
-    >>> coin = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
-    >>> coin.quantiles(100, 0.95)
+    >>> fair = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
+    >>> fair.quantiles(100, 0.95)
     (40.0, 60.0)
     """
 
@@ -39,16 +39,16 @@ class ErrorLaw:
 
     @cached_property
     def mean(self) -> float:
-        """Mean of one."""
+        """Mean of one count's noise."""
         return float(self.values @ self.probabilities)
 
     @cached_property
     def variance(self) -> float:
-        """Variance of one."""
+        """Variance of one count's noise."""
         return float((self.values - self.mean) ** 2 @ self.probabilities)
 
     def quantiles(self, n: int, confidence: float) -> tuple[float, float]:
-        """Give the central interval that the sum of n falls into with this probability."""
+        """Return the central interval of a sum of n that has this probability."""
         if n == 0:
             return 0.0, 0.0
         tail = (1 - confidence) / 2
@@ -65,7 +65,7 @@ class ErrorLaw:
         return float(first + low), float(first + high)
 
     def _of_many(self, n: int, tail: float) -> tuple[float, float]:
-        """Give the central interval of a sum that is nearly normal, by three moments more."""
+        """Return the central interval of a nearly normal sum, from its first four moments."""
         away, std = self.values - self.mean, self.variance**0.5
         if std == 0.0:
             return n * self.mean, n * self.mean

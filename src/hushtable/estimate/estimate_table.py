@@ -1,4 +1,4 @@
-"""A table of answers: one row for each group, with the answer's value, interval and errors."""
+"""Table of estimates: one row per group, with value, interval and errors."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from hushtable.schema import Value
 
 FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
 
-_FEW = 4  # rows that a note names
+_FEW = 4  # largest number of rows that a note lists
 
 
 @dataclass(frozen=True, eq=False)
 class EstimateTable:
-    """Hold answers by groups.
+    """Estimates by group.
 
     Parameters
     ----------
     by : tuple of str
-        What tells the rows apart.
+        Columns that identify the groups.
     keys : tuple of tuple
-        The group of each row: a value for each of `by`; None is a missing value.
+        Group of each row: a value for each of `by`; None is a missing value.
     estimates : tuple of Estimate
-        The answers.
+        The estimates.
 
     Examples
     --------
@@ -66,7 +66,7 @@ class EstimateTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes of all answers, each once; with the rows it is about where it is not all."""
+        """Notes of all estimates without repetition; a note on some rows names them."""
         rows: dict[str, list[str]] = {}
         for key, estimate in self:
             for note in dict.fromkeys(estimate.notes):
@@ -79,7 +79,7 @@ class EstimateTable:
     # --- as other tables --------------------------------------------------------------------------
 
     def to_arrow(self) -> pa.Table:
-        """Give an Arrow table: the groups, then what is known of each answer."""
+        """Return an Arrow table: the groups, then the numbers of each estimate."""
         columns = {
             name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
         }
@@ -90,27 +90,27 @@ class EstimateTable:
         return pa.table(columns)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        """Hand the table over to whatever reads Arrow streams."""
+        """Export the table as an Arrow C stream."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def to_pandas(self) -> Any:
-        """Give a pandas frame."""
+        """Return a pandas data frame."""
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Give a polars frame."""
-        import polars  # noqa: PLC0415 - the analyst's own
+        """Return a polars data frame."""
+        import polars  # noqa: PLC0415 - optional dependency
 
         return polars.from_arrow(self.to_arrow())
 
     def to_dict(self) -> list[dict[str, Any]]:
-        """Write as plain data."""
+        """Return the rows as plain data."""
         return [
             {**dict(zip(self.by, key, strict=True)), **estimate.to_dict()} for key, estimate in self
         ]
 
     def to_csv(self) -> str:
-        """Write as comma-separated values."""
+        """Return the table as CSV text."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
         rows.writerow([*map(no_formula, self.by), *FIGURES, "what"])
@@ -125,7 +125,7 @@ class EstimateTable:
     # --- for people -------------------------------------------------------------------------------
 
     def rows(self) -> tuple[list[str], list[list[str]]]:
-        """Give the header and the cells as texts."""
+        """Return header and cells as texts."""
         whats = list(dict.fromkeys(estimate.what for estimate in self.estimates))
         what = whats[0] if len(whats) == 1 else "value"
         header = [*self.by, what, "low", "high"]
@@ -153,11 +153,11 @@ class EstimateTable:
 
     def _repr_html_(self) -> str:
         notes = "".join(f"<br><small>{html.escape(note)}</small>" for note in self.notes)
-        return f"{html_table(*self.rows())}<small>95 % intervals.</small>{notes}"
+        return f"{html_table(*self.rows())}<small>95% intervals.</small>{notes}"
 
 
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
-    """Hold the coefficients of a regression by the name of their term."""
+    """Return the coefficients of a regression as a table, by term."""
     return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
 
 
@@ -166,7 +166,7 @@ def _written(part: Value) -> str:
 
 
 def _some(rows: Sequence[str]) -> str:
-    """Name a few rows; of more, say how many there are."""
+    """List a few rows, or their number if there are more."""
     return "; ".join(rows) if len(rows) <= _FEW else f"{len(rows)} of these"
 
 
@@ -177,7 +177,7 @@ def _plain(text: str) -> str:
 def _arrow(values: Sequence[Value]) -> pa.Array:
     if all(value is None or isinstance(value, str) for value in values):
         return pa.array(values, pa.string()) if None in values else texts(map(str, values))
-    if any(isinstance(value, str) for value in values):  # numbers beside special values
+    if any(isinstance(value, str) for value in values):  # numbers and special values
         return pa.array([None if value is None else str(value) for value in values], pa.string())
     kind = pa.float64() if any(isinstance(value, float) for value in values) else pa.int64()
     return pa.array(values, kind)

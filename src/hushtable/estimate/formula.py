@@ -1,4 +1,4 @@
-"""Read a regression formula: ``y ~ x + z + C(g)``."""
+"""Parser of regression formulas: ``y ~ x + z + C(g)``."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from hushtable.schema import Categorical, Column, Integer, Number
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
 _TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
 _ALLOWED = (
-    "a formula is 'y ~ x + z + C(g)': columns by name, in double quotes where a name is not plain, "
-    "and C() around those that stand for groups"
+    "write 'y ~ x + z + C(g)': column names, in double quotes if they have special characters, "
+    "and C() around columns that enter as categories"
 )
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What is explained by what.
+    """A parsed regression formula.
 
     Parameters
     ----------
     outcome : str
-        The column that is explained.
+        The outcome column.
     numbers, groups : tuple of str
-        The columns that enter as numbers, and as groups.
+        Columns that enter as numbers, and as categories.
     """
 
     outcome: str
@@ -35,21 +35,21 @@ class Formula:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """All of them."""
+        """All columns of the formula."""
         return (self.outcome, *self.numbers, *self.groups)
 
 
 def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool = False) -> Formula:
-    """Read a formula over the columns of a schema; every problem is told.
+    """Parse a formula over the columns of a schema; raise one error that lists all problems.
 
     Parameters
     ----------
     text : str
         The formula.
     columns : mapping of str to Column
-        The columns it may name.
+        The columns that it may name.
     two_valued : bool
-        Whether the outcome is a list of two values instead of a number.
+        Whether the outcome must be categorical with two values instead of numeric.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
     """
     outcome, sign, rest = text.partition("~")
     if not sign or not rest.strip():
-        raise ParameterError(f"{text!r} explains nothing: {_ALLOWED}.")
+        raise ParameterError(f"{text!r} has no regressors: {_ALLOWED}.")
     problems: list[str] = []
     explained = _term(outcome, columns, problems)
     if explained is not None:
@@ -71,19 +71,19 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
     groups: list[str] = []
     for part in rest.split("+"):
         if part.strip() == "1":
-            continue  # an intercept is always there
+            continue  # the intercept is always included
         term = _term(part, columns, problems)
         if term is None:
             continue
         name, is_factor = term
         if name in (*numbers, *groups) or (explained is not None and name == explained[0]):
-            problems.append(f"column {name!r} is in the formula twice; name it once.")
+            problems.append(f"column {name!r} occurs twice in the formula; name it once.")
         elif is_factor:
             groups.append(name)
         elif not isinstance(columns[name], Integer | Number):
             problems.append(
-                f"column {name!r} is {kind_of(columns[name])}, not a number; write C({name}) for "
-                "its groups."
+                f"column {name!r} is {kind_of(columns[name])}, not a number; write C({name}) to "
+                "enter its values as categories."
             )
         else:
             numbers.append(name)
@@ -93,8 +93,8 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
 
 
 def kind_of(column: Column) -> str:
-    """Say what a column is that is no number."""
-    return "a list of values" if isinstance(column, Categorical) else f"a {column.type}"
+    """Describe the type of a column that is not a number."""
+    return "categorical" if isinstance(column, Categorical) else f"a {column.type}"
 
 
 def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
@@ -102,29 +102,29 @@ def _outcome_problems(name: str, column: Column, two_valued: bool) -> list[str]:
         if isinstance(column, Categorical) and column.n_values == 2:
             return []
         return [
-            f"column {name!r} has not two values, which a logistic regression needs of its outcome."
+            f"column {name!r}: the outcome of a logistic regression must have exactly two values."
         ]
     if not isinstance(column, Integer | Number):
         return [
-            f"column {name!r} is {kind_of(column)} and has no mean to explain; a list of two "
-            "values can be the outcome of a logistic regression."
+            f"column {name!r} is {kind_of(column)}; the outcome of a linear regression must be a "
+            "number; a column of two values fits a logistic regression."
         ]
     return []
 
 
 def _term(text: str, columns: Mapping[str, Column], problems: list[str]) -> tuple[str, bool] | None:
-    """Read a column and whether it stands for groups; what is wrong goes to the problems."""
+    """Parse a column and whether it enters as categories; append problems to `problems`."""
     found = _TERM.fullmatch(text)
     if found is None or bool(found["factor"]) != bool(found["close"]):
         problems.append(
-            f"{text.strip()!r} is no term of a formula: {_ALLOWED}. Functions and products are not "
-            "supported; make such a column before publishing."
+            f"{text.strip()!r} is not a valid term: {_ALLOWED}. Functions and interactions are not "
+            "supported; create such a column before publishing."
         )
         return None
     name = found["plain"] or found["quoted"].replace('""', '"')
     if name not in columns:
         problems.append(
-            f"column {name!r} is not a published column; there are {', '.join(columns)}."
+            f"column {name!r} is not published; published columns are {', '.join(columns)}."
         )
         return None
     return name, bool(found["factor"])

@@ -1,4 +1,4 @@
-"""Draw answers with their intervals: one line for each, as SVG."""
+"""Plots of estimates with their intervals, as SVG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Point = tuple[float, float]
 
 
 def drawing(answer: Estimate | EstimateTable) -> str:
-    """Draw an answer, or a table of them, as an SVG document.
+    """Plot an estimate, or a table of them, as an SVG document.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def drawing(answer: Estimate | EstimateTable) -> str:
         return _LEFT + (_RIGHT - _LEFT) * (inside - low) / (high - low)
 
     what = header[len(answer.by)]
-    parts = captions(_LEFT, what, "with 95 % intervals")
+    parts = captions(_LEFT, what, "with 95% intervals")
     for value in ticks(low, high):
         parts.append(
             f'<line x1="{x(value):.1f}" x2="{x(value):.1f}" y1="{_TOP}" y2="{bottom}" '
@@ -56,7 +56,7 @@ def drawing(answer: Estimate | EstimateTable) -> str:
 
 
 def captions(left: int, title: str, below: str) -> list[str]:
-    """Write what a drawing shows, and a line below it."""
+    """Return the title of a plot and the line below it."""
     return [
         f'<text x="{left}" y="20" font-size="15">{escape(title)}</text>',
         f'<text x="{left}" y="36" fill="#555">{escape(below)}</text>',
@@ -64,7 +64,7 @@ def captions(left: int, title: str, below: str) -> list[str]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Give the numbers that stand at an axis, evenly from end to end."""
+    """Return evenly spaced tick positions from end to end."""
     return [low + (high - low) * tick / (N_TICKS - 1) for tick in range(N_TICKS)]
 
 
@@ -78,7 +78,7 @@ def mark(start: Point, value: Point, end: Point) -> str:
 
 
 def document(width: int, height: int, parts: Sequence[str]) -> str:
-    """Put the parts of a drawing together."""
+    """Combine parts into an SVG document."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
         'font-family="sans-serif" font-size="12">\n' + "\n".join(parts) + "\n</svg>\n"

@@ -1,8 +1,8 @@
-"""Means, sums, variances and shares from sums over rows, each with its interval.
+"""Means, sums, variances and shares from sums over rows, with intervals.
 
-A ratio of two sums has the interval of Fieller (1954): all ratios r for which the first sum less r
-times the second is not farther from zero than its error allows. It holds however large the error
-of the denominator is; where that may be zero, all that is left are the bounds of the column.
+The ratio of two sums has the interval of Fieller (1954): all ratios r for which the first sum minus
+r times the second is compatible with zero, given its error. It is valid however large the error of
+the denominator is. If the denominator may be zero, only the bounds of the column remain.
 """
 
 from __future__ import annotations
@@ -20,48 +20,38 @@ from hushtable.estimate.sums import Sums
 
 Ask = Callable[[Sequence[RowFunction]], Sums]
 
-TOO_FEW = "The release leaves open whether there are such rows at all: any value is possible."
+TOO_FEW = "Because of noise, there may be no such rows at all: any value is possible."
 ALL_POSSIBLE = (
-    "The interval is nearly all that could be by what is public: the release says next to nothing "
-    "about this; ask about more rows, or fewer columns."
+    "The interval covers nearly all possible values, so the release says almost nothing about "
+    "this; ask about more rows, or fewer columns."
 )
 NEARLY_ALL = 0.95
-"""Share of what is possible from which on an interval is said to be all of it."""
+"""Share of the possible range from which on an interval counts as covering all of it."""
 
 NO_SPREAD = 1e-14
-"""What rounding makes of a variance that is zero, of places between -1 and 1."""
+"""Upper limit for rounding errors of a zero variance, of numbers scaled to -1 to 1."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """A numeric column, under a condition.
+    """A numeric column under a condition."""
 
-    Parameters
-    ----------
-    name : str
-        The column.
-    column : Integer, Number, Date, Timestamp or Time
-        As the schema has it.
-    where : RowFunction
-        1 for the rows that count.
-    """
-
-    name: str
-    column: Scale
-    where: RowFunction
+    name: str  # name of the column
+    column: Scale  # the column in the schema
+    where: RowFunction  # 1 for the rows that count
 
     @property
     def ruler(self) -> UnitRuler:
-        """Where its values lie between -1 and 1."""
+        """Scale that maps the values to -1 to 1."""
         return UnitRuler.of(self.column)
 
     def powers(self, most: int) -> list[RowFunction]:
-        """Give the powers from 0 on, over rows that have a value."""
+        """Return the powers 0 to `most` of the scaled number, over rows that have a value."""
         return [power(self.name, self.column, k) * self.where for k in range(most + 1)]
 
     @property
     def range(self) -> tuple[float, float]:
-        """The least and the largest place that the condition leaves."""
+        """Smallest and largest scaled value that the condition allows."""
         places = self.ruler.places(self.column)[: self.column.n_values]
         left = self.where.factors.get(self.name, np.ones(self.column.size))
         there = places[left[: self.column.n_values] > 0]
@@ -69,7 +59,7 @@ class Numbers:
 
 
 def reach_of(errors: Sums, sampling: float, scope: Scope) -> float:
-    """Give half the 95 % interval of a single sum; what sampling adds is given."""
+    """Return the half-width of the 95% interval of a single sum, given its sampling variance."""
     added = sampling if scope == "population" else 0.0
     return math.sqrt(max(0.0, float(errors.reach_squared(added)[0, 0])))
 
@@ -85,7 +75,7 @@ def answer_of(
     notes: tuple[str, ...],
     scale: float = 1.0,
 ) -> Estimate:
-    """Give a value with its interval, whose error is that of a single sum, times a scale."""
+    """Return an estimate whose errors are those of a single sum, times a scale."""
     return Estimate(
         value=value,
         low=ends[0],
@@ -100,7 +90,7 @@ def answer_of(
 
 
 def said_of(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str, ...]:
-    """Give the note that an interval needs which leaves hardly anything out.
+    """Return the note for an interval that covers nearly all possible values.
 
     Examples
     --------
@@ -113,7 +103,7 @@ def said_of(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str
 
 
 def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
-    """Give the interval of values[0] / values[1], from the squares of half-intervals.
+    """Return Fieller's interval of values[0] / values[1], from the form of squared half-widths.
 
     Examples
     --------
@@ -132,11 +122,11 @@ def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
 
 
 def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Cut an interval to what is possible.
+    """Restrict an interval to what is possible.
 
-    Noise may put all of it outside. Then the truth is off by more than its half already, and is
-    looked for as far from the bound as the interval reached from its middle: it holds no less often
-    than the one that was given.
+    If the whole interval is outside the bounds, the error already exceeds its half-width. The
+    result then extends by that half-width from the bound, so its coverage is no lower than that of
+    the given interval.
 
     Examples
     --------
@@ -155,7 +145,7 @@ def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[flo
 def count_of(
     sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
 ) -> Estimate:
-    """Read one of several sums as a count, with its interval stretched by a factor."""
+    """Return one of several sums as a count, with its interval widened by the factor `reach`."""
     raw = float(sums.values[place])
     value = max(0.0, raw)
     sampling = value * max(0.0, 1.0 - value / n_rows)
@@ -168,7 +158,7 @@ def count_of(
     return Estimate(
         value=value,
         low=max(0.0, raw - half),
-        high=value + half,  # around what can be: an answer below zero is not sure of zero
+        high=value + half,  # a negative estimate does not rule out positive counts
         privacy_std=math.sqrt(float(sums.privacy[place, place])),
         model_std=math.sqrt(float(sums.model[place, place])),
         sampling_std=math.sqrt(sampling),
@@ -179,7 +169,7 @@ def count_of(
 
 
 def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Estimate:
-    """Give the share of the rows of one condition that satisfy another, too."""
+    """Estimate the share of the rows of one condition that also satisfy another."""
     found = ask([part * of, of])
     return _ratio(
         found,
@@ -191,7 +181,7 @@ def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Esti
 
 
 def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
-    """Give the mean of a column."""
+    """Estimate the mean of a column."""
     zero, one, two = numbers.powers(2)
     found = ask([one, zero, two])
     first_two = found.combined(np.eye(3)[:2])
@@ -209,9 +199,9 @@ def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
 def _ratio(
     sums: Sums, *, bounds: tuple[float, float], squares: float, scope: Scope, what: str
 ) -> Estimate:
-    """Divide the first sum by the second; `squares` is the sum of squares of what is added up."""
+    """Return the first sum divided by the second; `squares` is the sum of squared terms."""
     top, bottom = sums.values.tolist()
-    # What noise made impossible of the squares is taken as what is possible.
+    # Clip infeasible second moments.
     largest = max(abs(bounds[0]), abs(bounds[1]))
     n_rows = max(bottom, 1.0)
     squares = min(max(squares, top**2 / n_rows), largest**2 * n_rows)
@@ -238,7 +228,7 @@ def _ratio(
 
 
 def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
-    """Write an answer about places as one about values."""
+    """Convert an answer from scaled numbers to values."""
     return replace(
         answer,
         value=shift + scale * answer.value,
@@ -251,7 +241,7 @@ def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
 
 
 def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
-    """Give the sum of a column."""
+    """Estimate the sum of a column."""
     found = ask([*numbers.powers(2), ONE])
     ruler = numbers.ruler
     weights = np.array([[ruler.middle, ruler.half, 0.0, 0.0]])
@@ -280,11 +270,11 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
 
 
 def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
-    """Give the variance of a column, as that of the people in the table (divided by their number).
+    """Estimate the variance of a column among the people in the table (denominator n).
 
-    Given the mean, it is the mean of the squared distances. To first order the error of the mean
-    does not matter; to second order, squares around a mean that is off by e are e^2 too small on
-    average, which the value and the upper end allow for.
+    Given the mean, it is the mean squared deviation. The error of the mean has no effect to first
+    order. To second order, squared deviations around a mean with error e are too small by e^2 on
+    average; the value and the upper end allow for this.
     """
     found = ask(numbers.powers(4))
     n_rows, first = float(found.values[0]), float(found.values[1])
@@ -307,8 +297,8 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
         scope=scope,
         what=f"variance of {numbers.name}",
     )
-    # By the squared error of the mean the squares are too small: by its mean for the value, and by
-    # anything from nothing to the square of its reach for the interval.
+    # Squared deviations are too small by the squared error of the mean: by its expectation for the
+    # value, and by 0 to its squared half-width for the interval.
     high = min(answer.high + (reach_of(noise, 0.0, "people") / rows) ** 2, most)
     value = min(max(answer.value + second_order, answer.low), high)
     notes = (*answer.notes, *said_of((answer.low, high), (0.0, most)))

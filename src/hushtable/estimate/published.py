@@ -1,12 +1,12 @@
-"""What a release says, in a form that can be laid beside the original.
+"""Releases in a form that can be compared with the original.
 
 A release becomes one or more blocks. A block is a set of columns whose values are published
-together, as rows. Most releases are one block of all columns; a release of groups of columns is
-one block for each. Generalized values are drawn anew from inside their cells, so that a cell that
-is too wide counts as the loss it is. Rows that are mostly noise carry the expected noise with them,
-to be taken off every count.
+together, as rows. Most releases are one block of all columns; a release of column groups has one
+block per group. Generalized values are replaced by values sampled from inside their cells, so that
+a wide cell shows as error. If most rows are noise, the block carries the expected noise, to be
+subtracted from every count.
 
-Each estimator says so of its own kind of release, see `Estimator.published`.
+Each estimator implements this for its kind of release; see `Estimator.published`.
 """
 
 from __future__ import annotations
@@ -31,63 +31,41 @@ ByColumn = Mapping[str, NDArray[np.int64]]
 About = Literal["rows", "distinct tuples", "people", "nodes"]
 
 DRAWN = (
-    "Generalized values are compared after drawing a value evenly from inside each of them, so "
-    "that wide cells count as error."
+    "For comparison, a value is sampled uniformly from inside each generalized value, so "
+    "that wide cells show as error."
 )
 
 
 @dataclass(frozen=True, eq=False)
 class Background:
-    """Describe rows that a method added as noise, whose law is known.
+    """Noise rows added by a method, whose distribution is known."""
 
-    Parameters
-    ----------
-    n_rows : float
-        How many of the published rows are noise, on average.
-    shares : mapping of str to array
-        How they are distributed in each column, independently of the others; a column that is not
-        named is filled evenly.
-    """
-
-    n_rows: float
+    n_rows: float  # expected number of noise rows among the published rows
+    # Distribution over the codes of each column, independent between columns; uniform by default.
     shares: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def share(self, name: str, size: int) -> NDArray[np.float64]:
-        """Give the share of each code of a column."""
+        """Return the share of each code of a column."""
         return self.shares.get(name, np.full(size, 1.0 / size))
 
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Hold columns that are published together.
+    """Columns that are published together."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    released : mapping of str to array
-        The published rows as codes of the released values.
-    recode : mapping of str to Recoding
-        How generalized columns were cut.
-    background : Background or None
-        The noise among the rows, if there is any.
-    redraw : callable, optional
-        Makes rows where the release leaves values open by itself.
-    """
-
-    schema: Schema
-    released: ByColumn
-    recode: Mapping[str, Recoding] = field(default_factory=dict)
-    background: Background | None = None
-    redraw: Callable[[Generator], ByColumn] | None = None
+    schema: Schema  # the columns
+    released: ByColumn  # published rows, as codes of the released values
+    recode: Mapping[str, Recoding] = field(default_factory=dict)  # of generalized columns
+    background: Background | None = None  # expected noise among the rows
+    redraw: Callable[[Generator], ByColumn] | None = None  # samples rows that are left open
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The columns."""
+        """Names of the columns."""
         return tuple(self.schema.attributes)
 
     def select(self, names: Sequence[str]) -> Block:
-        """Take some columns."""
+        """Return a block of some of the columns."""
         redraw = self.redraw
         return Block(
             self.schema.of_rows(names),
@@ -99,15 +77,15 @@ class Block:
 
     @property
     def is_random(self) -> bool:
-        """Whether rows differ from one drawing to the next."""
+        """True if rows differ between samples."""
         return bool(self.recode) or self.redraw is not None
 
     def cells(self, rng: Generator) -> ByColumn:
-        """Give rows in the released values, however coarse."""
+        """Return rows in the released values, which may be generalized."""
         return self.released if self.redraw is None else self.redraw(rng)
 
     def rows(self, rng: Generator) -> ByColumn:
-        """Give rows with values as precise as the original's, drawn where the release is not."""
+        """Return rows in the values of the original; generalized values are sampled."""
         return {
             name: draw_inside(self.recode[name], codes, rng) if name in self.recode else codes
             for name, codes in self.cells(rng).items()
@@ -116,51 +94,25 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class ItemGroups:
-    """Describe groups of items of a long table, such as ratings: people are rows, items columns.
+    """Groups of items of a long table, such as ratings: people are rows, items columns."""
 
-    Parameters
-    ----------
-    item, value : str
-        The columns of the long table that hold an item and its value.
-    groups : sequence of sequence of str
-        The items of each group.
-    block : callable
-        Takes the number of a group and some of its items, and gives the block of people who have
-        any of them.
-    """
-
-    item: str
-    value: str
-    groups: Sequence[Sequence[str]]
+    item: str  # column of the long table with the item
+    value: str  # column of the long table with its value
+    groups: Sequence[Sequence[str]]  # items of each group
+    # Takes the number of a group and some of its items; returns the block of people who have any.
     block: Callable[[int, Sequence[str]], Block]
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """Hold what is to be compared.
+    """A release in comparable form."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns that are published.
-    blocks : tuple of Block
-        Which of them are published together.
-    about : str
-        What the release counts.
-    whole_rows : table or None
-        The rows as published, if they are whole.
-    notes : tuple of str
-        What a reader must know.
-    items : ItemGroups or None
-        For a long table, what blocks are made of: there are too many to make them all.
-    """
-
-    schema: Schema
-    blocks: tuple[Block, ...]
-    about: About = "rows"
-    whole_rows: pa.Table | None = None
-    notes: tuple[str, ...] = ()
-    items: ItemGroups | None = None
+    schema: Schema  # published columns
+    blocks: tuple[Block, ...]  # columns that are published together
+    about: About = "rows"  # unit of counts
+    whole_rows: pa.Table | None = None  # the rows as published, if they have all columns
+    notes: tuple[str, ...] = ()  # notes for readers
+    items: ItemGroups | None = None  # of a long table, whose blocks are made on demand
 
 
 def published_rows(
@@ -173,7 +125,7 @@ def published_rows(
     redraw: Callable[[Generator], ByColumn] | None = None,
     notes: tuple[str, ...] = (),
 ) -> Published:
-    """Hold whole rows of the columns that are there."""
+    """Return rows with all published columns in comparable form."""
     there = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
     cut = {name: recode[name] for name in there.attributes if recode and name in recode}
     block = Block(there, encoded(there, frame, cut), cut, background, redraw)
@@ -189,7 +141,7 @@ def published_rows(
 def encoded(
     schema: Schema, frame: pa.Table, recode: Mapping[str, Recoding] | None = None
 ) -> dict[str, NDArray[np.int64]]:
-    """Read published values, generalized or not, as codes."""
+    """Encode published values, generalized or not."""
     recode = recode or {}
     try:
         return {
@@ -198,11 +150,11 @@ def encoded(
         }
     except KeyError as error:
         raise ReleaseError(
-            f"the release holds a value that is not in its schema or its cuts: {error}."
+            f"the release contains a value that is not in its schema or its cuts: {error}."
         ) from None
 
 
 def absent(schema: Schema, published: Schema) -> tuple[str, ...]:
-    """Say which columns are not published, if any."""
+    """Return a note that lists columns that are not published, if any."""
     names = [name for name in schema.attributes if name not in published.attributes]
-    return (f"Not published, and so not compared: {', '.join(names)}.",) if names else ()
+    return (f"Not published, so not compared: {', '.join(names)}.",) if names else ()

@@ -1,4 +1,4 @@
-"""Quantiles of the normal distribution, of sums that are nearly normal, and between two ends."""
+"""Critical values: normal, nearly normal, and for values between two noisy bounds."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from hushtable.estimate.base import CONFIDENCE
 
 
 def normal_quantile(probability: float) -> float:
-    """Give the number below which a standard normal variable is with this probability."""
+    """Return a quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)
 
 
 NORMAL = normal_quantile((1 + CONFIDENCE) / 2)
-"""Half the central interval of our confidence, in standard deviations of a normal variable."""
+"""Critical value of a two-sided 95% interval: half-width in standard deviations, normal error."""
 
 
 def nearly_normal(kurtosis: float) -> float:
-    """Give half the central interval of a symmetric sum, in standard deviations.
+    """Return the half-width of the 95% interval of a symmetric sum, in standard deviations.
 
-    By Cornish and Fisher, from the excess kurtosis. A sum of few noises is wider than the normal
-    one: for a single Laplace count this gives 2.17 where 2.12 is exact, and it comes down to the
-    normal 1.96 as more are added.
+    Cornish-Fisher expansion, from the excess kurtosis. A sum of few noise terms has a larger
+    critical value than a normal one: for a single Laplace count this gives 2.17 (exact: 2.12), and
+    it approaches 1.96 as terms are added.
 
     Examples
     --------
@@ -33,22 +33,23 @@ def nearly_normal(kurtosis: float) -> float:
 
 
 GAP_DOUBT = 0.001
-"""The chance that a bound for the distance of two ends does not hold, which is paid for."""
+"""Probability that a lower bound of a gap fails; subtracted from the error probability."""
 
 GAP_REACH = normal_quantile(1 - GAP_DOUBT)
-"""How far below its estimate that bound is, in standard deviations."""
+"""Distance of that bound below its estimate, in standard deviations."""
 
 
 @lru_cache(maxsize=1000)
 def between_ends(gap: float) -> float:
-    """Give how far to reach beyond two noisy ends for what lies between them, in deviations.
+    """Return the critical value of an interval for a value between two noisy bounds.
 
-    Imbens and Manski (2004). With a truth at distance a from one end and gap - a from the other,
-    the interval misses with chance Phi(-c - a) + Phi(-c - gap + a) at most, however the noise of
-    the two hangs together. That is convex in a, so it is largest at an end: c is such that Phi(-c)
-    + Phi(-c - gap) is what may be missed. Far apart, one end alone can fail, and c is that of an
-    interval with one end. The gap that is given may be a bound that fails with `GAP_DOUBT`, which
-    is taken off: only with such a bound does an estimated gap do no harm (Stoye 2009).
+    Imbens and Manski (2004). If the truth is at distance a from one bound and gap - a from the
+    other, the interval misses it with probability at most Phi(-c - a) + Phi(-c - gap + a), for any
+    dependence of the two errors. This is convex in a, so it is largest at a bound: c solves Phi(-c)
+    + Phi(-c - gap) = error probability. For a wide gap, only one bound can fail, and c is the
+    critical value of a one-sided interval. `gap` may be a lower bound that fails with probability
+    `GAP_DOUBT`, which is subtracted; an estimated gap is only safe with such a bound (Stoye 2009).
+    All distances are in standard deviations.
 
     Examples
     --------

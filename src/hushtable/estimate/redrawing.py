@@ -1,9 +1,9 @@
-"""Draw rows anew from the uncertainty of what is published.
+"""Sampling of rows that reflect the uncertainty of noisy cells.
 
-Noisy counts that are made non-negative leave noise in cells that are empty, and where there are
-many of those, rows lie too far from where people are. So weights are tilted (multiplied by the
-exponential of a weighted sum of functions) until means, squares and products of numbers are those
-that the noisy counts tell, which are not biased.
+Noisy counts that are clipped at zero leave noise in empty cells; if there are many, rows are too
+far from where people are. So weights are tilted (multiplied by the exponential of a linear
+combination of functions) until means, squares and products match the estimates from the noisy
+counts, which are unbiased.
 """
 
 from __future__ import annotations
@@ -23,25 +23,27 @@ from hushtable.schema import Integer, Number
 
 N_STEPS = 12
 MOST = 4.0
-"""By what a weight may change in one step: where what is wanted cannot be, nothing wins."""
+"""Largest factor by which a weight changes in one step; bounds the effect of infeasible targets."""
 
-_FEW_VALUES = 12  # of a list, whose shares are told by themselves
-_MOST_NUMBERS = 20_000_000  # functions times cells
+_FEW_VALUES = 12  # categories, up to which shares of values are matched
+_MOST_NUMBERS = 20_000_000  # limit of functions times cells
 
-_STICKS = 40  # pieces of a Dirichlet process; what is left after them is a part in 10^12
+_STICKS = 40  # atoms of a Dirichlet process; the rest has a share of 10^-12
 
 
 def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
-    """Multiply weights by the exponential of a sum of functions until their means are as wanted.
+    """Multiply weights by the exponential of a sum of functions until their means match targets.
+
+    Infeasible targets are matched as closely as the step limit allows.
 
     Parameters
     ----------
     weights : array (rows,)
-        Not negative.
+        Non-negative weights.
     values : array (functions, rows)
-        What each function is in each row.
+        Value of each function in each row.
     wanted : array (functions,)
-        Their means; what no weights can have is met as far as they go.
+        Target means.
 
     Examples
     --------
@@ -54,7 +56,7 @@ def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
         means = values @ shares
         apart = values - means[:, None]
         spread = (apart * shares) @ apart.T
-        # A draw that no weights can have is met as far as they go.
+        # The ridge keeps steps finite if the targets are infeasible.
         ridge = 1e-3 * np.diag(np.maximum(spread.diagonal(), 1e-9))
         step = np.linalg.solve(spread + ridge, wanted - means)
         moved = np.clip(step @ apart, -np.log(MOST), np.log(MOST))
@@ -67,22 +69,22 @@ def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
 def redrawn_cells(
     cells: PublishedCells, counts: NDArray[Any], variance: float, rng: Generator
 ) -> dict[str, NDArray[np.int64]]:
-    """Draw rows from noisy cells, whose counts are drawn anew from their uncertainty.
+    """Sample rows from noisy cells, after adding noise that reflects the uncertainty of the counts.
 
-    Where inside a generalized code its rows are is not known, so a draw of a Dirichlet process
-    around the even spread says it, the same for all cells, with the weight of half an observation:
-    rows pile up at an end more often than one would think.
+    The position of rows inside a generalized code is unknown. It is sampled from a Dirichlet
+    process around the uniform distribution, the same for all cells, with concentration 1/2, because
+    rows often cluster at an end.
 
     Parameters
     ----------
     cells : PublishedCells
         The cells.
     counts : array
-        The noisy count of each cell.
+        Noisy count of each cell.
     variance : float
-        Of the noise of a count.
+        Variance of the noise of a count.
     rng : Generator
-        Where the draws come from.
+        Random generator.
 
     Examples
     --------
@@ -97,7 +99,7 @@ def redrawn_cells(
     total = max(1.0, float(counts.sum()))
     drawn = counts + rng.normal(0.0, variance**0.5, len(counts))
     weights = on_simplex(drawn, total)
-    functions = _told(cells)
+    functions = _matched_functions(cells)
     if functions and drawn.sum() > 0:
         values = np.stack([cells.means(function) for function in functions])
         weights = tilted(weights, values, values @ drawn / drawn.sum())
@@ -111,8 +113,11 @@ def redrawn_cells(
     return found
 
 
-def _told(cells: PublishedCells) -> list[RowFunction]:
-    """List shares of values, numbers, their squares and products, as many as there is room for."""
+def _matched_functions(cells: PublishedCells) -> list[RowFunction]:
+    """List the functions whose means are matched, as many as memory allows.
+
+    These are shares of values, and numbers with their squares and products.
+    """
     columns = {name: cells.schema.attributes[name] for name in cells.codes}
     numbers = {
         name: power(name, column, 1)
@@ -138,7 +143,7 @@ def _may_lack(column: Any) -> bool:
 
 
 def _broken_stick(rng: Generator) -> NDArray[np.float64]:
-    """Draw the weights of a Dirichlet process of weight 1/2 (Sethuraman 1994).
+    """Sample the weights of a Dirichlet process with concentration 1/2 (Sethuraman 1994).
 
     Examples
     --------
@@ -146,5 +151,5 @@ def _broken_stick(rng: Generator) -> NDArray[np.float64]:
     >>> bool(np.allclose(draws.sum(axis=1), 1)), round(float((draws**2).sum(axis=1).mean()), 1)
     (True, 0.7)
     """
-    parts = np.append(1 - rng.random(_STICKS - 1) ** 2, 1.0)  # the last has the rest
+    parts = np.append(1 - rng.random(_STICKS - 1) ** 2, 1.0)  # the last takes the rest
     return np.asarray(parts * np.concatenate([[1.0], np.cumprod(1 - parts[:-1])]))

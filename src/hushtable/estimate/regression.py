@@ -1,22 +1,22 @@
-"""Regressions from sums over rows, with what noise in the sums does to them.
+"""Linear and logistic regression from sums over rows, with intervals.
 
-A linear regression needs the mean product of each pair of its columns, nothing else. These are
-sums over rows that a release tells with known error, so the rows that a release may have are not
-used, nor what noise and shrinkage did to them. Rows that lack one of the values are left out of all
-products: who lacks a value seldom is like who has it, so products of different rows do not fit
-together.
+A linear regression needs only the mean product of each pair of its columns. A release estimates
+these sums with known error, so the regression does not use synthetic rows and is not affected by
+their noise and shrinkage. A row that lacks any of the values is left out of all products: missing
+values are rarely random, so products over different rows would not be consistent.
 
-A coefficient is the ratio of two sums: the products of what the other columns leave of its column
-and of the outcome, and the squares of the former. Errors in what the others explain cancel to first
-order (Frisch and Waugh 1933; Neyman 1959), so that both are sums with known errors, and the ratio
-has Fieller's interval: it holds where noise in the denominator would make others too short. Where
-the noise leaves open whether a column varies at all beside the others, it has no ends. That is no
-weakness of Fieller's: every interval that holds whatever the truth is must be without ends for some
-releases, since a coefficient is anything where its denominator is zero (Gleser and Hwang 1987).
+A coefficient is a ratio of two sums. The numerator is the product of two residuals after regression
+on the other columns: that of its column and that of the outcome. The denominator is the squared
+residual of its column. Errors in the other coefficients cancel to first order (Frisch and Waugh
+1933; Neyman 1959), so both sums have known errors, and the ratio has Fieller's interval. That
+interval is valid even if noise in the denominator would make others too short. It is unbounded if,
+given the noise, the column may not vary beyond the others. This is unavoidable: every interval that
+is valid for all true values must be unbounded for some releases, because a coefficient is
+undetermined if its denominator is zero (Gleser and Hwang 1987).
 
-What sampling of people does to a coefficient is told by the squares of its influence, the product
-of what is left of its column and of the residual (Eicker 1963; White 1980), and no less than for
-residuals that are spread alike everywhere: they seldom are.
+The sampling variance of a coefficient is the sum of its squared influences: the product of its
+column's residual and the outcome's (Eicker 1963; White 1980). It is never taken below the variance
+for homoscedastic residuals.
 """
 
 from __future__ import annotations
@@ -59,29 +59,17 @@ LOGISTIC_STEPS = 25
 
 @dataclass(frozen=True, eq=False)
 class Regressor:
-    """A column of the design: its name, what it is of a row, and its scale.
+    """A column of the design matrix."""
 
-    Parameters
-    ----------
-    name : str
-        What it is called.
-    function : RowFunction
-        Its value; of numbers the place between the column's bounds.
-    there : RowFunction
-        1 where it has a value.
-    half, middle : float
-        How to get from places to values.
-    """
-
-    name: str
-    function: RowFunction
-    there: RowFunction
-    half: float = 1.0
+    name: str  # name of the term
+    function: RowFunction  # value in a row; numbers are scaled to -1 to 1
+    there: RowFunction  # 1 if the row has a value
+    half: float = 1.0  # value = middle + half * scaled number
     middle: float = 0.0
 
 
 def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) -> list[Regressor]:
-    """List intercept, numbers and groups; the first value of a group is what others are against."""
+    """List intercept, numbers and categories; the first value of a category is the reference."""
     made = [Regressor(INTERCEPT, where, where)]
     for name in formula.numbers:
         column = columns[name]
@@ -102,7 +90,7 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
 def linear_regression(
     ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
 ) -> dict[str, Estimate]:
-    """Regress a number on others and on groups, by least squares."""
+    """Fit a linear regression by least squares."""
     outcome = Numbers(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
     regressors = design(formula, columns, where)
     y = Regressor(
@@ -118,8 +106,8 @@ def linear_regression(
     inner, explained = moments[:n, :n], moments[:n, n]
     if np.linalg.eigvalsh(inner)[0] <= NO_SPREAD:
         raise Refused(
-            "the noise drowns the columns that are to explain: they cannot be told apart from "
-            "sums of each other, or from a constant. Use fewer of them, or groups with more rows."
+            "the noise is too large: the regressors may be linear combinations of each other or "
+            "constant. Use fewer regressors, or categories with more rows."
         )
     coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
     residual = max(0.0, float(moments[n, n] - coefficients @ explained))
@@ -142,15 +130,7 @@ def linear_regression(
 
 
 class Products:
-    """The mean product of each pair of columns of a design.
-
-    Parameters
-    ----------
-    of : sequence of Regressor
-        The columns.
-    ask : callable
-        Gives sums over rows.
-    """
+    """Mean products of all pairs of columns of a design, with their errors."""
 
     def __init__(self, of: Sequence[Regressor], ask: Ask) -> None:
         n = len(of)
@@ -163,7 +143,7 @@ class Products:
         found = ask([*functions, everywhere])
         self.n_rows = float(found.values[-1])
         if self.n_rows <= 0:
-            raise Refused("the noise leaves open whether there are such rows at all.")
+            raise Refused("because of noise, there may be no such rows; ask about a larger group.")
         self.n_rows = max(self.n_rows, 1.0)
         means = found.values[:-1] / self.n_rows
         lift = np.concatenate([np.eye(len(functions)), -means[:, None]], axis=1)
@@ -174,30 +154,22 @@ class Products:
             self.means[i, j] = self.means[j, i] = mean
 
     def form(self, left: Floats, right: Floats) -> Floats:
-        """Write the mean product of two combinations of columns as weights of the pairs."""
+        """Return the mean product of two linear combinations of columns as weights of the pairs."""
         return np.array(
             [left[i] * right[j] + (left[j] * right[i] if i != j else 0.0) for i, j in self.pairs]
         )
 
     @property
     def n(self) -> int:
-        """How many columns there are."""
+        """Number of columns."""
         return len(self.means)
 
 
 def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats) -> Floats:
-    """Give the variance from sampling of combinations that rows move, by squares of influences.
+    """Return the sampling variance of combinations of coefficients, from squared influences.
 
-    Parameters
-    ----------
-    products : Products
-        The columns of the design, the outcome last.
-    ask : callable
-        Gives sums over rows.
-    moved : array (combinations, regressors)
-        How the product of a row's columns with its residual moves each.
-    coefficients : array
-        The fit.
+    `products` has the outcome as its last column. Row i of `moved` gives the change of combination
+    i per unit of the product of a row's regressors and its residual.
     """
     columns = products.of
     names = tuple(dict.fromkeys(name for one in columns for name in one.function.columns))
@@ -215,7 +187,7 @@ def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats
 
     try:
         found = [float(ask([squares(weights)]).values[0]) for weights in moved]
-    except HushtableError:  # this kind of release tells products of columns alone
+    except HushtableError:  # this kind of release supports only products of columns
         found = [0.0] * len(moved)
     return np.array(found) / products.n_rows**2
 
@@ -223,7 +195,7 @@ def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats
 def _coefficient(
     products: Products, place: int, coefficients: Floats, sampling: float, scope: Scope
 ) -> Estimate:
-    """Give a coefficient as the ratio of what the others leave of two columns."""
+    """Return a coefficient as a ratio of products of residuals, with Fieller's interval."""
     n = products.n - 1
     others = [other for other in range(n) if other != place]
     inner = products.means[:n, :n]
@@ -245,7 +217,7 @@ def _coefficient(
     at = errors.combined(np.array([[1.0, -value]]))
     notes = products.notes
     if math.isinf(low):
-        notes = (*notes, "The noise leaves open whether this column varies at all by itself.")
+        notes = (*notes, "Because of noise, this column may not vary independently of the others.")
     return Estimate(
         value=value,
         low=low,
@@ -265,12 +237,12 @@ def _intercept(
     own: float,
     scope: Scope,
 ) -> Estimate:
-    """Give the outcome where all columns are 0: a combination of all coefficients."""
+    """Return the intercept: a linear combination of all coefficients of scaled columns."""
     *regressors, y = columns
     n = len(regressors)
     back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
     value = y.middle + y.half * float(back @ coefficients)
-    # To first order coefficients move by the inverse times the products with the residual.
+    # To first order, coefficients change by the inverse times the products with the residual.
     direction = np.zeros(n + 1)
     direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
     residual = np.append(-coefficients, 1.0)
@@ -293,10 +265,10 @@ def _intercept(
 def logistic_regression(
     ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
 ) -> dict[str, Estimate]:
-    """Regress the second of two values on numbers and groups, by maximum likelihood.
+    """Fit a logistic regression of the second of two values, by maximum likelihood.
 
-    The likelihood's equations are sums over rows given the coefficients; they are solved by
-    Newton's steps, and their errors at the solution are those of the coefficients.
+    Given the coefficients, the likelihood equations are sums over rows. Newton's method solves
+    them; the errors of the sums at the solution determine those of the coefficients.
     """
     regressors = design(formula, columns, where)
     everywhere = where
@@ -340,7 +312,7 @@ def logistic_regression(
         ):
             inner[i, j] = inner[j, i] = value
         if np.linalg.eigvalsh(inner)[0] <= 0:
-            raise Refused("the noise drowns this regression; use fewer columns or more rows.")
+            raise Refused("the noise is too large for this fit; use fewer columns or more rows.")
         step = np.linalg.solve(inner, found.values[:n])
         coefficients = coefficients + np.clip(step, -2.0, 2.0)
         if float(np.max(np.abs(step))) < 1e-6:

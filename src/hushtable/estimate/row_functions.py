@@ -1,11 +1,11 @@
-"""Functions of a row that are added up over the rows of the private table.
+"""Functions of a row that are summed over the rows of the private table.
 
-Every answer beyond a count is made of such sums: a mean of two of them, a regression of a dozen. A
-function is a product of factors, one for each column it depends on, given over the column's codes;
-a condition that ties columns together (``a < b``) is one more factor, over whole rows.
+All answers except counts are computed from such sums: a mean from two of them, a regression from a
+dozen. A function is a product of factors, one per column, given over the column's codes. A
+condition that links columns (``a < b``) is one more factor, over whole rows.
 
-Numbers enter as their place between the public bounds of their column, from -1 to 1 (`UnitRuler`),
-so that sums of squares of large numbers lose no digits.
+Numbers are rescaled from the public bounds of their column to -1 to 1 (`UnitRuler`), so that sums
+of squares of large numbers lose no precision.
 """
 
 from __future__ import annotations
@@ -23,35 +23,29 @@ from hushtable.predicate.formula import Formula, Junction, evaluate, join
 from hushtable.schema import Column, Date, Integer, Number, Schema, Time, Timestamp
 
 Scale = Integer | Number | Date | Timestamp | Time
-"""Columns whose values lie on a line; moments lie there by their seconds."""
+"""Numeric columns; dates and times count as numbers of seconds."""
 
 Floats = NDArray[np.float64]
 Codes = Mapping[str, NDArray[np.int64]]
 
-MAX_TIED = 2_000_000  # combinations of columns that a condition ties together
+MAX_TIED = 2_000_000  # combinations of values of columns that one condition links
 
 
 @dataclass(frozen=True)
 class UnitRuler:
-    """Place the values of a numeric column between -1 and 1.
+    """Scale that maps the values of a numeric column to -1 to 1."""
 
-    Parameters
-    ----------
-    middle, half : float
-        The middle of the column's public range, and half its width.
-    """
-
-    middle: float
-    half: float
+    middle: float  # middle of the column's public range
+    half: float  # half of its width
 
     @classmethod
     def of(cls, column: Scale) -> UnitRuler:
-        """Read the range of a column."""
+        """Return the scale of a column."""
         low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
         return cls((low + high) / 2, (high - low) / 2 or 1.0)
 
     def places(self, column: Scale) -> Floats:
-        """Give the place of each code's value; what is no number has 0."""
+        """Return the scaled value of each code; 0 for codes that are not numbers."""
         places: Floats = np.zeros(column.size)
         values = numbers_of(column, np.arange(column.n_values))
         places[: column.n_values] = (values - self.middle) / self.half
@@ -59,7 +53,7 @@ class UnitRuler:
 
 
 def numbers_of(column: Scale, codes: NDArray[np.int64]) -> Floats:
-    """Give the numbers behind codes; of a moment the seconds at which its period begins.
+    """Return the numbers of codes; for dates and times, the second at which the period begins.
 
     Examples
     --------
@@ -75,18 +69,18 @@ def numbers_of(column: Scale, codes: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class RowFunction:
-    """A product of factors.
+    """A product of factors, each a function of one column or of several linked columns.
 
     Parameters
     ----------
     factors : mapping of str to float array
-        For each column the factor of each of its codes; other columns do not matter.
+        Factor of each code, by column; columns without an entry do not matter.
     powers : mapping of str to int
-        Which of the factors are powers of a number's place, and nothing else.
+        Exponents of the factors that are pure powers of the scaled number.
     tied : tuple of str
         Columns of the factor over whole rows.
     over_rows : callable, optional
-        That factor: takes rows as codes, gives a number for each.
+        Factor over whole rows: takes rows as codes, returns a number for each.
     """
 
     factors: Mapping[str, Floats] = field(default_factory=dict)
@@ -96,7 +90,7 @@ class RowFunction:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it depends on."""
+        """Columns that the function depends on."""
         return tuple(dict.fromkeys((*self.factors, *self.tied)))
 
     def __mul__(self, other: RowFunction) -> RowFunction:
@@ -119,13 +113,13 @@ class RowFunction:
         return RowFunction(factors, powers, tied, over_rows)
 
     def without(self, name: str) -> RowFunction:
-        """Leave the factor of one column out."""
+        """Return the function without the factor of one column."""
         factors = {other: factor for other, factor in self.factors.items() if other != name}
         powers = {other: power for other, power in self.powers.items() if other != name}
         return RowFunction(factors, powers, self.tied, self.over_rows)
 
     def values(self, codes: Codes) -> Floats:
-        """Give its value for each row."""
+        """Return the value for each row."""
         n_rows = len(next(iter(codes.values())))
         result: Floats = np.ones(n_rows)
         for name, factor in self.factors.items():
@@ -133,14 +127,10 @@ class RowFunction:
         return result if self.over_rows is None else result * self.over_rows(codes)
 
     def over_domain(self, schema: Schema, weights: Mapping[str, Floats] | None = None) -> float:
-        """Add the function up over all combinations of a schema's columns.
+        """Sum the function over all combinations of a schema's columns.
 
-        Parameters
-        ----------
-        schema : Schema
-            The columns.
-        weights : mapping of str to float array, optional
-            A weight for each code of each column, by whose product combinations count.
+        `weights` gives a weight for each code of a column; a combination has the product of its
+        weights.
         """
         given = weights or {}
         result = 1.0
@@ -158,8 +148,8 @@ class RowFunction:
         domain = schema.domain.project(self.tied)
         if domain.size > MAX_TIED:
             raise TooLarge(
-                f"the condition ties together {domain.size:,} combinations of "
-                f"{', '.join(self.tied)}, and the limit is {MAX_TIED:,}; compare columns with "
+                f"the condition links {domain.size:,} combinations of "
+                f"{', '.join(self.tied)}; the limit is {MAX_TIED:,}. Compare columns with "
                 "constants."
             )
         grid = domain.grid()
@@ -173,18 +163,18 @@ class RowFunction:
 
 
 ONE = RowFunction()
-"""What counts rows."""
+"""Constant 1, whose sum is the number of rows."""
 
 
 def power(name: str, column: Scale, exponent: int) -> RowFunction:
-    """Give a power of a number's place; 0 where there is no number, even for the exponent 0."""
+    """Return a power of the scaled number; 0 if there is no number, even for exponent 0."""
     factor = UnitRuler.of(column).places(column) ** exponent
     factor[column.n_values :] = 0.0
     return RowFunction({name: factor}, {name: exponent})
 
 
 def present(name: str, column: Column) -> RowFunction:
-    """Give 1 where a column has a value that is neither missing nor special."""
+    """Return the indicator of a value that is neither missing nor special."""
     if column.size == column.n_values:
         return ONE
     if isinstance(column, Scale):
@@ -193,14 +183,14 @@ def present(name: str, column: Column) -> RowFunction:
 
 
 def is_code(name: str, column: Column, code: int) -> RowFunction:
-    """Give 1 where a column has this code."""
+    """Return the indicator of one code."""
     factor = np.zeros(column.size)
     factor[code] = 1.0
     return RowFunction({name: factor})
 
 
 def condition(where: str | None, schema: Schema) -> RowFunction:
-    """Give 1 where a WHERE clause holds.
+    """Return the indicator of a WHERE clause.
 
     Examples
     --------
@@ -214,7 +204,7 @@ def condition(where: str | None, schema: Schema) -> RowFunction:
 
 
 def of_predicate(predicate: Predicate) -> RowFunction:
-    """Give 1 where a condition holds that was read already."""
+    """Return the indicator of a parsed condition."""
     schema, formula = predicate.schema, predicate.formula
     splits = isinstance(formula, Junction) and formula.every
     parts = independent_parts(formula) if splits else [formula]

@@ -1,7 +1,7 @@
-"""The nearest counts that are not negative and have a given sum: the projection on a simplex.
+"""Projection on a simplex: the nearest non-negative counts with a given sum.
 
-It is max(0, count - shift * width) for one shift. Squares are weighted by one over the widths, the
-variances of the counts up to a factor. As long as a count stays above 0 it takes its part.
+The solution is max(0, count - shift * width) for one shift. Squares are weighted by 1/width; widths
+are the variances of the counts up to a factor.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 def on_simplex(
     counts: Sequence[float] | NDArray[Any], total: float = 1.0, widths: Floats | None = None
 ) -> Floats:
-    """Make counts non-negative with a given sum, by least squares.
+    """Return the nearest non-negative counts with a given sum, by least squares.
 
     Examples
     --------
@@ -40,7 +40,7 @@ def on_simplex(
 def whole_on_simplex(
     counts: NDArray[Any], total: int, widths: Floats | None = None
 ) -> NDArray[np.int64]:
-    """Make counts whole and non-negative with a given sum; the largest remainders are rounded up.
+    """Return whole, non-negative counts with a given sum; the largest remainders are rounded up.
 
     Examples
     --------

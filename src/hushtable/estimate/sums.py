@@ -1,4 +1,4 @@
-"""Sums over the rows of the private table, as far as a release tells them."""
+"""Estimated sums over the rows of the private table."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Several sums with the covariance of their errors.
+    """Estimated sums with the covariance of their errors.
 
     Parameters
     ----------
     values : array (sums,)
-        The estimates; they may be impossible, such as a negative count.
+        The estimates; they may be infeasible, such as a negative count.
     privacy, model : array (sums, sums)
         Covariance of the errors from noise, and from what the release leaves open.
     privacy_reach, model_reach : float
-        Half of the 95 % interval of either error, in standard deviations.
+        Half-width of the 95% interval of each error, in standard deviations.
     counted : str
-        What is added up over: rows, or distinct tuples.
+        What the sums run over: rows, or distinct tuples.
     notes : tuple of str
         What the analyst must know.
     """
@@ -40,7 +40,7 @@ class Sums:
     notes: tuple[str, ...] = ()
 
     def combined(self, weights: Floats) -> Sums:
-        """Give weighted sums of the sums; one row of weights for each."""
+        """Return linear combinations of the sums, one per row of weights."""
         return replace(
             self,
             values=weights @ self.values,
@@ -58,7 +58,7 @@ class Sums:
         )
 
     def reach_squared(self, sampling: Floats | float = 0.0) -> Floats:
-        """Give the square of half the 95 % interval as a quadratic form in weights."""
+        """Return the squared half-width of the 95% interval, as a quadratic form in weights."""
         squares: Floats = (
             self.privacy_reach**2 * self.privacy
             + self.model_reach**2 * self.model
@@ -68,7 +68,7 @@ class Sums:
 
 
 def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
-    """Put sums from several sources together, each at its places; their errors are unrelated."""
+    """Combine sums from several sources at the given positions; their errors are independent."""
     values, privacy, model = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
     notes: list[str] = []
     for places, part in parts:
@@ -87,6 +87,6 @@ def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
 
 
 def no_less(covariance: Floats) -> Floats:
-    """Give the nearest covariance that is possible: none of its combinations has less than 0."""
+    """Return the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)

@@ -1,16 +1,16 @@
-"""How far rows may be from an even spread, where a condition cuts through published groups.
+"""Model error of conditions that split published groups.
 
-Nothing in a release says where in a group its rows are. The share of them that satisfies a
-condition is estimated by the share of the group's combinations that does, p. For its error, the
-rows of a group are taken as a draw of a Dirichlet process around the even spread with the weight of
-one observation: columns are seldom even, and often most rows have one value of many. The share of
-any fixed set of combinations then has the beta distribution (p, 1 - p).
+A release does not show where in a group its rows are. The share of rows that satisfy a condition is
+estimated by p, the share of the group's combinations that do. For the standard deviation, the
+distribution of rows in a group is modeled as a Dirichlet process around the uniform distribution
+with concentration 1, because columns are rarely uniform and often most rows have one of many
+values. The share of any fixed set of combinations then has the beta distribution (p, 1 - p).
 
-The interval goes further, from none of the group's rows to all of them. A condition, or its
-opposite, is asked since there are such rows; and a column may have a code among its numbers, such
-as 999 for "never", that all rows of a group share. No release of groups tells that from an even
-spread, so neither end may be left out: the beta distribution alone, with one row known to satisfy
-the condition, would leave out the last fortieth, which is where the codes are.
+The interval is wider: from none of the group's rows to all of them. Analysts ask about a condition,
+or its opposite, because such rows exist, and a column may contain a code among its numbers, such as
+999 for "never", that all rows of a group share. No release of groups can distinguish this from
+uniform rows, so neither end may be excluded. The beta distribution alone, with one row known to
+satisfy the condition, would exclude the last 2.5%, where such codes are.
 """
 
 from __future__ import annotations
@@ -25,16 +25,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CutError:
-    """Say how far the rows of cut groups may be from an even spread.
-
-    Parameters
-    ----------
-    std : float
-        Standard deviation of the answer.
-    below, above : float
-        How far the 95 % interval reaches to either side.
-    most : array
-        The share of each group at the upper end, by which its noise counts there: all of it.
+    """Model error of a count whose condition splits groups.
 
     Examples
     --------
@@ -43,22 +34,18 @@ class CutError:
     (212, 100, 900)
     """
 
-    std: float
-    below: float
-    above: float
-    most: Floats
+    std: float  # standard deviation of the answer
+    below: float  # distance from the estimate to the lower end of the interval
+    above: float  # distance to the upper end
+    most: Floats  # share of each group at the upper end, which weights its noise there: 1
 
 
 def cut_error(shares: Floats, counts: Floats) -> CutError:
-    """Judge cut groups together: cut by the same condition, they err in the same direction.
+    """Return the joint error of groups that one condition splits; errors have the same sign.
 
-    Parameters
-    ----------
-    shares : array
-        The part of each group that satisfies the condition, by combinations; above 0, below 1.
-    counts : array
-        Estimates of the groups' rows. Those of groups of one share are added up before anything is
-        cut off at 0, so that noise on many empty groups cancels.
+    `shares` is the share of each group's combinations that satisfy the condition, above 0 and below
+    1. `counts` are estimated rows of the groups. Groups of equal share are added before clipping at
+    0, so that noise on many empty groups cancels.
     """
     distinct, which = np.unique(shares, return_inverse=True)
     rows = np.maximum(np.bincount(which, counts, len(distinct)), 0.0)

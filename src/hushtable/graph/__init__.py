@@ -1,1 +1,1 @@
-"""Graphs: edge lists in, degree sequences that protect whole nodes, synthetic graphs out."""
+"""Graphs: degree sequences with node-level privacy, and synthetic graphs made from them."""

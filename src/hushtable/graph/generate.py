@@ -1,4 +1,4 @@
-"""Synthetic graphs from a published degree sequence: post-processing, no private data."""
+"""Synthetic graphs from a published degree sequence: post-processing, without private data."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ Pairs = NDArray[np.int64]
 def generate_graph(
     release: Release, *, model: Model = "configuration", noise: Noise | None = None
 ) -> pa.Table:
-    """Make an edge list with the degrees that a release has.
+    """Generate an edge list with the degrees of a release.
 
     Parameters
     ----------
     release : Release
-        A release of degrees.
+        A release of method degrees.
     model : {"configuration", "exact"}
-        ``configuration``: ends of edges are matched at random; loops and repeated edges are
-        erased, so that large degrees come out a little smaller. ``exact``: one graph that has the
-        degrees exactly, where there is one (Havel and Hakimi); it is not random.
+        ``configuration`` matches ends of edges at random and removes loops and repeated edges, so
+        that large degrees become slightly smaller. ``exact`` builds one graph with exactly these
+        degrees, if there is one (Havel and Hakimi); it is not random.
     noise : Noise, optional
-        Where randomness comes from.
+        Source of randomness; secure by default.
 
     Returns
     -------
     Arrow table
-        Columns ``source`` and ``target``; nodes are numbered from 0, the largest degree first.
+        Columns ``source`` and ``target``; nodes are numbered from 0, largest degree first.
     """
     if release.statement.estimator.get("kind") != "degrees":
         raise ReleaseError(
-            f"a graph is made from a release of the method 'degrees'; this one is of "
-            f"{release.statement.method!r}."
+            f"this release was made by {release.statement.method!r}; a graph needs one of the "
+            "method 'degrees'."
         )
     degrees = release.frame().column("degree").to_numpy()
     if model == "configuration":
@@ -58,7 +58,7 @@ def generate_graph(
 
 
 def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
-    """Match the ends of edges at random, then erase loops and repeated edges.
+    """Match the ends of edges at random, then remove loops and repeated edges.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
     """
     ends = np.repeat(np.arange(len(degrees)), degrees)
     order = np.asarray(noise.distinct_below(len(ends), k=len(ends)), np.int64)
-    shuffled = ends[order[: len(ends) // 2 * 2]]  # of an odd number of ends one stays alone
+    shuffled = ends[order[: len(ends) // 2 * 2]]  # an odd number of ends leaves one unmatched
     pairs = np.sort(shuffled.reshape(-1, 2), axis=1)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     keys = np.sort(pairs[:, 0] * len(degrees) + pairs[:, 1])
@@ -77,9 +77,9 @@ def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
 
 
 def exact(degrees: NDArray[np.int64]) -> Pairs:
-    """Build a simple graph with exactly these degrees, or say why there is none.
+    """Return a simple graph with exactly these degrees; raise `ReleaseError` if there is none.
 
-    Where the degrees add up to an odd number, one node of the least degree above 0 loses an edge.
+    If the sum of degrees is odd, one node of the smallest degree above 0 loses an edge.
 
     Examples
     --------
@@ -104,7 +104,7 @@ model 'configuration'.
 
 
 def is_graphical(falling: NDArray[np.int64]) -> bool:
-    """Tell whether a simple graph has these degrees, sorted downwards (Erdos and Gallai).
+    """Return whether a simple graph has these degrees, in descending order (Erdos and Gallai).
 
     Examples
     --------
@@ -118,7 +118,7 @@ def is_graphical(falling: NDArray[np.int64]) -> bool:
         return False
     ranks = np.arange(1, len(falling) + 1)
     sums = np.cumsum(falling)
-    # sum over i > k of min(d_i, k): those above k give k each, and they stand first.
+    # Sum over i > k of min(d_i, k): each degree above k contributes k, and these come first.
     n_above = np.searchsorted(-falling, -ranks, side="left")
     split = np.maximum(n_above, ranks)
     rest = (split - ranks) * ranks + total - sums[split - 1]

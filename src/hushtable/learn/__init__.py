@@ -1,4 +1,4 @@
-"""Learn from a release, the scikit-learn way."""
+"""Models trained on releases, with the interface of scikit-learn."""
 
 from hushtable.learn.rating_model import RatingModel
 from hushtable.learn.uncertain_neighbors import UncertainNeighbors

@@ -1,6 +1,6 @@
-"""Predict ratings: biases and low-rank factors, by alternating least squares."""
+"""Rating prediction with biases and low-rank factors, by alternating least squares."""
 
-# ruff: noqa: N803, N806 - X is what scikit-learn calls it
+# ruff: noqa: N803, N806 - X is scikit-learn's name
 
 from __future__ import annotations
 
@@ -22,40 +22,41 @@ with needing("eval", "the model"):
 Floats = NDArray[np.float64]
 
 LEVEL_USERS = 20
-"""With so many new users, half of how they differ from the mean is taken for a common level."""
+"""Shrinkage constant: with this many new users, half of their mean deviation counts as level."""
 
 
 class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict mean + bias of the user + bias of the item + factors of the user and the item.
+    """Predict ratings as mean + user bias + item bias + product of user and item factors.
 
     The sum of squared errors plus a penalty on the squares of all biases and factors is minimized
-    for users and for items in turn. The penalty of a user or item with n ratings is `prior` +
-    `regularization` n (the latter as in Zhou, Wilkinson, Schreiber and Pan 2008). Users who were
-    not seen in `fit` are folded in: their common level, then the bias and the factors of each are
-    fitted to the ratings that are known of them, with the items held fixed. (The level matters for
-    releases, in which the most frequent ratings of the most popular items survive.)
+    alternately over users and items. The penalty of a user or item with n ratings is `prior` +
+    `regularization` * n (the latter as in Zhou, Wilkinson, Schreiber and Pan 2008). Users who were
+    not in `fit` are folded in: with the items fixed, their common level and then the bias and
+    factors of each user are fitted to their known ratings. (The level matters for releases, in
+    which the most frequent ratings of the most popular items survive.)
 
     Parameters
     ----------
     rank : int
-        Number of factors; 0 leaves the biases only.
+        Number of factors; 0 uses only biases.
     regularization : float
-        What a squared bias or factor costs for each rating of the user or item.
+        Penalty on squared biases and factors, per rating of the user or item.
     prior : float
-        What it costs in any case; it pulls those with few ratings towards the mean.
+        Constant penalty on squared biases and factors; it shrinks users and items with few ratings
+        toward the mean.
     n_rounds : int
-        How often users and items are solved for.
+        Number of alternating rounds.
     random_state : int
-        Where the factors start.
+        Seed of the initial factors.
 
     Attributes
     ----------
     mean_ : float
         Mean rating.
     items_ : array
-        The items that were seen, in order.
+        Items seen in `fit`, sorted.
     item_factors_ : array (items, 1 + rank)
-        The bias of each item and its factors.
+        Bias and factors of each item.
 
     Examples
     --------
@@ -81,7 +82,7 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from ratings.
+        """Fit the model to ratings.
 
         Parameters
         ----------
@@ -90,12 +91,17 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like (n,)
             The ratings.
         sample_weight : array-like (n,), optional
-            How many users gave exactly the ratings of this row's user: the same in all rows of a
-            user. The result is that of repeating the user so often.
+            Number of users with exactly these ratings; the same in all rows of a user. The result
+            equals that of repeating the user this many times.
+
+        Returns
+        -------
+        RatingModel
+            The fitted model.
         """
         if self.rank < 0 or self.n_rounds < 1:
             raise ParameterError(
-                f"rank is {self.rank} and n_rounds {self.n_rounds}; at least 0 and 1 are needed."
+                f"rank is {self.rank} and n_rounds {self.n_rounds}; they must be at least 0 and 1."
             )
         users, items, ratings = _read(X, y)
         weights = np.ones(len(ratings))
@@ -106,7 +112,7 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         total = weights.sum()
         self.mean_ = float(weights @ ratings / total) if total > 0 else 0.0
         width = 1 + self.rank
-        draw = np.random.default_rng(self.random_state)  # not private: where a search starts
+        draw = np.random.default_rng(self.random_state)  # initial values only; not private
         self.item_factors_ = draw.normal(0, 0.1, (len(self.items_), width))
         self.item_factors_[:, 0] = 0.0
         self._user_factors = np.zeros((len(self._users), width))
@@ -119,10 +125,10 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def fit_release(self, release: Release) -> Self:
-        """Learn from a release of columns of a long table.
+        """Fit the model to a release of method columns from a long table.
 
-        Each copy of a published tuple is a user who rated the items of that tuple only, which is
-        the padding of section 7 of the paper.
+        Each copy of a published tuple counts as a user who rated only the items of that tuple,
+        which is the padding of section 7 of the paper.
         """
         parameters = release.statement.parameters
         if release.statement.method != "columns" or "item" not in parameters:
@@ -147,8 +153,13 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         X : array-like (n, 2)
             User and item.
         known_X, known_y : array-like, optional
-            Ratings that are known of the users in `X`. If they are given, all users are folded in
-            from them, and what `fit` learned of users is not used.
+            Known ratings of the users in `X`. If given, all users are folded in from them, and the
+            users of `fit` are ignored.
+
+        Returns
+        -------
+        float array
+            Predicted ratings.
         """
         check_is_fitted(self)
         users, items, _ = _read(X, None)
@@ -157,7 +168,7 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             names, factors, level = self._fold_in(known_X, known_y)
         item = _places(self.items_, items)
         user = _places(names, users)
-        # An item or user that was never seen has no bias and no factors.
+        # An unseen item or user has no bias and no factors.
         item_side = self._with_unseen_item()[item]
         user_side = np.vstack([factors, np.zeros(1 + self.rank)])[user]
         crossed = np.einsum("ij,ij->i", item_side[:, 1:], user_side[:, 1:])
@@ -171,17 +182,17 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         known_X: ArrayLike | None = None,
         known_y: ArrayLike | None = None,
     ) -> float:
-        """Give the root mean squared error: less is better."""
+        """Return the root mean squared error (lower is better)."""
         errors = self.predict(X, known_X=known_X, known_y=known_y) - np.asarray(y, np.float64)
         return float(np.sqrt(np.mean(errors**2)))
 
     def _fold_in(self, X: ArrayLike, y: ArrayLike | None) -> tuple[NDArray[Any], Floats, float]:
         users, items, ratings = _read(X, y)
         names, user = np.unique(users, return_inverse=True)
-        # A rating of an item that was never seen still tells how high the user rates.
+        # A rating of an unseen item still shows how high the user rates.
         items_side, item = self._with_unseen_item(), _places(self.items_, items)
         above = ratings - self.mean_ - items_side[item, 0]
-        # Only many users together tell a level; that of a few is their own.
+        # The level is shrunk: only many users show a common level; a few may just differ.
         of_user = np.bincount(user, above) / np.maximum(np.bincount(user), 1)
         level = self.mean_ + float(of_user.sum()) / (len(of_user) + LEVEL_USERS)
         factors = _Order(user, len(names)).solve(
@@ -191,12 +202,12 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return names, factors, level
 
     def _with_unseen_item(self) -> Floats:
-        """Give the items' side, and after it one for items without bias and factors."""
+        """Return the factors of the items, followed by zeros for unseen items."""
         return np.vstack([self.item_factors_, np.zeros(1 + self.rank)])
 
 
 class _Order:
-    """Put ratings in the order of one side, whose biases and factors are then solved for."""
+    """Ratings sorted by user or by item, to solve for that side."""
 
     def __init__(self, side: NDArray[np.int64], size: int) -> None:
         self.order = np.argsort(side, kind="stable")
@@ -223,17 +234,17 @@ def _read(X: ArrayLike, y: ArrayLike | None) -> tuple[NDArray[Any], NDArray[Any]
         raise ParameterError(f"X has shape {pairs.shape}; it must have two columns: user and item.")
     ratings = np.zeros(len(pairs)) if y is None else np.asarray(y, np.float64)
     if len(ratings) != len(pairs):
-        raise ParameterError(f"X has {len(pairs)} rows and y {len(ratings)}; they must be as many.")
+        raise ParameterError(f"X has {len(pairs)} rows and y {len(ratings)}; they must match.")
     return _plain(pairs[:, 0]), _plain(pairs[:, 1]), ratings
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:
-    """Give a column of objects the type that its values have."""
+    """Convert a column of objects to the type of its values."""
     return np.array(column.tolist()) if column.dtype == object else column
 
 
 def _places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
-    """Find values in a sorted array; what is not there gets the place after the last."""
+    """Find values in a sorted array; absent values get the position after the last."""
     if not len(known):
         return np.zeros(len(asked), np.int64)
     places = np.minimum(np.searchsorted(known, asked), len(known) - 1)

@@ -1,4 +1,4 @@
-"""Classify by the uncertain records that fit a point best (Aggarwal, section II-E)."""
+"""Classifier by best-fitting uncertain records (Aggarwal, section II-E)."""
 
 from __future__ import annotations
 
@@ -24,21 +24,20 @@ STD, FROM, TO = "_std", "_from", "_to"
 
 
 class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Vote among the q uncertain records that fit a point best, each with its density there.
+    """Classify by the q uncertain records that fit a point best, weighted by density.
 
-    A record that is spread widely has a low density at its own center and a higher one far away
-    than a narrow one: that is what it adds to plain nearest neighbors. Densities are added in log
-    space. Where the model is uniform and no box holds the point, the q records whose boxes would
-    have to grow least vote equally.
+    Compared with a narrow record, a wide one has a lower density at its center and a higher one far
+    away; plain nearest neighbors ignore this. Densities are added in log space. If the model is
+    uniform and no box contains the point, the q records with the nearest boxes vote equally.
 
     Parameters
     ----------
     q : int
-        How many best fits vote.
+        Number of best-fitting records that vote.
     model : {"gaussian", "uniform"}
-        How records are spread around their published points.
+        Distribution of records around their published points.
     period : array-like, optional
-        Length of each column whose ends are joined; for a release, `from_release` sets it.
+        Period of each column, for columns that wrap around; `from_release` sets it.
 
     Attributes
     ----------
@@ -65,7 +64,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.period = period
 
     def fit(self, Z: ArrayLike, y: ArrayLike, Z_std: ArrayLike | None = None) -> Self:  # noqa: N803
-        """Keep the uncertain records.
+        """Store the uncertain records.
 
         Parameters
         ----------
@@ -74,7 +73,12 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         y : array-like (n,)
             Their labels.
         Z_std : array-like (n, d), optional
-            The standard deviation of each value's noise; by default 1 everywhere.
+            Standard deviation of the noise of each value; 1 by default.
+
+        Returns
+        -------
+        UncertainNeighbors
+            The fitted model.
         """
         points, labels = validate_data(self, Z, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -85,14 +89,14 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             problems.append(f"model is {self.model!r}; it must be gaussian or uniform.")
         std = np.ones_like(points) if Z_std is None else np.asarray(Z_std, np.float64)
         if std.shape != points.shape:
-            problems.append(f"Z_std has shape {std.shape}; it must be that of Z, {points.shape}.")
+            problems.append(f"Z_std has shape {std.shape}; it must match Z, {points.shape}.")
         elif not np.all(np.isfinite(std) & (std >= 0)):
-            problems.append("Z_std has values that are negative or not finite.")
+            problems.append("Z_std has negative or non-finite values; all must be at least 0.")
         if problems:
             raise ParameterError(problems)
         self.classes_, self._labels = np.unique(labels, return_inverse=True)
         self._points = points
-        # A value without noise is a very narrow distribution, not one of width 0.
+        # A value without noise becomes a very narrow distribution, since width 0 has no density.
         floor = 1e-9 * np.maximum(np.ptp(points, axis=0), 1e-9)
         scale = 1.0 if self.model == "gaussian" else math.sqrt(3)
         self._reach = np.maximum(std, floor) * scale
@@ -100,7 +104,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_release(cls, release: Release, *, target: str | None = None, q: int = 10) -> Self:
-        """Learn from a release of the method ``uncertain`` that carries the target column."""
+        """Fit the model to a release of method ``uncertain`` that contains the target column."""
         settings = release.statement.estimator
         target = target or release.schema.target
         if settings.get("kind") != "uncertain" or target not in release.table().column_names:
@@ -114,12 +118,13 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             period = []
             for name in noisy:
                 column = release.schema.attributes[name]
-                assert not isinstance(column, Categorical)  # noqa: S101 - such are never noisy
+                assert not isinstance(column, Categorical)  # noqa: S101 - categorical columns have no noise
                 period.append(float(column.exact_step) * column.n_values)
         points = np.stack([table.column(name).to_numpy() for name in noisy], axis=1)
         std = np.stack([table.column(name + STD).to_numpy() for name in noisy], axis=1)
         if release.statement.parameters.get("edges") == "region":
-            # A record is anywhere in its region, no more likely at its published point.
+            # A record is equally likely anywhere in its region, so the region's center replaces the
+            # published point.
             first, last = (
                 np.stack([table.column(name + end).to_numpy() for name in noisy], axis=1)
                 for end in (FROM, TO)
@@ -129,12 +134,12 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return cls(q=q, model=settings["model"], period=period).fit(points, labels, std)
 
     def predict_proba(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
-        """Give each label's share of the density that the q best fits have at the points."""
+        """Return each label's share of the density of the q best-fitting records."""
         logs = self._class_logs(X)
         return np.asarray(np.exp(logs - logsumexp(logs, axis=1, keepdims=True)))
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:  # noqa: N803
-        """Give the label with the largest share."""
+        """Return the label with the largest share."""
         return np.asarray(self.classes_[np.argmax(self._class_logs(X), axis=1)])
 
     def _class_logs(self, X: ArrayLike) -> NDArray[np.float64]:  # noqa: N803
@@ -149,7 +154,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             period=None if self.period is None else np.asarray(self.period, np.float64),
         )
         nothing = np.isneginf(logs[:, 0])
-        logs[nothing] = 0.0  # no box holds the point: the nearest boxes vote equally
+        logs[nothing] = 0.0  # no box contains the point: the nearest boxes vote equally
         labels = self._labels[rows]
         out = np.empty((len(tests), len(self.classes_)))
         for label in range(len(self.classes_)):

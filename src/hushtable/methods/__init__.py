@@ -1,6 +1,6 @@
-"""One folder per family: its methods, their proofs, what reads their releases, and baselines.
+"""Methods by family: each folder holds methods, proofs, estimators and baselines.
 
-Every class that the registry lists is here by its name, imported when it is first asked for.
+Every class in the registry can be imported from here by name; it is loaded on first use.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What every method is: a frozen set of parameters, and the plan it makes for a schema."""
+"""Base classes of methods: parameters, the plan made for a schema, and the forecast."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
     from hushtable.privacy.spending import Account, Promise
 
 Source = TypeVar("Source")
-"""What a run is given: a table or a graph, sealed."""
+"""Input of a run: a sealed table or a sealed graph."""
 
 SUPPOSED_ROWS = 100_000
-"""How many rows a forecast is judged by where nobody says how many there are."""
+"""Number of rows that forecasts assume if none is given."""
 
 VACUOUS = 0.85
-"""An interval that is so large a share of the rows tells nothing."""
+"""An interval at least this wide, as a share of all rows, is uninformative."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Say what to expect of a release before any data is read.
+    """Expected properties of a release, computed before any data is read.
 
     Parameters
     ----------
     lines : mapping of str to str or number
-        What is expected, in words a custodian reads: name to figure.
+        Expected figures by name, in words for custodians.
     split : mapping of str to Fraction
-        How the budget is divided over the steps, in epsilon.
+        Epsilon of each step of the method.
     n_cells : int
-        Size of the domain that is counted.
+        Number of cells in the domain that is counted.
     memory_mb : float
-        Peak memory expected, roughly.
+        Approximate peak memory in megabytes.
     """
 
     lines: Mapping[str, str | float | int]
@@ -63,20 +63,20 @@ class Forecast:
 
 @dataclass(frozen=True)
 class CountError:
-    """Say how far a count from a release will be off, as far as noise is to blame.
+    """Expected error of a count from a release, as far as noise causes it.
 
     Parameters
     ----------
     half_width : float
-        With 95 % confidence the answer is off by at most this many rows.
+        Half-width of the 95% interval, in rows.
     std : float
-        Standard deviation of the error.
+        Standard deviation of the error, in rows.
     assumes : str
-        What the figure takes for granted, in sentences.
+        Assumptions behind these figures, in sentences.
     typical : float, optional
-        The same as `half_width` for a typical column, where that is about the worst of several.
+        Half-width for a typical column, if `half_width` is that of the worst of several columns.
     worst : str
-        Which column is the worst.
+        Name of the worst column; "" if the question does not depend on one.
     """
 
     half_width: float
@@ -88,14 +88,14 @@ class CountError:
 
 @dataclass(frozen=True)
 class Released:
-    """Hold what a method hands out: tables, and what the estimator needs beside them.
+    """Output of a method: tables, and the settings that its estimator needs.
 
-    Where cells stayed on executors, a table is the `Parts` that they are still to write.
+    If cells stay on Spark executors, a table may be `Parts`, which the executors write later.
 
-    Attachments are texts for people that lie beside the tables, such as drawings (``.svg``).
-    Warnings say why the release is worth less than was to be expected: they stand before the other
-    notes of the statement, and the custodian is warned once it is published. They tell nothing that
-    the tables and settings do not.
+    Attachments are files for people beside the tables, such as drawings (``.svg``). Warnings say
+    why the release is worth less than expected: they come first among the notes of the statement,
+    and the custodian sees them after publication. They contain nothing that the tables and settings
+    do not.
     """
 
     tables: Mapping[str, pa.Table]
@@ -106,20 +106,20 @@ class Released:
 
 @dataclass(frozen=True)
 class Run:
-    """Hold what a run made, and the account of what it spent, which was found to be in order."""
+    """Result of a run, and the checked account of what the run spent."""
 
     released: Released
     account: Account
 
 
 def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
-    """List what keeps a method of that name from publishing a table by this schema.
+    """List the reasons why a method cannot publish a table with this schema.
 
-    `beside` are the columns that it publishes beside the schema's own.
+    `beside` lists the columns that the method publishes in addition to the schema's own.
     """
     problems = [
-        f"column {name!r}: the published table has a column of that name; rename the column, in "
-        "the schema and by reading: {rename: {PLACE: NEW NAME}} for the data."
+        f"column {name!r}: the published table has a column of this name; rename yours in the "
+        "schema, and for the data with reading: {rename: {PLACE: NEW NAME}}."
         for name in beside
         if name in schema.attributes
     ]
@@ -132,10 +132,10 @@ def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[s
 
 
 class Plan(ABC, Generic[Source]):
-    """Hold all that is fixed before the private data is read: what follows from public things.
+    """Everything that is fixed before the private data is read; it depends on public inputs only.
 
-    A plan is made once for a method and a schema, and never changes: the promise, the forecast and
-    every run hang on the same one. What a run uses up, such as a budget, belongs to the run.
+    A plan is made once for a method and a schema and never changes. The promise, the forecast and
+    every run use the same plan. State that a run uses up, such as a budget, belongs to the run.
     """
 
     method: Parameters
@@ -144,15 +144,15 @@ class Plan(ABC, Generic[Source]):
     @property
     @abstractmethod
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What is promised."""
+        """The privacy guarantees of a release."""
 
     @abstractmethod
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say what to expect of a table of so many rows, or a graph of so many nodes."""
+        """Forecast a release of a table with this many rows, or of a graph with this many nodes."""
 
     @abstractmethod
     def release(self, source: Source, noise: Noise) -> Released:
-        """Ask for counts, which are sealed, open them through noise, hand out the result."""
+        """Query sealed counts, open them with noise, and return the release."""
 
     def _repr_html_(self) -> str:
         promises = html_list(promise.explain() for promise in self.guarantees)
@@ -161,7 +161,7 @@ class Plan(ABC, Generic[Source]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted about the private data, in sentences."""
+        """Conditions on the private data that the promise assumes, in sentences."""
         return self.schema.conditions
 
     @property
@@ -176,14 +176,14 @@ class Plan(ABC, Generic[Source]):
 
     @cached_property
     def promise(self) -> Promise | None:
-        """The differential privacy that a run may spend: what was promised of it, if any was."""
+        """Differential privacy that a run may spend: that part of the guarantees, or None."""
         from hushtable.privacy.spending import Promise  # noqa: PLC0415 - see `accounted`
 
         return Promise.among(self.guarantees)
 
     @property
     def spends_all(self) -> bool:
-        """Whether a run spends all that is promised; otherwise it may spend less, never more."""
+        """True if a run spends all of its promise; otherwise it may spend less, never more."""
         return True
 
     def accounted(
@@ -193,14 +193,15 @@ class Plan(ABC, Generic[Source]):
         *,
         heard: Callable[[int, float], None] | None = None,
     ) -> Run:
-        """Seal the source, make the release, and check that it cost what was promised.
+        """Seal the source, make the release, and check its cost against the promise.
 
-        `heard` is told after each look how many there were and what share of the promise is spent.
+        `heard` is called after each query, with the number of queries and the share of the promise
+        spent.
 
-        Raises `SealedError` where it did not, or where it looked at a count without paying; there
-        is no release then.
+        Raise `SealedError`, and return no release, if the cost differs from the promise or if a
+        count was opened without paying.
         """
-        # So that planning and reading a release load no engine.
+        # Imported here so that planning and reading releases do not load an engine.
         from hushtable.engine.sealed import accounted  # noqa: PLC0415
         from hushtable.privacy.spending import Account  # noqa: PLC0415
 
@@ -211,32 +212,33 @@ class Plan(ABC, Generic[Source]):
         return Run(released, account)
 
     def run(self, source: Counting, noise: Noise) -> Released:
-        """Make the release, and check that it cost what was promised; see `accounted`."""
+        """Make the release and check its cost against the promise; see `accounted`."""
         return self.accounted(source, noise).released
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Say how far the count of a share of the rows will be off.
+        """Return the expected error of a count of a share of the rows.
 
-        The question is made of whole published cells and takes the same share of them as of the
-        rows. Raises `Refused` with the reason where noise alone does not tell.
+        The question selects whole published cells, and the same share of cells as of rows. Raise
+        `Refused`, with the reason, if noise alone does not determine the error.
 
         Parameters
         ----------
         rows : int or None
-            Rows to expect, where known.
+            Expected number of rows, if known.
         share : float
             Share of the rows that satisfy the question, above 0 and at most 1.
         """
         raise Refused(
-            f"{self.method.name} has no formula for the error of a count: what it changes depends "
+            f"{self.method.name} has no formula for the error of a count: the error depends "
             "on the private rows, not on noise of a known size. Publish a sample of a similar "
             "public table and use hushtable evaluate."
         )
 
     def typical_width(self, rows: int) -> float | None:
-        """Expect so wide an interval of a count by one column, as a share of the rows.
+        """Return the expected width of an interval of a count by one column, as a share of rows.
 
-        For releases whose cells are cut by few columns each; None where noise alone tells.
+        Applies to releases that split each cell by few columns. None if the width is due to noise
+        alone.
         """
         return None
 
@@ -275,81 +277,81 @@ class Plan(ABC, Generic[Source]):
 
 @dataclass(frozen=True, kw_only=True)
 class Method(Parameters):
-    """Publish a table in one way."""
+    """Base class of methods that publish a table."""
 
     one_machine: ClassVar[str] = ""
-    """Why a table that is in Spark is refused, and how many rows the method is for; "" if not."""
+    """Why the method refuses Spark tables, and how many rows it supports; "" if it accepts them."""
 
     @abstractmethod
     def plan(self, schema: Schema) -> Plan[SealedTable]:
-        """Work out everything that follows from parameters and schema, or refuse; sees no data."""
+        """Compute everything that follows from parameters and schema, or refuse. Reads no data."""
 
     def refuse_data(self, data: Any) -> None:
-        """Refuse a private table that the parameters rule out, by what it is; no row is read."""
+        """Refuse a private table that the parameters rule out by its kind. Reads no row."""
 
     def rehearsed(self, folder: Path) -> Self:
-        """Give the same method, with a folder for what it keeps: a rehearsal touches nothing else.
+        """Return the same method with `folder` as the place of its files, for a dry run.
 
-        Files that the parameters name are about the private table.
+        Files that the parameters name describe the private table, so a dry run must not touch them.
         """
         return self
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Say what is promised; sees no data."""
+        """Return the privacy guarantees. Reads no data."""
         return self.plan(schema).guarantees
 
     def forecast(self, schema: Schema, rows: int | None = None) -> Forecast:
-        """Say what to expect; sees no data."""
+        """Forecast a release. Reads no data."""
         return self.plan(schema).forecast(rows)
 
     def count_error(self, schema: Schema, *, rows: int | None, share: float) -> CountError:
-        """Say how far the count of a share of the rows will be off, see `Plan.count_error`."""
+        """Return the expected error of a count of a share of the rows; see `Plan.count_error`."""
         return self.plan(schema).count_error(rows=rows, share=share)
 
     def run(self, engine: Engine, noise: Noise) -> Released:
-        """Ask the engine for counts, add noise, hand out the result."""
+        """Make the release of an engine's table."""
         return self.plan(engine.schema).run(engine, noise)
 
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
-        """Give the same method with another epsilon.
+        """Return the same method with another epsilon.
 
-        Raises `Refused` where epsilon does not describe it.
+        Raise `Refused` if the method has no epsilon.
         """
         if "epsilon" not in {field.name for field in dataclasses.fields(self)}:
             raise Refused(
-                f"{self.name} promises no epsilon, so there is none to choose; see `hushtable "
-                "methods` for those that do."
+                f"{self.name} has no epsilon to choose; see `hushtable "
+                "methods` for methods that have one."
             )
         return dataclasses.replace(self, **{"epsilon": epsilon})
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphMethod(Parameters):
-    """Publish something about a graph."""
+    """Base class of methods that publish statistics of a graph."""
 
     @abstractmethod
     def plan(self, name: str = "graph") -> Plan[SealedGraph]:
-        """Work out everything that follows from the parameters; sees no data.
+        """Compute everything that follows from the parameters. Reads no data.
 
-        The plan's schema describes what is published as a table with one row per node.
+        The plan's schema describes the output as a table with one row per node.
         """
 
     @abstractmethod
     def check_input(self, *, listed: bool) -> None:
-        """Refuse an input of the wrong kind: with a list of nodes, or without."""
+        """Refuse an input of the wrong kind. `listed` says whether the nodes are listed."""
 
     def guarantee(self) -> tuple[Guarantee, ...]:
-        """Say what is promised; sees no data."""
+        """Return the privacy guarantees. Reads no data."""
         return self.plan().guarantees
 
     def forecast(self, n_nodes: int | None = None) -> Forecast:
-        """Say what to expect; sees no data."""
+        """Forecast a release. Reads no data."""
         return self.plan().forecast(n_nodes)
 
     def schema(self, name: str) -> Schema:
-        """Describe what is published as a table with one row per node."""
+        """Return the schema of the output: a table with one row per node."""
         return self.plan(name).schema
 
     def run(self, graph: Graph, noise: Noise) -> Released:
-        """Count, add noise, hand out the result."""
+        """Make the release of a graph."""
         return self.plan().run(graph, noise)

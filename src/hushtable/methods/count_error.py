@@ -1,4 +1,4 @@
-"""How far a count from a release will be off, worked out from its noise before it is drawn."""
+"""Expected error of counts from a release, computed from the distribution of its noise."""
 
 from __future__ import annotations
 
@@ -16,39 +16,39 @@ from hushtable.methods.base import CountError
 from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
 from hushtable.privacy.distributions import laplace_mass
 
-_FAR = 40.0  # noise beyond 40 scales has probability e**-40
+_FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 _FINE = 1 / 100
-"""Below this rate, noise in whole numbers and continuous noise differ by less than 0.2 %."""
+"""Below this rate, discrete and continuous noise differ by less than 0.2%."""
 _MAX_POINTS = 1 << 17
-"""Longer sums, always of 16 counts or more, are approximated."""
+"""Longer sums, always of at least 16 counts, are approximated."""
 
 WIDE = 1 / 8
-"""Rows drawn inside cells say little where counts by one column have wider intervals."""
+"""Width of one-column intervals, as a share of the rows, above which rows are unreliable."""
 
 WIDE_NOISE = 1 / 3
-"""Rows say little of two columns together where noise is a larger share of a column's range."""
+"""Noise above this share of a column's range hides associations between two columns."""
 
 _OFF = 0.1
-"""Rows that are further off by chance alone are said to be few."""
+"""Sampling error of two-column counts, as a share of the rows, above which rows are called few."""
 
 ROWS = "rows as published"
-"""The line of a forecast that says what rows are worth by themselves."""
+"""Line of a forecast on what rows are worth without the estimator."""
 
 
 def n_asked(share: float, n_cells: int) -> int:
-    """Count the cells of a question that asks for a share of the rows, if all hold equally many."""
+    """Return the number of cells that hold a share of the rows, if all cells are equally full."""
     return max(1, round(share * n_cells))
 
 
 def needed_rows(rows: int | None) -> int:
-    """Refuse where the error depends on how many rows there are, and that is not known."""
+    """Return the number of rows; raise `Refused` if it is unknown."""
     if rows is None:
-        raise Refused("the error depends on the number of rows: give rows (--rows), or a guess.")
+        raise Refused("the error depends on the number of rows; pass rows (--rows), or a guess.")
     return rows
 
 
 def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
-    """Give the error of a sum of counts that each have discrete Laplace noise of scale 1/rate.
+    """Return the error of a sum of counts with independent discrete Laplace noise of scale 1/rate.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
     1.96
     """
     coarse = max(float(rate), _FINE)
-    unit = coarse / float(rate)  # noise of a smaller rate is the same, wider
+    unit = coarse / float(rate)  # noise of a smaller rate is a multiple of it
     reach = math.ceil(_FAR / coarse)
     values = np.arange(-reach, reach + 1)
     chances = laplace_mass(coarse, values)
@@ -69,17 +69,17 @@ def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
     if n_counts * len(values) <= _MAX_POINTS:
         _, half = noise.quantiles(n_counts, CONFIDENCE)
     else:
-        # Half a step is for whole numbers.
+        # The extra 0.5 is a continuity correction: counts are whole numbers.
         kurtosis = float(values**4 @ chances) / noise.variance**2 - 3
         half = nearly_normal(kurtosis / n_counts) * std + 0.5
     return CountError(half_width=half * unit, std=std * unit, assumes=assumes)
 
 
 def gaussian_error(variance: Fraction, n_counts: int, assumes: str) -> CountError:
-    """Give the error of a sum of counts that each have discrete Gaussian noise.
+    """Return the error of a sum of counts with independent discrete Gaussian noise.
 
-    Its variance is at most the parameter (Canonne, Kamath and Steinke 2020), and a sum of them is
-    normal but for being whole, for which half a step is added.
+    The variance of the noise is at most its parameter (Canonne, Kamath and Steinke 2020). The sum
+    is nearly normal; a continuity correction of 0.5 is added.
 
     Examples
     --------
@@ -93,10 +93,10 @@ def gaussian_error(variance: Fraction, n_counts: int, assumes: str) -> CountErro
 def mechanism_error(
     mechanism: CountMechanism, *, rows: int | None, n_cells: int, share: float, assumes: str
 ) -> CountError:
-    """Give the error of a sum of counts, some of which may be suppressed and so count as 0.
+    """Return the error of a sum of noisy counts; suppressed counts count as 0.
 
-    All cells are taken to hold equally many rows. What is suppressed counts as lost, although an
-    estimator that knows the number of rows can make up for some of it.
+    All cells are assumed to hold the same number of rows. Suppressed rows count as lost, although
+    an estimator that knows the number of rows can recover some of them.
     """
     n_counts = n_asked(share, n_cells)
     if isinstance(mechanism, TwoSidedGeometric):
@@ -113,7 +113,7 @@ def mechanism_error(
     mass[-first] += 1.0 - chance
     noise = ErrorLaw(np.arange(first, last + 1) - per_cell, mass)
     low, high = noise.quantiles(n_counts, CONFIDENCE)
-    # Estimators take the known bias off each published count.
+    # Estimators subtract the known bias from each published count.
     shift = n_counts * chance * mechanism.bias
     return CountError(
         half_width=max(abs(low - shift), abs(high - shift)),
@@ -124,19 +124,20 @@ def mechanism_error(
 
 def _all_lost(per_cell: int) -> str:
     return (
-        f"Spread evenly, a tuple has {per_cell:,} rows, which are never published: generalize more."
+        f"If all tuples are equally frequent, each has {per_cell:,} rows and is never published; "
+        "generalize more."
     )
 
 
 def width_through_cells(
     *, n_cuts: int, sizes: Sequence[int], n_columns: int, error: CountError, rows: int
 ) -> float:
-    """Expect the width of an interval of a count by one column, as a share of the rows.
+    """Return the expected width of an interval of a count by one column, as a share of the rows.
 
-    A question that asks for values up to some bound cuts through cells unless a cut is at that
-    bound, and then knows nothing of them: none or all of their rows may be meant. Of `n_columns`,
-    those of so many values (`sizes`) are divided by `n_cuts` cuts, each of which may be by any; the
-    others are told apart in every cell. The noise of half of the cells, `error`, comes on top.
+    A question about values up to a bound splits cells unless a cut is at that bound; of a split
+    cell, all rows or none may qualify. There are `n_columns` columns. Those with `sizes` values are
+    divided by `n_cuts` cuts, each by a column chosen uniformly; cells separate all values of the
+    others. The noise of half of the cells, `error`, is added.
 
     Examples
     --------
@@ -149,9 +150,10 @@ def width_through_cells(
 
 
 def _cut_through(n_cuts: int, chance: float, size: int) -> float:
-    """Expect so large a cell to be cut by a question, if each cut is by its column with a chance.
+    """Return the expected share of rows in the cell that a question splits.
 
-    Cuts fall on any of the places between its values, and so does the bound that is asked for.
+    Each cut divides this column of `size` values with probability `chance`. Cuts, and the bound of
+    the question, fall uniformly between values.
     """
     if size == 1:
         return 0.0
@@ -166,23 +168,23 @@ def _cut_through(n_cuts: int, chance: float, size: int) -> float:
 
 
 def width_line(width: float) -> dict[str, str]:
-    """Write the width to expect as a line of a forecast, and what it means for the rows."""
-    wide = "as wide as the table" if width >= 1 else f"about {width:.0%} of the rows wide"
+    """Return forecast lines on the expected width and on what it means for the rows."""
+    wide = "as wide as all rows" if width >= 1 else f"about {width:.0%} of the rows wide"
     return {"interval of a count by one column, typically": wide, **rows_line(width)}
 
 
 def rows_line(width: float) -> dict[str, str]:
-    """Say what rows are worth that are drawn inside cells through which so much is cut."""
+    """Return a forecast line that warns of rows drawn inside wide cells, if cells are wide."""
     if width < WIDE:
         return {}
     return {
-        ROWS: "drawn inside few, wide cells: two columns together may come out further off than "
-        "columns that are counted one by one. Ask for counts, or publish fewer columns."
+        ROWS: "drawn inside few, wide cells: two-column counts may be less accurate than if "
+        "columns were published separately. Query counts, or publish fewer columns."
     }
 
 
 def inside_cells(*, n_cells: float, sizes: Sequence[int], n_columns: int) -> dict[str, str]:
-    """Say what rows are worth that are drawn inside so many cells, counted without noise.
+    """Return a forecast line on rows drawn inside `n_cells` cells whose counts have no noise.
 
     Examples
     --------
@@ -199,20 +201,21 @@ def inside_cells(*, n_cells: float, sizes: Sequence[int], n_columns: int) -> dic
 
 
 def left_out_line(share: float) -> dict[str, str]:
-    """Say what rows are worth of which up to such a share is left out with rare tuples."""
+    """Return a forecast line that warns if up to `share` of the rows is suppressed as rare."""
     if share < WIDE:
         return {}
     return {
-        ROWS: f"up to {min(share, 1):.0%} may be left out with rare tuples: two columns together "
-        "may come out further off than columns that are counted one by one."
+        ROWS: f"up to {min(share, 1):.0%} may be suppressed as rare tuples: two-column counts "
+        "may be less accurate than if columns were published separately."
     }
 
 
 def few_rows_line(n_rows: float, sizes: Sequence[int]) -> dict[str, str]:
-    """Say what so few rows are worth: how far off two columns are in them, by chance alone.
+    """Return a forecast line that warns if sampling error makes few rows unreliable.
 
-    Each column is taken in tenths, with rows spread evenly: of n rows a share p is off by about
-    sqrt(2 p / (pi n)), and half of the sum over c cells is sqrt(c / (2 pi n)).
+    Each column is grouped into at most 10 equally frequent classes. Of n rows, a share p has a mean
+    absolute error of about sqrt(2 p / (pi n)); the total variation distance over c cells is about
+    sqrt(c / (2 pi n)).
 
     Examples
     --------
@@ -226,14 +229,14 @@ def few_rows_line(n_rows: float, sizes: Sequence[int]) -> dict[str, str]:
     if off < _OFF:
         return {}
     return {
-        ROWS: f"about {n_rows:,.0f}: two columns together may be off by {min(off, 1):.0%}, further "
-        "than columns that are counted one by one, and what is learned from so few rows may do "
-        "no better than naming the most frequent class."
+        ROWS: f"about {n_rows:,.0f}: two-column counts may be off by {min(off, 1):.0%}, more "
+        "than if columns were published separately, and a model trained on them may do "
+        "no better than predicting the most frequent class."
     }
 
 
 def blurred_line(share: float) -> dict[str, str]:
-    """Say what rows are worth whose noise takes such a share of a column's range.
+    """Return a forecast line that warns if noise takes a large share of a column's range.
 
     Examples
     --------
@@ -243,28 +246,29 @@ def blurred_line(share: float) -> dict[str, str]:
     if share < WIDE_NOISE:
         return {}
     return {
-        ROWS: f"moved by {share:.0%} of a column's range and more: two columns together may come "
-        "out further off than columns that are counted one by one. Publish fewer columns."
+        ROWS: f"moved by at least {share:.0%} of a column's range: two-column counts may be "
+        "less accurate than if columns were published separately. Publish fewer columns."
     }
 
 
 def replaced_line(share: float) -> dict[str, str]:
-    """Say what rows are worth of which so large a share is of nobody."""
+    """Return a forecast line on rows of which `share` are random, not rows of people."""
     return {
-        ROWS: f"about {share:.0%} are drawn at random over the domain: counts allow for them, but "
-        "rows taken as they are may tell less than columns that are counted one by one."
+        ROWS: f"about {share:.0%} are random draws from the domain: answers correct for them, but "
+        "results computed from the rows may be worse than one-column counts."
     }
 
 
 def coins_error(
     *, n_true: float, n_other: float, keep: float, insert: float, assumes: str
 ) -> CountError:
-    """Give the error of a count behind coins: true ones seen with `keep`, others with `insert`.
+    """Return the error of a count of randomized rows.
 
-    The estimate is (seen - insert * all) / (keep - insert).
+    True rows are seen with probability `keep`, others with probability `insert`. The estimate is
+    (seen - insert * all) / (keep - insert).
     """
     alpha = keep - insert
     variance = n_true * keep * (1 - keep) + max(n_other, 0.0) * insert * (1 - insert)
     std = math.sqrt(variance) / alpha
-    # Seen numbers are whole: half a step allows for it.
+    # Continuity correction: the number of seen rows is whole.
     return CountError(half_width=NORMAL * std + 0.5 / alpha, std=std, assumes=assumes)

@@ -1,4 +1,4 @@
-"""Where the parts of a method are: what a family says of itself before any of it is imported."""
+"""Registry entry of a method: where its parts are, without importing them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ Input = Literal["table", "tables", "graph"]
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """Say where the parts of a method are, each as ``module:name``.
+    """Registry entry of a method; its parts are given as ``module:name``.
 
     Parameters
     ----------
     name : str
-        What the method is called on the command line.
+        Name of the method on the command line.
     method : str
-        The class that carries its parameters.
+        Class of the method, which carries its parameters.
     audit : str
-        The `hushtable.audit.cases.Case` on which its promise is tried; "" where it has none.
+        The `hushtable.audit.cases.Case` that tests its promise; "" if there is none.
     kind : str
-        The kind of estimator that its statements ask for; "" where it publishes no release.
+        Kind of estimator that its statements name; "" if it publishes no release.
     estimator : str
-        The class that reads this kind of release.
+        Class that reads this kind of release.
     attack : str
-        An attack on its releases alone, which `hushtable evaluate` runs beside those on any rows;
-        "" where there is none. See `hushtable.evaluation.risk.attacks.OwnAttack`.
+        Attack specific to its releases, which `hushtable evaluate` runs in addition to the general
+        ones; "" if there is none. See `hushtable.evaluation.risk.attacks.OwnAttack`.
     takes : {"table", "tables", "graph"}
-        What it publishes something about: a table, tables that belong together, or a graph.
+        Input: one table, linked tables, or a graph.
     baseline : bool
-        Whether it is here to be compared with.
+        Whether the method is a baseline for comparison.
 
     Examples
     --------
@@ -51,16 +51,16 @@ class Listing:
 
     @property
     def class_name(self) -> str:
-        """The name of the method's class."""
+        """Name of the method's class."""
         return self.method.partition(":")[2]
 
     @property
     def publishes(self) -> bool:
-        """Whether it makes releases; otherwise it is for Python alone."""
+        """True if the method makes releases; otherwise it is available in Python only."""
         return bool(self.kind)
 
     @staticmethod
     def load(part: str) -> Any:
-        """Import a part and give it."""
+        """Import and return a part."""
         module, _, name = part.partition(":")
         return getattr(import_module(module), name)

@@ -1,10 +1,10 @@
-"""Parameters that declare themselves: what each may be, read and checked in one place.
+"""Declared parameters of methods: reading, checking, and help texts.
 
-A method is a frozen dataclass whose fields are made by `parameter`. Each says how it is read: an
-exact number within a range, one of the names that its annotation lists, true or false. `Parameters`
-reads them all when the method is made and collects every problem; only what is about several fields
-at once is left to the method. What a field is for stands in the docstring of the class, once: the
-first sentence of its entry is the help of the command line.
+A method is a frozen dataclass whose fields are made by `parameter`. Each field declares how its
+value is read: as an exact number in a range, one of the names in its annotation, or true or false.
+`Parameters` reads all fields when the method is made and collects every problem; a method checks
+only conditions on several fields. The docstring of the class describes each field; the first
+sentence of an entry is its help text on the command line.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
 
 Reader = Callable[[str, Any], Any]
-"""Takes the name of a parameter and what was given, and gives its value or raises."""
+"""Takes the name of a parameter and the given value; returns the value or raises."""
 
 _READ_BY = "read by"
 
@@ -35,19 +35,19 @@ def parameter(*, read: Reader | None = None, **more: Any) -> Any:
     Parameters
     ----------
     read : callable, optional
-        How what was given becomes the value. By default the annotation tells: a ``Literal`` is one
-        of its names, a ``bool`` is true or false, everything else is taken as it is.
+        Reader that converts the given value. By default the annotation decides: a ``Literal``
+        accepts its names, a ``bool`` true or false; any other value is used as given.
     **more
-        What `dataclasses.field` takes, such as ``default``.
+        Arguments of `dataclasses.field`, such as ``default``.
     """
     return field(metadata={_READ_BY: read}, **more)
 
 
-# --- readers: each takes the name of a parameter and what was given -------------------------------
+# --- readers: each takes the name of a parameter and the given value ------------------------------
 
 
 def epsilon(name: str, given: Any) -> Fraction:
-    """Read a privacy loss.
+    """Read an epsilon.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def epsilon(name: str, given: Any) -> Fraction:
 
 
 def delta(name: str, given: Any) -> Fraction:
-    """Read a chance of exceeding epsilon."""
+    """Read a delta."""
     return check_delta(as_rational(given, name=name))
 
 
@@ -68,7 +68,7 @@ def rational(name: str, given: Any) -> Fraction:
 
 
 def share(name: str, given: Any) -> Fraction:
-    """Read a share that may be nothing, but not all.
+    """Read a share from 0 to below 1.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def share(name: str, given: Any) -> Fraction:
 
 
 def part(name: str, given: Any) -> Fraction:
-    """Read a share that is neither nothing nor all."""
+    """Read a share between 0 and 1, both excluded."""
     value = as_rational(given, name=name)
     if not 0 < value < 1:
         raise ParameterError(f"{name} is {given}; it must be above 0 and below 1.")
@@ -90,7 +90,7 @@ def part(name: str, given: Any) -> Fraction:
 
 
 def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
-    """Make a reader of whole numbers.
+    """Return a reader of integers in a range.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
 
 
 def rules(name: str, given: Any) -> dict[str, Any]:
-    """Read rules by column: a copy, with lists where tuples were given, as a statement has them."""
+    """Read rules by column. Return a copy with lists in place of tuples, as in statements."""
     if not isinstance(given, Mapping):
         raise ParameterError(f"{name} is {given!r}; it must map column names to rules.")
     return {
@@ -149,7 +149,7 @@ def _as_given(name: str, given: Any) -> Any:
 
 
 def _reader_of(hint: Any) -> Reader:
-    """Give the reader that an annotation asks for."""
+    """Return the reader for an annotation."""
     kinds = [kind for kind in get_args(hint) if kind is not NoneType]
     if NoneType in get_args(hint) and len(kinds) == 1:
         hint = kinds[0]
@@ -158,24 +158,24 @@ def _reader_of(hint: Any) -> Reader:
     return _flag if hint is bool else _as_given
 
 
-# --- what carries them ----------------------------------------------------------------------------
+# --- base class -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(ABC):
-    """Carry the parameters of a method; subclasses are frozen keyword-only dataclasses.
+    """Base class of methods; subclasses are frozen keyword-only dataclasses.
 
-    The fields are the parameters, and the command line's options.
+    The fields are the parameters of the method and its command-line options.
     """
 
     name: ClassVar[str]
     paper: ClassVar[str]
     summary: ClassVar[str]
     estimator_kind: ClassVar[str] = ""
-    """The kind of estimator that reads the release, as `hushtable.methods.listing` has it."""
+    """Kind of estimator that reads the release, as listed in `hushtable.methods.listing`."""
     opens_bare: ClassVar[str] = ""
-    """What it sees without noise, in a sentence for the statement; "" if nothing. Only methods that
-    promise no differential privacy may."""
+    """Sentence for the statement on what the method sees without noise; "" if nothing. Only methods
+    without differential privacy may set it."""
 
     def __post_init__(self) -> None:
         problems: list[str] = []
@@ -194,17 +194,14 @@ class Parameters(ABC):
             raise ParameterError(problems)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """List what is wrong with several parameters together.
+        """List problems that involve several parameters.
 
-        Parameters
-        ----------
-        fields_are_right : bool
-            Whether every single parameter was read without a problem.
+        `fields_are_right` says whether every parameter was read without a problem.
         """
         return []
 
     def parameters(self) -> dict[str, Any]:
-        """Give the parameters as plain data for the statement."""
+        """Return the parameters as plain data for the statement."""
         return {
             f.name: _plain(getattr(self, f.name))
             for f in dataclasses.fields(self)
@@ -213,7 +210,7 @@ class Parameters(ABC):
 
     @classmethod
     def help(cls) -> dict[str, str]:
-        """Say what each parameter is for: the first sentence of its entry in the docstring."""
+        """Return the first sentence of each parameter's entry in the docstring."""
         return {
             name: sentence
             for kind in reversed(cls.__mro__)
@@ -226,7 +223,7 @@ _ENTRY = re.compile(r"^(\w[\w, ]*) : [^\n]*\n((?:[ ]{4}[^\n]*\n?)+)", re.MULTILI
 
 
 def _first_sentences(doc: str) -> dict[str, str]:
-    r"""Read the entries of a numpydoc section "Parameters".
+    r"""Return the first sentence of each entry of a numpydoc "Parameters" section.
 
     Examples
     --------

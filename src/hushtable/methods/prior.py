@@ -1,4 +1,4 @@
-"""What a prior is to a method: public rows, fixed before the private table is read."""
+"""Interface of priors: public rows that are fixed before the private table is read."""
 
 from __future__ import annotations
 
@@ -18,50 +18,29 @@ from hushtable.schema import Schema
 Kind = Literal["release", "table"]
 
 READER = "hushtable.prior:StoredPrior"
-"""What finds priors; by its name, since reading a release takes more than a method may know."""
+"""Class that reads priors. Named by string: methods must not import code for releases."""
 
 
 @dataclass(frozen=True, eq=False)
 class EarlierTable:
-    """A public estimate of a table of counts, such as it would be now.
+    """Public estimate of a table of counts, projected to the present."""
 
-    Parameters
-    ----------
-    columns : tuple of str
-        What it counts by, in the order of the schema.
-    cells : tuple of int arrays or None
-        For each column the cell of each bucket along its axis; None where each has its own. A
-        table of one column has one cell for each counted value.
-    shape : tuple of int
-        Cells along each axis.
-    counts, variances : float array
-        The estimates and the variances of their errors, flat in C order.
-    """
-
-    columns: tuple[str, ...]
+    columns: tuple[str, ...]  # the columns that it counts by, in the order of the schema
+    # For each column the cell of each bucket along its axis; None if each bucket is a cell. A
+    # table of one column has one cell per counted value.
     cells: tuple[NDArray[np.int64] | None, ...]
-    shape: tuple[int, ...]
-    counts: NDArray[np.float64]
-    variances: NDArray[np.float64]
+    shape: tuple[int, ...]  # number of cells along each axis
+    counts: NDArray[np.float64]  # estimates, flat in C order
+    variances: NDArray[np.float64]  # variances of their errors, in the same order
 
 
 @dataclass(frozen=True, eq=False)
 class Earlier:
-    """What earlier releases of the same columns measured, brought to the present.
+    """Estimates from earlier releases of the same columns, projected to the present."""
 
-    Parameters
-    ----------
-    buckets : mapping of str to int array
-        The bucket of each counted value of each column: kept as they were.
-    shares : mapping of str to float array
-        The shares of the values that resolutions were made by.
-    tables : sequence of EarlierTable
-        The estimates; each column has one of its own.
-    """
-
-    buckets: Mapping[str, NDArray[np.int64]]
-    shares: Mapping[str, NDArray[np.float64]]
-    tables: Sequence[EarlierTable]
+    buckets: Mapping[str, NDArray[np.int64]]  # bucket of each counted value, as before
+    shares: Mapping[str, NDArray[np.float64]]  # shares of values that defined the resolutions
+    tables: Sequence[EarlierTable]  # the estimates; every column has a one-way table
 
 
 @dataclass(frozen=True)
@@ -91,16 +70,16 @@ def cost_in_words(cost: Budget) -> str:
 
 
 class Prior(ABC):
-    """Public rows that a method may start from.
+    """Public rows that a method may use as a prior.
 
     Attributes
     ----------
     kind : {"release", "table"}
-        A release that promises differential privacy, or anything else.
+        "release" if it is a release with differential privacy, otherwise "table".
     name : str
-        Of its folder or file.
+        Name of its folder or file.
     sha256 : str
-        Digest of all that is read.
+        Digest of everything that is read.
     releases : tuple of PriorRelease
         The releases that it consists of; none if it is a table.
     """
@@ -110,11 +89,11 @@ class Prior(ABC):
     sha256: str
     releases: tuple[PriorRelease, ...]
     UNKNOWN: ClassVar[int] = -1
-    """The code of a value that the schema does not have."""
+    """Code of a value that is not in the schema."""
 
     @property
     def described(self) -> dict[str, str]:
-        """What a statement says about it."""
+        """Description of the prior for the statement."""
         said = {"kind": self.kind, "name": self.name, "sha256": self.sha256}
         if self.releases:
             said |= {"epsilon": str(self.cost.epsilon), "delta": str(self.cost.delta)}
@@ -127,19 +106,19 @@ class Prior(ABC):
 
     @abstractmethod
     def is_file_of(self, data: Any) -> bool:
-        """Say whether a path is of the same file; reads nothing."""
+        """Return whether a path names the same file. Reads nothing."""
 
     @abstractmethod
     def codes(self, schema: Schema) -> dict[str, NDArray[np.int64]]:
-        """Give the rows as codes of a schema, in the columns that both have."""
+        """Return the rows as codes of a schema, for the columns that both have."""
 
     def earlier(self, schema: Schema) -> Earlier | None:
-        """Give noisy tables that were measured before, where it is these and not the rows."""
+        """Return earlier noisy tables if the prior consists of these instead of rows, else None."""
         return None
 
 
 def read_prior(name: str, given: Any) -> Prior:
-    """Read a parameter: a prior, a release, or the path of either or of a table."""
+    """Read the value of a parameter: a prior, a release, or a path of one or of a table."""
     if isinstance(given, Prior):
         return given
     found: Prior = Listing.load(READER).read(name, given)

@@ -1,8 +1,8 @@
-"""The one registry: every method and every baseline, those of other packages included.
+"""Registry of all methods and baselines, including those of other packages.
 
-A family lists its methods in its ``__init__``. Another package joins by an entry point of the group
-``hushtable.methods`` that names a `Listing`, or a tuple of them. Nothing of a method is imported
-before it is asked for.
+A family lists its methods in its ``__init__``. Another package adds methods with an entry point in
+the group ``hushtable.methods`` that names a `Listing` or a tuple of them. A method is imported on
+first use.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OURS = {listing.name: listing for family in _FAMILIES for listing in family.LIS
 
 @cache
 def _joined() -> dict[str, Listing]:
-    """Read what other packages list; none of them takes the place of one of ours."""
+    """Load the methods of other packages; names of built-in methods take precedence."""
     joined: dict[str, Listing] = {}
     for point in entry_points(group=ENTRY_POINTS):
         found = point.load()
@@ -39,17 +39,17 @@ def _joined() -> dict[str, Listing]:
 
 
 def listings() -> dict[str, Listing]:
-    """Give every method by its name, sorted."""
+    """Return all methods by name, sorted."""
     return dict(sorted({**_OURS, **_joined()}.items()))
 
 
 def find(name: str) -> Listing | None:
-    """Give the listing of a method, if there is one of that name."""
+    """Return the listing of a method, or None if there is none of this name."""
     return _OURS.get(name) or _joined().get(name)
 
 
 class _TableMethods(Mapping[str, type[Method]]):
-    """Import a method when it is asked for."""
+    """Mapping of method names to classes, imported on first use."""
 
     def __getitem__(self, name: str) -> type[Method]:
         listing = find(name)
@@ -70,11 +70,11 @@ def _publishes_tables(listing: Listing) -> bool:
 
 
 METHODS = _TableMethods()
-"""Every method that publishes tables, by the name it has on the command line."""
+"""Every method that publishes tables, by its name on the command line."""
 
 
 def estimator_kinds() -> dict[str, str]:
-    """Say which class reads which kind of release, as ``module:name``."""
+    """Return the estimator class of each kind of release, as ``module:name``."""
     return {listing.kind: listing.estimator for listing in listings().values() if listing.kind}
 
 
@@ -84,7 +84,7 @@ def estimator_for(
     parameters: Mapping[str, Any],
     tables: Mapping[str, pa.Table],
 ) -> Estimator:
-    """Make the estimator that a statement asks for."""
+    """Make the estimator that a statement names."""
     kind = settings.get("kind")
     ours = {listing.kind: listing.estimator for listing in _OURS.values() if listing.kind}
     known = ours if kind in ours else estimator_kinds()

@@ -1,4 +1,4 @@
-"""A SQL WHERE clause over the public columns: evaluate it, count it, weigh it, average it."""
+"""SQL WHERE clauses over public columns: evaluate, count, weigh and average them."""
 
 from hushtable.predicate.clause import Predicate, parse
 

@@ -1,4 +1,4 @@
-"""The schema of some columns of a table, with the rules and derived columns about them."""
+"""Schema of a subset of columns, with the rules and derived columns that use only these."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEFT_OUT = Identifier(role="identifier")
 
 
 def only(schema: Schema, columns: Sequence[str]) -> Schema:
-    """Leave out all published columns but some, as if they were identifiers.
+    """Return the schema with all other published columns left out, as if they were identifiers.
 
     Examples
     --------
@@ -26,17 +26,17 @@ def only(schema: Schema, columns: Sequence[str]) -> Schema:
     (['age'], ('age < 9',))
     """
     problems = [
-        f"{name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        f"{name!r} is not a published column; published columns are {', '.join(schema.attributes)}."
         for name in columns
         if name not in schema.attributes
     ]
     if problems or not columns:
-        raise ParameterError(problems or "columns: name at least one to publish.")
+        raise ParameterError(problems or "columns is empty; name at least one column to publish.")
     kept = {
         name: column if name in columns or isinstance(column, Identifier) else _LEFT_OUT
         for name, column in schema.columns.items()
     }
-    # Rules and derived columns go with the columns that they are about.
+    # Rules and derived columns stay only if all their columns do.
     plain = {**schema.to_dict(), "columns": kept, "rules": [], "derived": {}}
     some = Schema.from_dict(plain)
     derived = {
@@ -48,7 +48,7 @@ def only(schema: Schema, columns: Sequence[str]) -> Schema:
 
 
 def _can_be_read(text: str, schema: Schema) -> bool:
-    """Say whether a rule is about columns of a schema alone."""
+    """Return whether a rule uses only columns of a schema."""
     try:
         parse(text, schema)
     except PredicateError:
@@ -57,7 +57,7 @@ def _can_be_read(text: str, schema: Schema) -> bool:
 
 
 def _can_be_derived(name: str, text: str, schema: Schema) -> bool:
-    """Say whether a column is derived from columns of a schema alone."""
+    """Return whether a derived column uses only columns of a schema."""
     try:
         derived_operand(name, Schema.from_dict(schema.to_dict() | {"derived": {name: text}}))
     except (PredicateError, SchemaError):

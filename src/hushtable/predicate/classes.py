@@ -1,8 +1,8 @@
-"""Group the codes of a column that a formula cannot tell apart.
+"""Equivalence classes of the codes of a column that a formula does not distinguish.
 
-A clause asks little of most columns: ``income >= 50000`` splits two billion codes into two
-classes (and missing). Everything that is counted is counted over classes, so wide columns cost
-nothing as long as they are compared with constants.
+Most clauses distinguish few values: ``income >= 50000`` splits two billion codes into two classes
+(and missing). All counting uses classes, so wide columns are cheap if they are compared with
+constants.
 """
 
 from __future__ import annotations
@@ -21,26 +21,18 @@ from hushtable.recoding import Intervals, Recoding
 
 Integers = NDArray[np.int64]
 
-MAX_CODES = 5_000_000  # codes of one column that are looked at one by one
+MAX_CODES = 5_000_000  # limit of a column whose codes are evaluated one by one
 
 
 @dataclass(frozen=True)
 class Classes:
-    """Say to which class each code of a column belongs.
+    """Class of each code of a column."""
 
-    Parameters
-    ----------
-    size : int
-        Number of codes of the column, those apart included.
-    starts : array
-        First code of each run of codes of one class, rising from 0; a code apart is its own run.
-    labels : array
-        Class of each run; classes are numbered from 0 without gaps.
-    """
-
-    size: int
+    size: int  # number of codes of the column, including special values and missing
+    # First code of each run of codes of one class, ascending from 0; special values and missing
+    # are runs of their own.
     starts: Integers
-    labels: Integers
+    labels: Integers  # class of each run, numbered from 0 without gaps
 
     @cached_property
     def n_classes(self) -> int:
@@ -62,18 +54,18 @@ class Classes:
         return sizes
 
     def of(self, codes: Integers) -> Integers:
-        """Give the class of each code."""
+        """Return the class of each code."""
         return self.labels[np.searchsorted(self.starts, codes, side="right") - 1]
 
     def overlaps(self, recoding: Recoding | Covering) -> Integers:
-        """Count the codes that a new code of a recoding shares with each class."""
+        """Count the codes that each new code of a recoding shares with each class."""
         if isinstance(recoding, Covering):
             return recoding.overlaps(self.starts, self.labels)
         if isinstance(recoding, Intervals):
             cuts = np.asarray(recoding.starts)
         else:
             cuts = np.arange(self.size)
-        starts = np.union1d(self.starts, cuts)  # what is apart starts runs of its own already
+        starts = np.union1d(self.starts, cuts)  # special values and missing are runs already
         shared = np.zeros((recoding.size, self.n_classes), np.int64)
         cells = recoding.apply(starts), self.of(starts)
         np.add.at(shared, cells, np.diff(starts, append=self.size))
@@ -81,10 +73,10 @@ class Classes:
 
 
 def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes:
-    """Group the codes of a column by what the formula's parts over that column alone say.
+    """Group the codes of a column by the parts of the formula that use only this column.
 
-    The codes from `n_values` on are apart: special values, and missing.
-    Where the column stands in an atom with other columns, each code is its own class.
+    Codes from `n_values` on are special values and missing. If an atom combines the column with
+    others, each code is its own class.
     """
     pieces = list(_pieces(formula, column))
     changes = [_cuts(piece) for piece in pieces]
@@ -98,8 +90,8 @@ def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes
         every_code = pieces[changes.index(None)]
         culprit = next(part for part in literals(every_code) if _cuts(part) is None)
         raise TooLarge(
-            f"{shorten(culprit.text)!r} needs each of the {size:,} codes of column {column!r}, and "
-            f"the limit is {MAX_CODES:,}; compare the column with constants, or give it a coarser "
+            f"{shorten(culprit.text)!r} needs each of the {size:,} codes of column {column!r}; the "
+            f"limit is {MAX_CODES:,}. Compare the column with constants, or give it a coarser "
             "step."
         )
     labels = np.zeros(len(starts), np.int64)
@@ -116,7 +108,7 @@ def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes
 
 
 def _pieces(formula: Formula, column: str) -> Iterator[Formula]:
-    """Find the largest parts over the column alone, and the literals that tie it to others."""
+    """Yield the largest parts on this column alone, and literals that combine it with others."""
     if formula.columns == (column,):
         yield formula
     elif isinstance(formula, Literal):
@@ -128,7 +120,7 @@ def _pieces(formula: Formula, column: str) -> Iterator[Formula]:
 
 
 def _cuts(piece: Formula) -> set[int] | None:
-    """List codes at which a piece may change; None if it may at any."""
+    """Return codes at which a part may change; None if it may change at any."""
     if len(piece.columns) > 1:
         return None
     cuts = [literal.atom.cuts() for literal in literals(piece)]

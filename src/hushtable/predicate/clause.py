@@ -1,4 +1,4 @@
-"""Predicate: what can be done with a WHERE clause once it is read."""
+"""`Predicate`: a parsed WHERE clause and the operations on it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 Codes = Mapping[str, NDArray[np.int64]]
-MAX_OVERLAPS = 2**25  # generalized codes of a column, times the codes that are told apart
+MAX_OVERLAPS = 2**25  # limit of generalized codes times classes of a column
 
 Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
 
@@ -31,16 +31,16 @@ Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
 class Predicate:
     """A condition on the public columns; a row matches if the clause is TRUE for it.
 
-    Made by `parse`. A missing value is NULL, and SQL's three-valued logic holds.
+    Made by `parse`. A missing value is NULL, with SQL's three-valued logic.
 
     Parameters
     ----------
     schema : Schema
         The public schema.
     where : str
-        The clause, normalized.
+        The normalized clause.
     formula : Formula
-        What it says.
+        The clause as a formula.
 
     Examples
     --------
@@ -72,40 +72,41 @@ class Predicate:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns that decide, in the order in which they are first named."""
+        """Columns of the clause, in the order of their first use."""
         return self.formula.columns
 
     def mask(self, codes: Codes) -> NDArray[np.bool_]:
-        """Say which rows match.
+        """Return which rows match.
 
         Parameters
         ----------
         codes : mapping of str to int64 array
-            The rows, encoded by the schema: one array per column, all of one length. Columns that
-            the clause does not name may be there and only tell the number of rows.
+            Rows encoded by the schema: one array per column, all of one length. Columns that the
+            clause does not use are allowed.
         """
         return self._evaluate(self.formula, codes, self._n_rows(codes))
 
     def count(self, columns: Iterable[str] | None = None) -> int:
-        """Count the combinations of the whole domain that match, missing values included.
+        """Count the combinations of the domain that match, missing values included.
 
         Parameters
         ----------
         columns : iterable of str, optional
-            Count over the product of these columns; they must include those of the clause.
+            Columns whose product is counted; they must include those of the clause. By default,
+            all.
 
         Raises
         ------
         TooLarge
-            If the clause ties too many codes together to be counted without enumerating.
+            If the clause links too many codes to be counted without enumeration.
         """
         names = tuple(self.schema.attributes if columns is None else columns)
         lacking = [name for name in self.columns if name not in names]
         unknown = [name for name in names if name not in self.schema.attributes]
         if lacking or unknown:
             raise ParameterError(
-                [f"the clause is about column {name!r} too; count over it." for name in lacking]
-                + [f"column {name!r} is not a published column." for name in unknown]
+                [f"columns must include {name!r}, which the clause uses." for name in lacking]
+                + [f"column {name!r} is not published." for name in unknown]
             )
         sizes = [Tensor((name,), self._class_of(name).sizes) for name in self.columns]
         free = math.prod(
@@ -114,19 +115,19 @@ class Predicate:
         return int(total(self._network(self.formula), sizes)[()]) * free
 
     def weigh(self, density: Density) -> Fraction | float:
-        """Give the probability of the clause where columns are independent.
+        """Return the probability of the clause for independent columns.
 
         Parameters
         ----------
         density : mapping of str to sequence of Fraction or float array
-            The probability of each code of each column of the clause; others are ignored. Weights
-            that do not sum to one are not scaled: the result is the weighted sum over the
-            combinations of the clause's columns that match.
+            Probability of each code of each column of the clause; other columns are ignored.
+            Weights are not normalized: the result is the weighted sum over the matching
+            combinations of the clause's columns.
 
         Returns
         -------
         Fraction or float
-            Exact if every density of the clause's columns is given in fractions or integers.
+            Exact if every density of the clause's columns consists of fractions or integers.
         """
         problems = list(
             chain.from_iterable(self._density_problems(n, density) for n in self.columns)
@@ -143,19 +144,19 @@ class Predicate:
     def shares(
         self, recode: Mapping[str, Recoding | Covering], codes: Codes
     ) -> NDArray[np.float64]:
-        """Give, for generalized rows, the part of the combinations behind each that match.
+        """Return the share of matching combinations in each generalized row.
 
         Parameters
         ----------
         recode : mapping of str to Recoding or Covering
-            How columns were generalized; a column that is not there has its original codes.
+            Recodings of generalized columns; other columns have their original codes.
         codes : mapping of str to int64 array
             The generalized rows, one array per column, all of one length.
 
         Returns
         -------
         float array
-            Between 0 and 1; exactly 0 or 1 where all combinations agree.
+            Between 0 and 1; exactly 0 or 1 if all combinations agree.
 
         Examples
         --------
@@ -173,8 +174,8 @@ class Predicate:
         lengths = {len(array) for array in codes.values()}
         if lacking or len(lengths) != 1:
             raise ParameterError(
-                [f"the clause needs the codes of column {name!r}." for name in lacking]
-                or [f"the columns must have one length, not {sorted(lengths)}."]
+                [f"codes must include column {name!r}, which the clause uses." for name in lacking]
+                or [f"columns have lengths {sorted(lengths)}; all must have the same."]
             )
         return lengths.pop()
 
@@ -194,21 +195,21 @@ class Predicate:
     def _density_problems(self, name: str, density: Density) -> list[str]:
         size = self.schema.attributes[name].size
         if name not in density:
-            return [f"the clause needs the density of column {name!r}."]
+            return [f"density must include column {name!r}, which the clause uses."]
         given = density[name]
         if len(given) != size:
-            return [f"column {name!r}: the density has {len(given)} entries for {size} codes."]
+            return [f"column {name!r}: the density has {len(given)} entries; it must have {size}."]
         if isinstance(given, np.ndarray):
             fine = bool(np.all(np.isfinite(given)) and np.all(given >= 0))
         else:
             wrong = {type(p).__name__ for p in given if not isinstance(p, Fraction | int)}
             if wrong:
                 return [
-                    f"column {name!r}: a list of densities must hold fractions, not "
-                    f"{', '.join(sorted(wrong))}; give floats as a numpy array."
+                    f"column {name!r}: a list of densities must contain fractions, not "
+                    f"{', '.join(sorted(wrong))}; pass floats as a numpy array."
                 ]
             fine = all(p >= 0 for p in given)
-        return [] if fine else [f"column {name!r}: the density must be finite and not negative."]
+        return [] if fine else [f"column {name!r}: the density must be finite and non-negative."]
 
     def _float_weights(
         self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
@@ -221,7 +222,7 @@ class Predicate:
     def _exact_weights(
         self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
     ) -> tuple[Tensor, int]:
-        """Give integer weights of the classes, and the number they were multiplied by."""
+        """Return integer weights of the classes, and the factor that made them integers."""
         classes = self._class_of(name)
         scale = math.lcm(*{Fraction(p).denominator for p in density})
         weights = [0] * classes.n_classes
@@ -247,7 +248,7 @@ class Predicate:
     def _table_shares(
         self, formula: Formula, recode: Mapping[str, Recoding | Covering], codes: Codes
     ) -> NDArray[np.float64]:
-        """Tabulate the share over the generalized codes of the columns, and look rows up."""
+        """Tabulate the shares over the generalized codes of the columns, and look up the rows."""
         names, output = formula.columns, list[Axis]()
         weights, places, widths = [], [], [np.asarray(1, object)]
         for name in names:
@@ -257,7 +258,7 @@ class Predicate:
                 if recode[name].size * classes.n_classes > MAX_OVERLAPS:
                     raise TooLarge(
                         f"column {name!r}: {recode[name].size:,} generalized codes times "
-                        f"{classes.n_classes:,} codes that the clause tells apart are over the "
+                        f"{classes.n_classes:,} codes that the clause distinguishes exceed the "
                         f"limit of {MAX_OVERLAPS:,}; compare the column with constants only."
                     )
                 shared, kinds = _profiles(classes.overlaps(recode[name]))
@@ -273,11 +274,11 @@ class Predicate:
         n_cells = math.prod(len(width) for width in widths[1:])
         if n_cells > MAX_CELLS:
             raise TooLarge(
-                f"the clause ties together {n_cells:,} generalized combinations of "
-                f"{', '.join(names)}, and the limit is {MAX_CELLS:,}; ask about fewer columns."
+                f"the clause links {n_cells:,} generalized combinations of "
+                f"{', '.join(names)}; the limit is {MAX_CELLS:,}. Use fewer columns."
             )
         matching = total(self._network(formula), weights, tuple(output))
-        exact_type = matching.dtype  # float64 only where every width is exact in it, too
+        exact_type = matching.dtype  # float64 only if every width is exact in it
         behind = np.ones((), exact_type)
         for width in widths[1:]:
             behind = np.multiply.outer(behind, width.astype(exact_type))
@@ -286,9 +287,9 @@ class Predicate:
 
 
 def _profiles(shared: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Keep one of the generalized codes that lie in the same proportion in the same classes.
+    """Merge generalized codes that overlap classes in the same proportions.
 
-    Most intervals lie wholly in one class, so tables over profiles are small.
+    Most intervals are inside one class, so tables over these profiles are small.
     """
     lowest = shared // np.maximum(np.gcd.reduce(shared, axis=1, keepdims=True), 1)
     distinct, kinds = np.unique(lowest, axis=0, return_inverse=True)
@@ -311,22 +312,23 @@ def independent_parts(formula: Formula) -> list[Formula]:
     groups: list[tuple[set[str], list[Formula]]] = []
     for part in formula.parts:
         columns, members = set(part.columns), [part]
-        apart = []
+        disjoint = []
         for group in groups:
             if group[0] & columns:
                 columns |= group[0]
                 members = group[1] + members
             else:
-                apart.append(group)
-        groups = [*apart, (columns, members)]
+                disjoint.append(group)
+        groups = [*disjoint, (columns, members)]
     return [join(formula.every, members) for _, members in groups]
 
 
 def parse(where: str, schema: Schema) -> Predicate:
-    """Read a SQL WHERE clause over the columns of a schema.
+    """Parse a SQL WHERE clause over the columns of a schema.
 
-    Columns, numbers, texts in single quotes, TRUE, FALSE, NULL, ``+ - * / %``, comparisons, IN
-    with a list, BETWEEN, LIKE, IS NULL, IS TRUE, AND, OR and NOT; nothing else.
+    Allowed are columns, numbers, texts in single quotes, TRUE, FALSE, NULL, ``+ - * / %``,
+    comparisons, IN with a list, BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT,
+    parentheses, and the functions band, weekday, year, quarter, month and hour of a column.
 
     Parameters
     ----------
@@ -338,8 +340,8 @@ def parse(where: str, schema: Schema) -> Predicate:
     Raises
     ------
     PredicateError
-        If the clause has anything else, names an unknown column or an unlisted value, or compares
-        what cannot be compared; every problem is reported.
+        If the clause contains anything else, an unknown column, an unlisted value or an invalid
+        comparison. All problems are listed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sets of codes that may overlap, as published regions have them."""
+"""Sets of codes of a column that may overlap, such as those of published regions."""
 
 from __future__ import annotations
 
@@ -12,32 +12,18 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Covering:
-    """Hold sets of codes of one column, each made of runs of neighboring codes.
+    """Sets of codes of one column, each made of ranges of consecutive codes."""
 
-    Parameters
-    ----------
-    size : int
-        Number of sets.
-    owner : array
-        The set that each run belongs to.
-    first, last : array
-        First and last code of each run; the runs of a set do not overlap.
-    """
-
-    size: int
-    owner: Integers
-    first: Integers
-    last: Integers
+    size: int  # number of sets
+    owner: Integers  # set of each range
+    first: Integers  # first code of each range; ranges of a set do not overlap
+    last: Integers  # last code of each range
 
     def overlaps(self, starts: Integers, labels: Integers) -> Integers:
         """Count the codes that each set shares with each class of codes.
 
-        Parameters
-        ----------
-        starts : array
-            First code of each run of codes of one class, rising from 0.
-        labels : array
-            Class of each of these runs.
+        `starts` is the first code of each run of codes of one class, ascending from 0; `labels` the
+        class of each run.
 
         Examples
         --------

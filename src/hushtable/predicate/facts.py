@@ -1,4 +1,4 @@
-"""Facts of linked tables: conditions on one column, as the codes of it that satisfy them."""
+"""Facts of linked tables: conditions on one column, as the set of codes that satisfy them."""
 
 from __future__ import annotations
 
@@ -13,37 +13,29 @@ from hushtable.schema import Schema
 from hushtable.schema.linked import LinkedSchema
 
 MAX_CODES = 1 << 24
-"""Codes of a column that a fact may be about: each is looked at."""
+"""Maximum number of codes of a column in a fact; each is evaluated."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fact:
-    """Say for which codes of a column a condition holds.
+    """A condition on one column."""
 
-    Parameters
-    ----------
-    column : str
-        The column.
-    truth : boolean array
-        For each code whether it holds.
-    """
-
-    column: str
-    truth: NDArray[np.bool_]
+    column: str  # name of the column
+    truth: NDArray[np.bool_]  # whether the condition holds, for each code
 
     def is_same(self, other: Fact) -> bool:
-        """Say whether two conditions are one, however they are written."""
+        """Return whether two conditions are equivalent."""
         return self.column == other.column and np.array_equal(self.truth, other.truth)
 
     @property
     def runs(self) -> list[tuple[int, int]]:
-        """First and last code of each run of codes for which it holds."""
+        """First and last code of each run of codes that satisfy the condition."""
         edges = np.flatnonzero(np.diff(self.truth.astype(np.int8), prepend=0, append=0))
         return [(int(start), int(stop) - 1) for start, stop in edges.reshape(-1, 2)]
 
 
 def fact_of(where: str, schema: Schema) -> Fact:
-    """Read a condition on one column of a table.
+    """Parse a condition on one column of a table.
 
     Examples
     --------
@@ -53,16 +45,16 @@ def fact_of(where: str, schema: Schema) -> Fact:
     """
     predicate = parse(where, schema)
     if len(predicate.columns) != 1:
-        raise SchemaError(f"{where!r} must be about exactly one column of the table.")
+        raise SchemaError(f"{where!r} must use exactly one column of the table.")
     (name,) = predicate.columns
     size = schema.attributes[name].size
     if size > MAX_CODES:
-        raise SchemaError(f"{where!r} is about {name!r}, which has more than {MAX_CODES:,} values.")
+        raise SchemaError(f"{where!r}: column {name!r} has more than {MAX_CODES:,} values.")
     return Fact(name, predicate.mask({name: np.arange(size)}))
 
 
 def facts_of(schema: LinkedSchema) -> dict[str, dict[str, Fact]]:
-    """Read all facts, by table and name, or say everything that is wrong with them."""
+    """Parse all facts, by table and name; raise one error that lists all problems."""
     problems: list[str] = []
     found: dict[str, dict[str, Fact]] = {}
     for name, table in schema.tables.items():
@@ -71,7 +63,7 @@ def facts_of(schema: LinkedSchema) -> dict[str, dict[str, Fact]]:
             try:
                 found[name][fact] = fact_of(where, schema.own(name))
             except HushtableError as error:
-                problems += [f"table {name!r}: fact {fact!r}: {said}" for said in error.problems]
+                problems += [f"table {name!r}: fact {fact!r}: {why}" for why in error.problems]
     if problems:
         raise SchemaError(problems)
     return found

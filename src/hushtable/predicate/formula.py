@@ -1,11 +1,11 @@
-"""What a clause says, as a two-valued formula over three-valued atoms.
+"""Two-valued formulas over the three-valued atoms of a clause.
 
-SQL knows TRUE, FALSE and NULL, and a row matches if the clause is TRUE. Each atom therefore comes
-with the outcomes that are accepted: ``NOT age < 3`` accepts the outcome FALSE of ``age < 3``. With
-NOT pushed down this way, AND and OR are plain logic:
+SQL has TRUE, FALSE and NULL; a row matches if the clause is TRUE. Each atom therefore has a set of
+accepted outcomes: ``NOT age < 3`` accepts the outcome FALSE of ``age < 3``. With NOT pushed down to
+the atoms, AND and OR are two-valued:
 
 - an AND is TRUE (or not FALSE) if all its parts are; it is FALSE (or not TRUE) if any part is;
-- an OR the other way round.
+- an OR is the reverse.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ OUTCOMES: Outcomes = frozenset({True, False, None})
 
 
 def opposite(accept: Outcomes) -> Outcomes:
-    """Say which outcomes of x give an accepted outcome of NOT x."""
+    """Return the outcomes of x that give an accepted outcome of NOT x."""
     return frozenset(None if outcome is None else not outcome for outcome in accept)
 
 
 @dataclass(frozen=True)
 class Truth:
-    """TRUE, FALSE or NULL, whatever the row."""
+    """Constant TRUE, FALSE or NULL."""
 
     value: bool | None
     terms: tuple[Term, ...] = ()
 
     def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
-        """Say where this is true, and where it is NULL."""
+        """Return where the atom is TRUE, and where it is NULL."""
         return np.asarray(self.value is True), np.asarray(self.value is None)
 
     def cuts(self) -> set[int] | None:
-        """List codes at which the outcome may change; None if it may at any."""
+        """Return codes at which the outcome may change; None if it may change at any."""
         return set()
 
 
 @dataclass(frozen=True)
 class ValueTest:
-    """Compare two terms; the other comparisons are these two turned round or negated."""
+    """Comparison of two terms by = or <; the others are swapped or negated forms of these."""
 
     operator: Choice["=", "<"]
     left: Term
@@ -65,14 +65,14 @@ class ValueTest:
         return self.left, self.right
 
     def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
-        """Say where this is true, and where it is NULL."""
+        """Return where the atom is TRUE, and where it is NULL."""
         left, right = terms.evaluate(self.left, codes), terms.evaluate(self.right, codes)
         one, other, *_ = terms.align(left, right)
         truth = one == other if self.operator == "=" else one < other
         return np.asarray(truth), left.null | right.null
 
     def cuts(self) -> set[int] | None:
-        """List codes at which the outcome may change; None if it may at any."""
+        """Return codes at which the outcome may change; None if it may change at any."""
         left, right = terms.affine(self.left), terms.affine(self.right)
         if left is None or right is None:
             return None
@@ -85,7 +85,7 @@ class ValueTest:
 
 @dataclass(frozen=True)
 class Member:
-    """Look a term up in a list of numbers, which may also have a NULL."""
+    """Membership of a term in a list of numbers, which may contain NULL."""
 
     term: Term
     values: frozenset[Fraction]
@@ -97,7 +97,7 @@ class Member:
         return (self.term,)
 
     def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
-        """Say where this is true, and where it is NULL."""
+        """Return where the atom is TRUE, and where it is NULL."""
         given = terms.evaluate(self.term, codes)
         found = np.zeros(np.shape(given.numerators), np.bool_)
         if isinstance(given.denominators, int):
@@ -115,7 +115,7 @@ class Member:
         return found, given.null | ~found if self.has_null else given.null
 
     def cuts(self) -> set[int] | None:
-        """List codes at which the outcome may change; None if it may at any."""
+        """Return codes at which the outcome may change; None if it may change at any."""
         form = terms.affine(self.term)
         if form is None:
             return None
@@ -129,7 +129,7 @@ class Member:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Ask whether a term has no value."""
+    """Test whether a term is NULL."""
 
     term: Term
 
@@ -139,13 +139,13 @@ class IsNull:
         return (self.term,)
 
     def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
-        """Say where this is true, and where it is NULL."""
+        """Return where the atom is TRUE, and where it is NULL."""
         return terms.evaluate(self.term, codes).null, np.asarray(False)
 
     def cuts(self) -> set[int] | None:
-        """List codes at which the outcome may change; None if it may at any."""
-        # A term without a divisor is NULL exactly where the column is, and missing is a class of
-        # its own in any case.
+        """Return codes at which the outcome may change; None if it may change at any."""
+        # A term without a divisor is NULL exactly if the column is missing, and missing is always a
+        # class of its own.
         return None if terms.affine(self.term) is None else set()
 
 
@@ -154,7 +154,7 @@ Atom = Truth | ValueTest | Member | IsNull
 
 @dataclass(frozen=True)
 class Literal:
-    """An atom and which of its outcomes are accepted; ``text`` is how the clause wrote it."""
+    """An atom and its accepted outcomes; ``text`` is its source in the clause."""
 
     atom: Atom
     accept: Outcomes
@@ -162,20 +162,20 @@ class Literal:
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns involved, each once."""
+        """Columns of the literal, without repetition."""
         return tuple(dict.fromkeys(c for term in self.atom.terms for c in terms.columns(term)))
 
 
 @dataclass(frozen=True)
 class Junction:
-    """All or any of several formulas."""
+    """Conjunction (`every`) or disjunction of several formulas."""
 
     every: bool
     parts: tuple[Formula, ...]
 
     @cached_property
     def columns(self) -> tuple[str, ...]:
-        """The columns involved, each once."""
+        """Columns of the formula, without repetition."""
         return tuple(dict.fromkeys(c for part in self.parts for c in part.columns))
 
     @cached_property
@@ -188,7 +188,7 @@ Formula = Literal | Junction
 
 
 def join(every: bool, parts: Iterable[Formula]) -> Formula:
-    """Join formulas by all or any, without nesting a junction in one of its own kind."""
+    """Combine formulas by AND or OR; nested junctions of the same kind are merged."""
     flat: list[Formula] = []
     for part in parts:
         same = isinstance(part, Junction) and part.every == every
@@ -197,7 +197,7 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
 
 
 def literals(formula: Formula) -> Iterator[Literal]:
-    """Go through the literals of a formula."""
+    """Yield the literals of a formula."""
     if isinstance(formula, Literal):
         yield formula
     else:
@@ -206,7 +206,7 @@ def literals(formula: Formula) -> Iterator[Literal]:
 
 
 def evaluate(formula: Formula, codes: Codes) -> Truths:
-    """Say which rows match; the arrays broadcast against each other."""
+    """Return which rows match; arrays are broadcast against each other."""
     if isinstance(formula, Junction):
         result = np.asarray(formula.every)
         for part in formula.parts:
@@ -227,5 +227,5 @@ def evaluate(formula: Formula, codes: Codes) -> Truths:
 
 
 def shorten(text: str) -> str:
-    """Cut a text that is quoted in a message."""
+    """Shorten a text for a message."""
     return text if len(text) <= 60 else text[:57] + "..."

@@ -1,7 +1,7 @@
-"""Look values up in public tables of the analyst: ``country IN (SELECT name FROM regions ...)``.
+"""Lookups in the analyst's public tables: ``country IN (SELECT name FROM regions ...)``.
 
-A lookup is answered from the analyst's own table and written back as a list, so that all else need
-not know of it. The private table is never involved.
+A lookup is answered from the analyst's own table and replaced by a list of values before the clause
+is parsed. The private table is never involved.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def look_up(where: str, schema: Schema, tables: Mapping[str, pa.Table]) -> str:
     where : str
         The clause.
     schema : Schema
-        The public schema; values that its column cannot have are left out.
+        The public schema; values outside its column's domain are dropped.
     tables : mapping of str to Arrow table
         Public tables of the analyst, by name.
 
@@ -54,9 +54,9 @@ def look_up(where: str, schema: Schema, tables: Mapping[str, pa.Table]) -> str:
     try:
         tree = sqlglot.parse_one(where, into=exp.Condition, dialect=_DIALECT)
     except (SqlglotError, RecursionError):
-        return where  # the reader of clauses says what is wrong with it
+        return where  # the parser of clauses reports the error
     lookups = [node for node in tree.find_all(exp.In) if node.args.get("query") is not None]
-    # A wrapper, so that a clause that is one lookup has a parent to be replaced in.
+    # The wrapper gives a clause that is a single lookup a parent to be replaced in.
     whole = exp.Paren(this=tree)
     for node in lookups:
         node.replace(_answered(node, schema, tables))
@@ -78,14 +78,14 @@ def _answered(node: Node, schema: Schema, tables: Mapping[str, pa.Table]) -> Nod
         kept = [value for value in kept if value in kind.values]
     listed = [exp.convert(value) for value in kept] + [exp.null()] * (None in found)
     if not listed:
-        # Nothing that is found can be: FALSE, but NULL where the column has no value.
+        # No value found is in the domain: FALSE, but NULL if the column has no value.
         missing = exp.Is(this=column.copy(), expression=exp.null())
         return exp.Paren(this=exp.And(this=missing, expression=exp.null()))
     return exp.In(this=column.copy(), expressions=listed)
 
 
 def _values(select: Node, tables: Mapping[str, pa.Table]) -> list[Any]:
-    """Run a lookup and give the different values it finds."""
+    """Run a lookup and return the distinct values it finds."""
     present = {key for key, value in select.args.items() if value not in (None, False, [])}
     source = select.find(exp.Table) if isinstance(select, exp.Select) else None
     wanted = select.expressions if isinstance(select, exp.Select) else []
@@ -99,12 +99,12 @@ def _values(select: Node, tables: Mapping[str, pa.Table]) -> list[Any]:
     names = {name.lower(): name for name in tables}
     if source.name.lower() not in names or {k for k, v in source.args.items() if v} != {"this"}:
         given = ", ".join(tables) or "none"
-        raise PredicateError(f"there is no table {source.name!r} to look up in; given: {given}.")
+        raise PredicateError(f"there is no lookup table {source.name!r}; given tables: {given}.")
     condition = select.args.get("where")
     if condition is not None:
-        syntax_tree(text_of(condition.this))  # nothing but what a clause may have
+        syntax_tree(text_of(condition.this))  # raises unless the condition is an allowed clause
     with needing("publish", "a lookup"):
-        import duckdb  # noqa: PLC0415 - most questions look nothing up
+        import duckdb  # noqa: PLC0415 - most questions have no lookup
     connection = duckdb.connect(config={"enable_external_access": "false"})
     try:
         connection.register(source.name, tables[names[source.name.lower()]])

@@ -1,13 +1,13 @@
-"""Sum a formula over a product domain without enumerating it.
+"""Exact sums of a formula over a product domain, without enumeration.
 
-A formula becomes a network of 0/1 tensors whose axes are columns (in classes): one tensor per
-part that is small enough to be tabulated. AND needs nothing, since the product of the tensors is
-1 where all of them are. Each part of an OR gets an extra axis of length two that carries its truth
-value, and 2 x 2 x 2 tensors that compute OR join these wires. For given codes exactly one setting
-of the wires survives, so summing out all columns and wires counts the combinations that match.
+A formula becomes a network of 0/1 tensors whose axes are columns (in classes), one tensor per part
+that is small enough to tabulate. AND needs no tensor: the product of the tensors is 1 where all
+are. Each part of an OR gets an extra axis (wire) of length two with its truth value, and 2 x 2 x 2
+tensors that compute OR connect these wires. For given codes, exactly one setting of the wires
+contributes, so summing over all columns and wires counts the matching combinations.
 
-Sums are exact. Below 2**53 they are done in floating point, where all integers are exact;
-otherwise modulo as many small primes as the bound on the result needs.
+Sums are exact. Below 2**53 they use floating point, where all integers are exact; otherwise modular
+arithmetic with as many small primes as the bound on the result needs.
 """
 
 from __future__ import annotations
@@ -32,32 +32,27 @@ from hushtable.predicate.formula import (
     shorten,
 )
 
-Axis = str | int  # a column, or the number of a wire
+Axis = str | int  # name of a column, or number of a wire
 Array = NDArray[Any]
 
-DENSE = 2**14  # a part with fewer cells per literal is tabulated as a whole
-MAX_CELLS = 2**23  # cells of one tensor
-MAX_WORK = 2**33  # multiplications of one contraction
+DENSE = 2**14  # a part with at most this many cells per literal is one table
+MAX_CELLS = 2**23  # limit of cells of one tensor
+MAX_WORK = 2**33  # limit of multiplications of one contraction
 _EXACT_FLOAT = 2**53
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """An array and what its axes stand for."""
+    """An array with named axes."""
 
     axes: tuple[Axis, ...]
     array: Array
 
 
 class Network:
-    """Tabulate a formula's parts as tensors whose product, summed over wires, is its truth.
+    """Tensors whose product, summed over wires, is the truth value of a formula.
 
-    Parameters
-    ----------
-    formula : Formula
-        What is to hold.
-    classes : mapping of str to Classes
-        The classes of every column of the formula.
+    `classes` maps every column of the formula to its classes.
     """
 
     def __init__(self, formula: Formula, classes: Mapping[str, Classes]) -> None:
@@ -87,7 +82,7 @@ class Network:
             self.tensors.append(Tensor((wire,), np.asarray([False, True])))
 
     def _gate(self, tables: list[Formula], wide: list[Junction], gate: Array) -> int:
-        """Add tensors that set a wire to what the gate makes of the truths of the parts."""
+        """Add tensors that set a wire to the gate's result for the truth values of the parts."""
         wires = [self._table_wire(table) for table in tables]
         for part in wide:
             wires.append(self._gate(*self._split(part), _AND if part.every else _OR))
@@ -108,9 +103,9 @@ class Network:
         return self.n_wires
 
     def _split(self, junction: Junction) -> tuple[list[Formula], list[Junction]]:
-        """Divide the parts into those that are tabulated and those that are too wide for it.
+        """Divide the parts into those to tabulate and those that are too wide.
 
-        Parts whose columns lie within those of another share its table.
+        Parts whose columns are a subset of another's share its table.
         """
         wide: list[Junction] = []
         by_columns: dict[frozenset[str], list[Formula]] = {}
@@ -132,8 +127,8 @@ class Network:
             widest = max(literals(formula), key=self._cells)
             widths = ", ".join(f"{c} {self._classes[c].n_classes:,}" for c in widest.columns)
             raise TooLarge(
-                f"{shorten(widest.text)!r} ties together {cells:,} combinations ({widths}), and "
-                f"the limit is {MAX_CELLS:,}; use fewer columns in one comparison."
+                f"{shorten(widest.text)!r} links {cells:,} combinations ({widths}); "
+                f"the limit is {MAX_CELLS:,}. Use fewer columns in one comparison."
             )
         shape = [self._classes[name].n_classes for name in formula.columns]
         codes = np.ix_(*[self._classes[name].representatives for name in formula.columns])
@@ -150,22 +145,11 @@ for _one in (0, 1):
 
 
 def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> Array:
-    """Sum the weighted network over everything but the output axes, exactly.
+    """Sum the weighted network exactly over all axes except the output axes.
 
-    Parameters
-    ----------
-    network : Network
-        The tensors of a formula.
-    weights : sequence of Tensor
-        Non-negative integers (int64 whose sums fit, or Python integers in object arrays); the
-        last axis of each is a column of the formula.
-    output : tuple of axes
-        What is not summed over.
-
-    Returns
-    -------
-    array
-        Integers: float64 where the bound on them is below 2**53, Python integers otherwise.
+    `weights` are non-negative integers (int64 whose sums fit, or Python integers in object arrays);
+    the last axis of each is a column of the formula. The result is float64 if its bound is below
+    2**53, otherwise Python integers.
     """
     bound = 2**network.n_wires * math.prod(
         int(np.max(np.sum(weight.array, axis=-1))) for weight in weights
@@ -187,7 +171,7 @@ def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] 
 
 
 def contract(tensors: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> NDArray[np.float64]:
-    """Sum a product of tensors over everything but the output axes, in floating point."""
+    """Sum a product of tensors over all axes except the output axes, in floating point."""
     return _run(tensors, output, _path(tensors, output), None)
 
 
@@ -195,7 +179,7 @@ Path = list[tuple[int, ...]]
 
 
 def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1) -> Path:
-    """Find a good order of pairwise products, or refuse what is too wide."""
+    """Find a good order of pairwise products; raise `TooLarge` if even that is too wide."""
     import opt_einsum  # noqa: PLC0415 - slow to import
 
     symbols: dict[Axis, str] = {}
@@ -210,9 +194,9 @@ def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1)
     if cells > MAX_CELLS or work > MAX_WORK:
         names = ", ".join(a for a in symbols if isinstance(a, str) and not a.startswith("\0"))
         raise TooLarge(
-            f"the clause ties together too much: counting over {names} needs tables of {cells:,} "
-            f"cells (limit {MAX_CELLS:,}) and {work:,} multiplications (limit {MAX_WORK:,}); ask "
-            "about fewer columns at once, or about simpler combinations."
+            f"the clause is too complex: counting over {names} needs tables of {cells:,} "
+            f"cells (limit {MAX_CELLS:,}) and {work:,} multiplications (limit {MAX_WORK:,}). Use "
+            "fewer columns, or a simpler condition."
         )
     steps: Path = [tuple(step) for step in path]
     return steps
@@ -221,7 +205,7 @@ def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1)
 def _run(
     tensors: Sequence[Tensor], output: tuple[Axis, ...], path: Path, modulus: int | None
 ) -> NDArray[np.float64]:
-    """Multiply tensors pairwise along a path, summing out an axis as soon as nothing needs it.
+    """Multiply tensors pairwise along a path; sum out each axis as soon as possible.
 
     With a modulus below 2**15 and at most 2**23 products in a sum, no sum reaches 2**53.
     """
@@ -240,8 +224,8 @@ def _run(
 
 
 def _pair(left: Tensor, right: Tensor, needed: set[Axis], modulus: int | None) -> Tensor:
-    # Summing an operand's own axes first keeps the number of products in a sum below the
-    # operand's size.
+    # Summing an operand's own axes first keeps the number of products in a sum below the operand's
+    # size.
     left = _sum_out(left, needed | set(right.axes), modulus)
     right = _sum_out(right, needed | set(left.axes), modulus)
     axes = tuple(dict.fromkeys((*left.axes, *right.axes)))
@@ -280,7 +264,7 @@ def _small_primes() -> tuple[int, ...]:
 
 
 def _primes(bound: int) -> list[int]:
-    """Take primes below 2**15, largest first, until their product exceeds the bound."""
+    """Return primes below 2**15, largest first, until their product exceeds the bound."""
     product, primes = 1, []
     for prime in _small_primes():
         primes.append(prime)
@@ -288,6 +272,6 @@ def _primes(bound: int) -> list[int]:
         if product > bound:
             return primes
     raise TooLarge(
-        f"exact weights need numbers of {bound.bit_length():,} bits, and the limit is "
-        f"{product.bit_length():,}; give the density as floats."
+        f"exact weights need numbers of {bound.bit_length():,} bits; the limit is "
+        f"{product.bit_length():,}. Pass the density as floats."
     )

@@ -1,4 +1,4 @@
-"""What may stand on one side of a comparison, and how columns of each kind become it."""
+"""Operands of comparisons, and their translation from columns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", 
 
 
 class Category(NamedTuple):
-    """A column of texts as one side of a comparison, or texts that follow from a column.
+    """A column of texts as an operand, or texts derived from a column.
 
-    With `ranks`, code c of the column stands for the value with that number.
+    With `ranks`, code c of the column has the value with index ``ranks[c]``.
     """
 
     name: str
@@ -28,20 +28,20 @@ class Category(NamedTuple):
 
     @property
     def codes(self) -> Grid | Ranks:
-        """The texts as their numbers in the list."""
+        """The texts as indices in the list of values."""
         if self.ranks is not None:
             return Ranks(self.name, self.ranks)
         return Grid(self.name, Fraction(0), Fraction(1), len(self.column.values))
 
     def ranked(self, rank: dict[str, int]) -> Ranks:
-        """Give the texts as numbers in another list."""
+        """Return the texts as numbers in another ranking."""
         values = self.column.values
         places = range(len(values)) if self.ranks is None else self.ranks
         return Ranks(self.name, tuple(rank[values[place]] for place in places))
 
 
 class Text(NamedTuple):
-    """A text as one side of a comparison."""
+    """A text as an operand."""
 
     text: str
 
@@ -50,7 +50,7 @@ Operand = Term | Category | Text | None  # None is NULL
 
 
 def operand_of(name: str, column: Column) -> Grid | Ranks | Category:
-    """Give a column as one side of a comparison; moments are days, and parts of days."""
+    """Return a column as an operand; dates and times count in days and fractions of days."""
     if isinstance(column, Categorical):
         return Category(name, column)
     if not isinstance(column, OnCalendar):
@@ -64,13 +64,13 @@ def operand_of(name: str, column: Column) -> Grid | Ranks | Category:
 
 
 def with_special(name: str, column: Column) -> Grid:
-    """Give a column as the number of its code, special values included."""
+    """Return the code of a column as an operand, special values included."""
     n_codes = column.n_values + len(column.special_names)
     return Grid(name, Fraction(0), Fraction(1), n_codes)
 
 
 def moment_of(text: str, columns: list[Column]) -> Fraction | None:
-    """Read a text that is compared with moments, as days; None if there are none."""
+    """Parse a text compared with dates or times, in days; None if no column is one."""
     calendars = [column for column in columns if isinstance(column, OnCalendar)]
     if not calendars:
         return None
@@ -82,12 +82,12 @@ def moment_of(text: str, columns: list[Column]) -> Fraction | None:
 
 
 def called(function: str, name: str, column: Column) -> Category | Ranks:
-    """Give what a function makes of a column."""
+    """Return the operand for a function of a column."""
     if function == "band":
         bins = bins_of(column)
         if bins is None:
             raise PredicateError(
-                f"band({name}) needs public bins, and the schema declares none for {name!r}."
+                f"band({name}) needs public bins; declare bins for {name!r} in the schema."
             )
         bands = bins.apply(np.arange(column.n_values)).tolist()
         labels = tuple(str(label) for label in bins.labels)
@@ -96,8 +96,8 @@ def called(function: str, name: str, column: Column) -> Category | Ranks:
         is_stamp = column.type == "timestamp"
         if not (function == "hour" and is_stamp):
             of = "times and timestamps" if function == "hour" else "dates and timestamps"
-            raise PredicateError(f"{function}({name}): {name!r} is no column of {of}.")
-    assert isinstance(column, OnCalendar)  # noqa: S101 - told apart above
+            raise PredicateError(f"{function}({name}): {function} needs a column of {of}.")
+    assert isinstance(column, OnCalendar)  # noqa: S101 - checked above
     seconds = column.second_of(np.arange(column.n_values))
     moments = seconds.astype("M8[s]")
     months = moments.astype("M8[M]").astype(np.int64)

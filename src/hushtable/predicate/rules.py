@@ -1,7 +1,7 @@
-"""Rules between columns, and columns that follow from others: what is public about whole rows.
+"""Public rules between columns, and derived columns.
 
-A rule is a condition that holds for every published row; one that is NULL for a row, since a value
-is missing, holds. Why keeping rules costs nothing is proved in ``rules.md``.
+A rule is a condition that holds for every published row; a rule that is NULL for a row, because a
+value is missing, counts as satisfied. ``rules.md`` proves that enforcing rules costs no privacy.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ Recode = Mapping[str, Recoding]
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule as it is written, and the condition that rows meet which do not break it."""
+    """A rule, and the condition that rows satisfy unless they break it."""
 
     text: str
     kept: Predicate
 
 
 def rules_of(schema: Schema) -> list[Rule]:
-    """Read the rules of a schema and its derived columns, or say everything that is wrong.
+    """Parse the rules and derived columns of a schema; raise one error that lists all problems.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def rules_of(schema: Schema) -> list[Rule]:
 
 
 def is_impossible(where: str, schema: Schema) -> bool:
-    """Say whether no row that keeps the rules meets a condition, as far as can be told."""
+    """Return True if no row that keeps the rules satisfies a condition; False if undecided."""
     asked = parse(where, schema)
     columns, clauses, left = set(asked.columns), [f"({where})"], rules_of(schema)
     while near := [rule for rule in left if columns & set(rule.kept.columns)]:
@@ -80,9 +80,9 @@ def is_impossible(where: str, schema: Schema) -> bool:
 def kept_rows(
     table: pa.Table, schema: Schema, recode: Recode | None = None
 ) -> NDArray[np.bool_] | None:
-    """Say which published rows keep all rules, or may; None if there is nothing to check.
+    """Return which published rows keep all rules, or may; None if there is nothing to check.
 
-    A generalized row may keep a rule if any of the rows that it stands for does.
+    A generalized row may keep a rule if any of the rows that it represents does.
     """
     recode = recode or {}
     rules = [r for r in rules_of(schema) if set(r.kept.columns) <= set(table.column_names)]
@@ -100,7 +100,7 @@ def kept_rows(
 
 
 def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) -> pa.Table:
-    """Add the columns that follow from others; null where a generalized value leaves it open."""
+    """Add derived columns; null if a generalized value does not determine them."""
     for name in schema.derived:
         operand = derived_operand(name, schema)
         source = operand.name if isinstance(operand, Category) else operand.column
@@ -108,7 +108,7 @@ def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) 
             continue
         column, cut = schema.attributes[source], (recode or {}).get(source)
         ranks = operand.ranks
-        assert ranks is not None  # noqa: S101 - of what follows from a column
+        assert ranks is not None  # noqa: S101 - derived from a column
         names = operand.column.values if isinstance(operand, Category) else None
         values: list[Any] = [rank if names is None else names[rank] for rank in ranks]
         values += [None] * (column.size - len(values))

@@ -1,4 +1,4 @@
-"""Turn a WHERE clause into a formula over the columns of a schema."""
+"""Translation of WHERE clauses to formulas over the columns of a schema."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ from hushtable.predicate.terms import (
 )
 from hushtable.schema import Boolean, Categorical, Identifier, Schema
 
-_MAX_OPERATORS = 200  # + - * / % within one comparison
+_MAX_OPERATORS = 200  # arithmetic operators in one comparison
 _MAX_EXPONENT = 100
-_MAX_LISTED = 20  # values named in a message
+_MAX_LISTED = 20  # values listed in a message
 _PLAIN = re.compile(r"[A-Za-z_]\w*")  # a name that needs no double quotes
 
 TRUTHS = ("false", "true")
@@ -72,7 +72,7 @@ _ARITHMETIC: dict[type[Node], Operator] = {
 
 
 def read(where: str, schema: Schema) -> tuple[Formula, str]:
-    """Turn a clause into a formula and its normalized text, or say everything that is wrong.
+    """Return the formula of a clause and its normalized text; raise one error for all problems.
 
     Examples
     --------
@@ -94,12 +94,12 @@ def read(where: str, schema: Schema) -> tuple[Formula, str]:
 
 
 def derived_operand(name: str, schema: Schema) -> Category | Ranks:
-    """Read what a derived column follows from, or say what is wrong with it."""
+    """Return the operand that defines a derived column."""
     return _Reader(schema).derived(name)
 
 
 class _Reader:
-    """Turn allowed nodes into formulas, collecting every problem."""
+    """Translator of allowed nodes to formulas; collects all problems."""
 
     def __init__(self, schema: Schema) -> None:
         self.problems: list[str] = []
@@ -107,7 +107,7 @@ class _Reader:
         self._names = {name.lower(): name for name in (*schema.columns, *schema.derived)}
 
     def formula(self, node: Node, accept: Outcomes) -> Formula:
-        """Read a condition of which some outcomes are accepted."""
+        """Translate a condition with the given accepted outcomes."""
         node = bare(node)
         if isinstance(node, exp.Not):
             return self.formula(node.this, opposite(accept))
@@ -159,7 +159,7 @@ class _Reader:
                 true = operand.column.values.index(TRUTHS[1])
                 return Member(operand.codes, frozenset({Fraction(true)}))
         raise PredicateError(
-            f"{quote(node)} is a value, not a condition; compare it with something."
+            f"{quote(node)} is a value, not a condition; compare it with another value."
         )
 
     def _comparison(
@@ -170,7 +170,7 @@ class _Reader:
         right: Node,
         accept: Outcomes,
     ) -> Literal:
-        """Read a comparison as one by = or <, turned round or negated."""
+        """Translate a comparison to = or <, swapped or negated."""
         if kind in (exp.GT, exp.LTE):
             left, right = right, left
         if kind in (exp.NEQ, exp.LTE, exp.GTE):
@@ -201,18 +201,18 @@ class _Reader:
         node: Node,
         sides: tuple[Node, Node],
     ) -> Atom:
-        """Compare a column of numbers or moments with a text: a special value, or a moment."""
+        """Compare a column of numbers, dates or times with text: a special value, date or time."""
         turned = isinstance(one, Text)
         text, term = (one, other) if turned else (other, one)
-        assert isinstance(text, Text)  # noqa: S101 - told apart by the caller
+        assert isinstance(text, Text)  # noqa: S101 - checked by the caller
         if term is None:
             raise PredicateError(_text_with_number(node, *sides))
-        assert not isinstance(term, Text | Category)  # noqa: S101 - the same
+        assert not isinstance(term, Text | Category)  # noqa: S101 - checked by the caller
         special = self._special(term, text.text)
         if special is not None and not equal:
             raise PredicateError(
-                f"{quote(node)}: {text.text!r} is a special value, which has no place among the "
-                "others; use = or <>."
+                f"{quote(node)}: {text.text!r} is a special value and has no order; "
+                "compare it with = or <>."
             )
         if special is not None:
             return special
@@ -220,13 +220,13 @@ class _Reader:
         if days is None:
             truth = next((side for side in sides if isinstance(bare(side), exp.Boolean)), None)
             if truth is not None:
-                raise PredicateError(f"{quote(truth)} is a condition where a value is needed.")
+                raise PredicateError(f"{quote(truth)} is a condition; a value is needed here.")
             raise PredicateError(_text_with_number(node, *sides))
         limit = Constant(days)
         return ValueTest("=" if equal else "<", *((limit, term) if turned else (term, limit)))
 
     def _special(self, term: Term, text: str) -> Atom | None:
-        """Ask for a special value of a column by its name."""
+        """Return the test for a special value of a column; None if the text is not one."""
         if not isinstance(term, Grid | Ranks):
             return None
         column = self._schema.attributes[term.column]
@@ -245,10 +245,10 @@ class _Reader:
     ) -> Atom:
         turned = not isinstance(one, Category)
         category, value = (other, left) if turned else (one, right)
-        assert isinstance(category, Category)  # noqa: S101 - told apart by the caller
+        assert isinstance(category, Category)  # noqa: S101 - checked by the caller
         if not equal and not category.column.ordered:
             raise PredicateError(
-                f"column {category.name!r} has no order, so < and > say nothing about it; list "
+                f"column {category.name!r} has no order and cannot be compared by < or >; list "
                 "the values with IN, or declare ordered: true in the schema."
             )
         if (one if turned else other) is None:
@@ -266,7 +266,7 @@ class _Reader:
     def _is_null(self, node: exp.Is) -> Atom:
         if not isinstance(bare(node.expression), exp.Null):
             raise PredicateError(
-                f"{quote(node)} is not allowed; after IS stands NULL, TRUE or FALSE."
+                f"{quote(node)} is not allowed; only NULL, TRUE or FALSE may follow IS."
             )
         operand = self._operand(node.this)
         if isinstance(operand, Text):
@@ -275,7 +275,7 @@ class _Reader:
             return Truth(True)
         if isinstance(operand, Grid | Ranks) and isinstance(bare(node.this), exp.Column):
             column = self._schema.attributes[operand.column]
-            return IsNull(with_special(operand.column, column))  # a special value is a value
+            return IsNull(with_special(operand.column, column))  # a special value is not NULL
         return IsNull(operand.codes if isinstance(operand, Category) else operand)
 
     def _member(self, node: exp.In) -> Atom:
@@ -283,7 +283,7 @@ class _Reader:
         if operand is None:
             return Truth(None)
         if isinstance(operand, Text):
-            raise PredicateError(f"{quote(node)} has no column before IN.")
+            raise PredicateError(f"{quote(node)} has no column before IN; write column IN (...).")
         has_null = any(isinstance(bare(item), exp.Null) for item in listed)
         items = [item for item in listed if not isinstance(bare(item), exp.Null)]
         problems: list[str] = []
@@ -299,7 +299,7 @@ class _Reader:
         return Member(term, frozenset(values), has_null)
 
     def _members(self, node: exp.In, accept: Outcomes) -> Formula | None:
-        """Read a list that names special values beside numbers, as one of several conditions."""
+        """Translate a list with special values as a disjunction; None if it has none."""
         operand = self._operand(node.this)
         if not isinstance(operand, Grid | Ranks):
             return None
@@ -316,7 +316,7 @@ class _Reader:
         parts: list[Formula] = []
         for item in named:
             atom = self._special(operand, item.this)
-            assert atom is not None  # noqa: S101 - it is one
+            assert atom is not None  # noqa: S101 - it is a special name
             parts.append(Literal(atom, accept, text_of(node)))
         others = [item for item in node.expressions if bare(item) not in named]
         if others:
@@ -327,7 +327,7 @@ class _Reader:
         return join(True not in accept, parts)
 
     def _or_special(self, literal: Literal, operand: Grid | Ranks) -> Formula:
-        """Say of a number's condition that a special value does not meet it: FALSE, not NULL."""
+        """Make a condition on numbers FALSE, not NULL, for special values."""
         column = self._schema.attributes[operand.column]
         codes = range(column.n_values, column.n_values + len(column.special_names))
         apart = Member(
@@ -345,15 +345,15 @@ class _Reader:
             days = moment_of(value.text, [self._schema.attributes[n] for n in columns(operand)])
             if days is not None:
                 return days
-            raise PredicateError(f"{quote(item)} in a list of numbers is text; drop the quotes.")
+            raise PredicateError(f"{quote(item)} is text in a list of numbers; remove the quotes.")
         if not isinstance(value, Constant):
-            raise PredicateError(f"{quote(item)} in a list after IN is not a constant.")
+            raise PredicateError(f"{quote(item)} is not a constant; IN takes constants only.")
         return value.value
 
     def _like(self, node: exp.Like) -> Atom:
         category, pattern = self._operand(node.this), self._operand(node.expression)
         if not isinstance(category, Category) or not isinstance(pattern, Text):
-            raise PredicateError(f"{quote(node)}: LIKE takes a categorical column and a text.")
+            raise PredicateError(f"{quote(node)}: LIKE needs a categorical column and a text.")
         matcher = _like_matcher(pattern.text)
         codes = [code for code, v in enumerate(category.column.values) if matcher.fullmatch(v)]
         if not codes:
@@ -364,7 +364,7 @@ class _Reader:
         return Member(category.codes, frozenset(map(Fraction, codes)))
 
     def _operand(self, node: Node) -> Operand:
-        """Read one side of a comparison."""
+        """Translate one side of a comparison."""
         node = bare(node)
         if isinstance(node, exp.Column):
             return self._column(node)
@@ -377,17 +377,17 @@ class _Reader:
         return self._term(node, 0)
 
     def _called(self, node: Node) -> Category | Ranks:
-        """Read a function of a column."""
+        """Translate a function of a column."""
         argument, function = argument_of(node), function_of(node)
         if not isinstance(argument, exp.Column) or function is None:
-            raise PredicateError(f"{quote(node)}: a function is called on a column.")
+            raise PredicateError(f"{quote(node)}: the argument of a function must be a column.")
         operand = self._column(argument)
         if isinstance(operand, Category) or operand.column not in self._schema.attributes:
-            raise PredicateError(f"{quote(node)}: there is no {function} of texts.")
+            raise PredicateError(f"{quote(node)}: {function} cannot be applied to texts.")
         return called(function, operand.column, self._schema.attributes[operand.column])
 
     def _term(self, node: Node, n_operators: int) -> Term | None:
-        """Read arithmetic."""
+        """Translate arithmetic; None is NULL."""
         node = bare(node)
         if n_operators > _MAX_OPERATORS:
             raise PredicateError(f"one comparison has more than {_MAX_OPERATORS} operators.")
@@ -411,7 +411,7 @@ class _Reader:
                     "columns."
                 )
             return column
-        raise PredicateError(f"{quote(node)} is a condition where a value is needed.")
+        raise PredicateError(f"{quote(node)} is a condition; a value is needed here.")
 
     def _column(self, node: exp.Column) -> Grid | Ranks | Category:
         written = node.this
@@ -419,7 +419,7 @@ class _Reader:
         if name is None:
             names = list(self._schema.attributes)
             listed = ", ".join(n if _PLAIN.fullmatch(n) else f'"{n}"' for n in names)
-            text = "; text goes in single quotes" if written.args.get("quoted") else ""
+            text = "; put text in single quotes" if written.args.get("quoted") else ""
             raise PredicateError(
                 f"there is no column {written.name!r}{_nearest(written.name, names)}; the columns "
                 f"are {listed}{text}."
@@ -430,27 +430,26 @@ class _Reader:
         column = self._schema.columns[name]
         if isinstance(column, Identifier):
             raise PredicateError(
-                f"column {name!r} is not published in this release, so nothing can be asked "
-                "about it."
+                f"column {name!r} is not published in this release; use a published column."
             )
         quoted = bool(written.args.get("quoted")) or not _PLAIN.fullmatch(name)
         node.set("this", exp.to_identifier(name, quoted=quoted))
         return operand_of(name, column)
 
     def derived(self, name: str) -> Category | Ranks:
-        """Read what a derived column follows from."""
+        """Return the operand that defines a derived column."""
         tree = bare(syntax_tree(f"{self._schema.derived[name]} IS NULL").this)
         is_call = function_of(tree) is not None
         if not is_call or argument_of(tree).name not in self._schema.attributes:
             raise PredicateError(
-                f"derived column {name!r}: {self._schema.derived[name]!r} is no function of a "
-                f"column; write such as band(age), one of {', '.join(FUNCTIONS)}."
+                f"derived column {name!r}: {self._schema.derived[name]!r} is not a function of a "
+                f"column; write, for example, band(age). Functions are {', '.join(FUNCTIONS)}."
             )
         return self._called(tree)
 
 
 def _operands(node: Node) -> list[Node]:
-    """List what a chain of ANDs, or of ORs, joins; chains may be long, so without recursion."""
+    """Return the operands of a chain of ANDs or ORs; not recursive, since chains may be long."""
     kind, found, waiting = type(node), [], [node]
     while waiting:
         item = waiting.pop()
@@ -465,14 +464,14 @@ def _number(node: exp.Literal) -> Fraction:
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?", node.this)
     if match is None or abs(int(match[2] or 0)) > _MAX_EXPONENT or len(match[1]) > _MAX_EXPONENT:
         raise PredicateError(
-            f"{quote(node)} is not a number that can be read; write digits, at most "
-            f"{_MAX_EXPONENT}, a decimal point, and an exponent up to {_MAX_EXPONENT}."
+            f"{quote(node)} is not a valid number; write at most "
+            f"{_MAX_EXPONENT} digits, a decimal point, and an exponent up to {_MAX_EXPONENT}."
         )
     return Fraction(match[1]) * Fraction(10) ** int(match[2] or 0)
 
 
 def _code(category: Category, node: Node) -> int:
-    """Find the code of a value that the clause names; a typo must not silently count nothing."""
+    """Return the code of a value; raise if it is unknown, so that a typo does not count 0 rows."""
     node = bare(node)
     sign = ""
     if isinstance(node, exp.Neg):
@@ -491,7 +490,7 @@ def _code(category: Category, node: Node) -> int:
         covered = _covered(value, category.column)
         if covered:
             raise PredicateError(
-                f"{value!r} is no value of column {category.name!r} but a group of several: write "
+                f"{value!r} is a group of several values of column {category.name!r}; write "
                 f"{category.name} IN ({_enumerate(covered)})."
             )
         raise PredicateError(
@@ -503,13 +502,13 @@ def _code(category: Category, node: Node) -> int:
 
 
 def _two_categories(one: Category, other: Category, equal: bool, node: Node) -> Atom:
-    """Compare two categorical columns by their texts, or by the order they have in common."""
+    """Compare two categorical columns by their texts, or by their common order."""
     values, others = one.column.values, other.column.values
     if equal:
         if not set(values) & set(others):
             raise PredicateError(
                 f"{quote(node)}: the columns {one.name!r} and {other.name!r} have no value in "
-                "common."
+                "common, so they are never equal."
             )
     elif values != others or not (one.column.ordered and other.column.ordered):
         raise PredicateError(
@@ -527,11 +526,11 @@ def _text_with_number(node: Node, left: Node, right: Node) -> str:
                 f"column {inner.name!r} is numeric, and {quote(text)} is text; write the number "
                 "without quotes."
             )
-    return f"{quote(node)} compares a text with something that is not a categorical column."
+    return f"{quote(node)} compares text with a value that is not a categorical column."
 
 
 def _like_matcher(pattern: str) -> re.Pattern[str]:
-    """Translate % and _ of LIKE; what follows a % is matched as early as possible, for good."""
+    """Translate a LIKE pattern; text after % is matched as early as possible, no backtracking."""
     first, *others = [
         "".join("." if sign == "_" else re.escape(sign) for sign in piece)
         for piece in pattern.split("%")
@@ -545,7 +544,7 @@ def _like_matcher(pattern: str) -> re.Pattern[str]:
 
 
 def _covered(label: str, column: Categorical) -> list[str]:
-    """List the values that a label of the column's taxonomy stands for."""
+    """List the values below a label of the column's taxonomy."""
     open_nodes = [] if column.taxonomy is None else [column.taxonomy.root]
     while open_nodes:
         node = open_nodes.pop()

@@ -1,4 +1,4 @@
-"""Parse a WHERE clause and refuse everything that is not on the allow-list."""
+"""Parser of WHERE clauses with an allow-list of syntax."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hushtable.predicate.formula import shorten
 
 Node = Any  # the base class of sqlglot's nodes has changed its name between versions
 
-_DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # read here, not with the first question
-# Parentheses within parentheses, NOT and signs included. The parser recurses some twenty frames
-# deep for each, so this leaves half of Python's stack to the caller.
+_DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # loaded here, not with the first question
+# Limit of nested parentheses, NOT and signs. The parser uses about 20 stack frames per level, so
+# this leaves half of Python's stack to the caller.
 _MAX_NESTING = 24
-_TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are read."
+_TOO_DEEP = f"the clause is nested too deeply; at most {_MAX_NESTING} levels are allowed."
 _ALLOWED = (
     "columns, numbers, texts in single quotes, TRUE, FALSE, NULL, + - * / %, comparisons, "
     "IN (list), BETWEEN, LIKE, IS NULL, IS TRUE, IS FALSE, AND, OR, NOT and parentheses, and "
@@ -27,14 +27,14 @@ FUNCTIONS = ("band", "weekday", "year", "quarter", "month", "hour")
 
 COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
-# Node type -> the arguments it must have, and those it may have beside them. An argument that is
-# not listed here is refused, so that a newer parser cannot slip a meaning past us.
+# Node type -> required and optional arguments. Arguments that are not listed are refused, so that a
+# newer parser cannot add a meaning unnoticed.
 _NODES: dict[type[Node], tuple[set[str], set[str]]] = {
     **dict.fromkeys(
         (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.And, exp.Or, exp.Is),
         ({"this", "expression"}, set()),
     ),
-    exp.Div: ({"this", "expression"}, {"typed", "safe"}),  # notes of the parser, not of the user
+    exp.Div: ({"this", "expression"}, {"typed", "safe"}),  # set by the parser, not by the user
     exp.Like: ({"this", "expression"}, {"negate"}),
     exp.In: ({"this", "expressions"}, set()),
     exp.Between: ({"this", "low", "high"}, set()),
@@ -52,23 +52,23 @@ _NODES: dict[type[Node], tuple[set[str], set[str]]] = {
 
 
 def function_of(node: Node) -> str | None:
-    """Name the function that a node calls, if it calls an allowed one."""
+    """Return the name of the allowed function that a node calls, or None."""
     name = node.this if isinstance(node, exp.Anonymous) else type(node).__name__
     return name.lower() if isinstance(name, str) and name.lower() in FUNCTIONS else None
 
 
 def argument_of(node: Node) -> Node:
-    """Give what a function is called on."""
+    """Return the argument of a function."""
     return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
 
 
-# How tightly an operator binds. Many versions of the parser read a + b % c as (a + b) % c.
+# Operator precedence. Many versions of the parser read a + b % c as (a + b) % c.
 _BINDING: dict[type[Node], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
 _TIGHTEST = 3
 
 
 def syntax_tree(where: str) -> Node:
-    """Parse one condition made of what is allowed, or say everything that is not.
+    """Parse one condition of allowed syntax; raise one error that lists all problems.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def syntax_tree(where: str) -> Node:
     hushtable.errors.PredicateError: ';' is not allowed; write one condition.
     """
     if not isinstance(where, str):
-        raise PredicateError(f"a clause is text, not {type(where).__name__}.")
+        raise PredicateError(f"the clause is {type(where).__name__}; it must be text.")
     if not where.strip():
         raise PredicateError("the clause is empty; write a condition such as age >= 40.")
     try:
@@ -92,7 +92,7 @@ def syntax_tree(where: str) -> Node:
         raise PredicateError(_unreadable(error)) from None
     except SqlglotError:
         raise PredicateError(
-            f"{shorten(where)!r} cannot be read; is a quote or a bracket left open?"
+            f"{shorten(where)!r} cannot be parsed; check for an unclosed quote or bracket."
         ) from None
     refused = _refused(tree)
     if refused:
@@ -101,22 +101,22 @@ def syntax_tree(where: str) -> Node:
 
 
 def text_of(node: Node) -> str:
-    """Write a node that is on the allow-list."""
-    # Without a copy, which is slow for long lists; what is on the allow-list is written unchanged.
+    """Return the SQL text of an allowed node."""
+    # copy=False, because copying long lists is slow; allowed nodes are written unchanged.
     return str(node.sql(dialect=_DIALECT, comments=False, copy=False))
 
 
 def quote(node: Node) -> str:
-    """Quote any node in a message."""
+    """Quote any node for a message."""
     try:
         text = node.sql(dialect=_DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
-    except (SqlglotError, ValueError, TypeError, AttributeError):  # what was misread has no text
+    except (SqlglotError, ValueError, TypeError, AttributeError):  # misread nodes have no text
         text = type(node).__name__.upper()
     return repr(shorten(text))
 
 
 def bare(node: Node) -> Node:
-    """Take the parentheses off."""
+    """Strip parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
@@ -126,8 +126,8 @@ def _unreadable(error: ParseError) -> str:
     found = error.errors[0] if error.errors else {}
     near = f" near {shorten(str(found['highlight']))!r}" if found.get("highlight") else ""
     return (
-        f"the clause cannot be read{near}; write one condition without the word WHERE, and put "
-        "column names that are SQL words or have signs in them in double quotes."
+        f"the clause cannot be parsed{near}; write one condition without the word WHERE, and put "
+        "column names that are SQL keywords or have special characters in double quotes."
     )
 
 
@@ -137,8 +137,8 @@ _PREFIXES = ("NOT", "DASH", "PLUS", "TILDE", "TILDA")
 
 
 def _check_tokens(where: str) -> None:
-    """Refuse comments, several statements and deep nesting before anything is parsed."""
-    levels, prefixes, end = [0], 0, 0  # levels: how deep each open bracket lies
+    """Refuse comments, several statements and deep nesting before parsing."""
+    levels, prefixes, end = [0], 0, 0  # levels: nesting depth of each open bracket
     for token in sqlglot.tokenize(where, dialect=_DIALECT):
         _check_gap(where[end : token.start])
         end = token.end + 1
@@ -161,7 +161,7 @@ def _check_gap(gap: str) -> None:
 
 
 def _refused(tree: Node) -> list[str]:
-    """List the parts that are not on the allow-list, outermost only."""
+    """List the outermost parts that are not allowed."""
     problems, waiting = [], [tree]
     while waiting:
         node = waiting.pop()
@@ -172,27 +172,27 @@ def _refused(tree: Node) -> list[str]:
         must, may = _NODES[type(node)]
         if isinstance(node, exp.Column) and node.args.get("table"):
             name = ".".join(part.name for part in node.parts)
-            problems.append(f'a column whose name has a dot goes in double quotes: "{name}".')
+            problems.append(f'put a column name that contains a dot in double quotes: "{name}".')
         elif present - must - may:
             problems.append(f"{quote(node)} is not allowed in this form; allowed are {_ALLOWED}.")
         elif must - present:
-            problems.append(f"{quote(node)} lacks a part.")
+            problems.append(f"{quote(node)} is incomplete.")
         elif _is_misread(node):
-            problems.append(f"{quote(node)}: put parentheses around what is computed first.")
+            problems.append(f"{quote(node)}: put parentheses around the part to compute first.")
         else:
             waiting.extend(reversed(list(node.iter_expressions())))
     return problems
 
 
 def _is_strange(node: Node) -> bool:
-    """Tell whether a function of any name is called that is not one of ours, on one column."""
+    """Return whether a node calls an unknown function, or one not on a single column."""
     return isinstance(node, exp.Anonymous) and (
         function_of(node) is None or [type(part) for part in node.expressions] != [exp.Column]
     )
 
 
 def _is_misread(node: Node) -> bool:
-    """Tell whether an operator has taken an operand that should have bound the other way."""
+    """Return whether an operator took an operand against the usual precedence."""
     if type(node) is exp.Neg:
         return type(node.this) in _BINDING
     if type(node) not in _BINDING:

@@ -1,8 +1,8 @@
 """Exact arithmetic over encoded columns: fractions of integers, with SQL's NULL.
 
-Numbers of a schema lie on a decimal grid, so every value of ``+ - * / %`` is a fraction. Arrays
-hold numerators and denominators as 64-bit integers while a bound on them allows it, and as Python
-integers beyond, so that ``price <= 0.3`` is right on a grid of step 0.1 and nothing overflows.
+Numbers of a schema are on a decimal grid, so every value of ``+ - * / %`` is a fraction. Arrays
+contain numerators and denominators as 64-bit integers as long as a bound allows it, otherwise as
+Python integers. So ``price <= 0.3`` is exact on a grid of step 0.1, and nothing overflows.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _WORD = 2**62  # results below this stay 64-bit integers
 
 @dataclass(frozen=True)
 class Constant:
-    """A number written in the clause."""
+    """A number in the clause."""
 
     value: Fraction
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A column whose code c stands for the number ``low + c * step``, and NULL beyond the values.
+    """A column whose code c represents ``low + c * step``; later codes are NULL.
 
-    There are the special values, which are no numbers, and missing.
+    Those are special values, which are not numbers, and missing.
     """
 
     column: str
@@ -45,7 +45,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Ranks:
-    """A column whose code c stands for the number ``ranks[c]``, and NULL beyond them."""
+    """A column whose code c represents ``ranks[c]``; later codes are NULL."""
 
     column: str
     ranks: tuple[int, ...]
@@ -53,7 +53,7 @@ class Ranks:
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """Two terms joined by an operator."""
+    """Two terms combined by an operator."""
 
     operator: Operator
     left: Term
@@ -64,7 +64,7 @@ Term = Constant | Grid | Ranks | Arithmetic
 
 
 def combine(operator: Operator, left: Term | None, right: Term | None) -> Term | None:
-    """Join two terms, computing what is constant; NULL (None) swallows everything.
+    """Combine two terms, folding constants; the result is NULL (None) if either term is.
 
     Examples
     --------
@@ -95,7 +95,7 @@ _FOLD: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 def columns(term: Term) -> tuple[str, ...]:
-    """List the columns of a term, each once."""
+    """Return the columns of a term, without repetition."""
     if isinstance(term, Constant):
         return ()
     if isinstance(term, Arithmetic):
@@ -104,7 +104,7 @@ def columns(term: Term) -> tuple[str, ...]:
 
 
 def affine(term: Term) -> tuple[Fraction, Fraction] | None:
-    """Write a term over one column as ``slope * code + intercept`` where it has that form."""
+    """Return slope and intercept if the term is ``slope * code + intercept``, else None."""
     if isinstance(term, Constant):
         return Fraction(0), term.value
     if isinstance(term, Grid):
@@ -125,10 +125,10 @@ def affine(term: Term) -> tuple[Fraction, Fraction] | None:
 
 @dataclass(frozen=True)
 class Exact:
-    """Fractions and where they are NULL, with bounds on both parts.
+    """Exact fractions with a NULL mask and bounds.
 
-    The denominators are positive; ``top`` and ``bottom`` are at least 1 and bound the numerators'
-    absolute values and the denominators.
+    Denominators are positive; ``top`` and ``bottom`` are at least 1 and bound the absolute
+    numerators and the denominators.
     """
 
     numerators: Integers
@@ -139,7 +139,7 @@ class Exact:
 
 
 def evaluate(term: Term, codes: Codes) -> Exact:
-    """Compute a term on encoded rows."""
+    """Evaluate a term on encoded rows."""
     if isinstance(term, Constant):
         top = max(1, abs(term.value.numerator))
         bottom = term.value.denominator
@@ -152,7 +152,7 @@ def evaluate(term: Term, codes: Codes) -> Exact:
         null = np.asarray(codes[term.column] >= term.n_values)
         return Exact(_whole(numerators, top), bottom, null, top, bottom)
     if isinstance(term, Ranks):
-        ranks = np.asarray((*term.ranks, 0), np.int64)  # what is NULL gets any rank
+        ranks = np.asarray((*term.ranks, 0), np.int64)  # NULL gets an arbitrary rank
         top = max(1, int(np.abs(ranks).max()))
         places = np.minimum(codes[term.column], len(term.ranks))
         return Exact(ranks[places], 1, np.asarray(places == len(term.ranks)), top, 1)
@@ -165,7 +165,7 @@ def evaluate(term: Term, codes: Codes) -> Exact:
 
 
 def _whole(numbers: Any, bound: int) -> Integers:
-    """Store integers in words if the bound allows it, as Python integers otherwise."""
+    """Store integers as int64 if the bound allows it, otherwise as Python integers."""
     return np.asarray(numbers, np.int64 if bound < _WORD else object)
 
 
@@ -179,9 +179,10 @@ def _product(left: Integers | int, right: Integers | int, bound: int) -> Any:
 
 
 def align(left: Exact, right: Exact) -> tuple[Integers, Integers, Integers | int, int, int]:
-    """Bring two to the same denominators: both numerators, the denominators, two bounds.
+    """Bring two arrays of fractions to common denominators.
 
-    The bounds are on the larger numerator and on the denominators.
+    Return both numerators, the denominators, and bounds on the larger numerator and on the
+    denominators.
     """
     if isinstance(left.denominators, int) and isinstance(right.denominators, int):
         common: Any = math.lcm(left.denominators, right.denominators)
@@ -228,7 +229,7 @@ def _inverse(divisor: Exact) -> Exact:
 
 
 def _summed(left: Exact, right: Exact, operator: Operator) -> Exact:
-    """Add, subtract or take the remainder: what needs common denominators."""
+    """Add, subtract or take the remainder, on common denominators."""
     one, other, common, top, bottom = align(left, right)
     null = left.null | right.null
     if operator == "%":

@@ -68,8 +68,7 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
     for n, (label, cell) in enumerate(rows):
         y = 62 + 26 * n
         shown = label if len(label) <= 40 else label[:39] + "…"
-        said = str(cell.estimate).rpartition(": ")[2]
-        said = said.replace("95 % interval ", "").replace("95% interval ", "")
+        said = str(cell.estimate).replace("95% interval ", "").rpartition(": ")[2]
         body.append(
             f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>'
             f'<text x="{left + 412}" y="{y + 13}">{escape(said)}</text>'

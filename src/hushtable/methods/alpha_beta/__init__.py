@@ -1,4 +1,4 @@
-"""The alpha-beta algorithm, with its estimators, proofs and FRAPP to compare with."""
+"""The alpha-beta algorithm: method, estimators, proofs, and the baseline FRAPP."""
 
 from hushtable.methods.listing import Listing
 

@@ -1,6 +1,6 @@
-"""Alpha-beta: publish a set of tuples, some of the table's left out and many others put in.
+"""Method alpha-beta: publish a set of tuples with random deletions and insertions.
 
-The promise, the algorithm and the proofs are in ``alpha_beta.md`` beside this file.
+Guarantee, algorithm and proofs: ``alpha_beta.md``.
 """
 
 from __future__ import annotations
@@ -43,59 +43,61 @@ from hushtable.schema import Schema
 ViewRule = Literal["memoized", "algorithm-4"]
 
 VIEW = "view"
-"""Column that tells in which view a tuple was published, if there may be several."""
+"""Column with the view in which a tuple was published, if there may be several."""
 
 _BITS = 64
 
 DIGITS = 3
-"""A public number of tuples has at most so many digits other than zeros at the end."""
+"""Maximum number of significant digits of a public number of tuples (without trailing zeros)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AlphaBeta(Method):
     """Publish the set of tuples after random deletions and insertions.
 
-    Give `d`, `n_public` and `gamma`; or `prior_factor`, `n_public` and `gamma`; or `alpha` and
+    Pass `d`, `n_public` and `gamma`; or `prior_factor`, `n_public` and `gamma`; or `alpha` and
     `beta`.
 
     Parameters
     ----------
     gamma : number or str, optional
-        Largest chance of a tuple after seeing the release, such as 1/5: what an observer can come
-        to give it of being in the table.
+        Largest posterior probability of a tuple, such as 1/5: the probability of being in the table
+        that an observer can assign after seeing the release.
     d : number or str, optional
-        Largest chance of a tuple before, at least n_public / size of the domain. That is what
-        knowing only the size of the table gives.
+        Largest prior probability of a tuple, at least n_public / size of the domain. That is the
+        prior of an observer who knows only the size of the table.
     prior_factor : number or str, optional
-        Instead of d: the prior in units of n_public / size of the domain, 1 or more. It is the
+        Instead of d: the prior in units of n_public / size of the domain, at least 1. It is the
         paper's k, and d = prior_factor * n_public / size of the domain.
     n_public : int, optional
-        A public, rounded number of tuples, for d or prior_factor. The schema's public number of
-        rows is used if it has one.
+        Public, rounded number of tuples, for d or prior_factor. The default is the schema's public
+        number of rows.
     adversary : {"exclusive", "independent"}
-        ``exclusive``: safe against someone who knows that a person takes part; ``independent``:
-        less noise, not safe against that.
+        Observer model: ``exclusive`` is safe against someone who knows that a person takes part,
+        ``independent`` needs less noise but is not.
     alpha, beta : number or str, optional
-        Explicit: a tuple of the table is kept with alpha + beta, any other inserted with beta. With
-        `d` and `gamma` they are checked, without only differential privacy is promised.
+        Explicit probabilities: a tuple of the table is kept with alpha + beta, any other inserted
+        with beta. With `d` and `gamma` they are checked; without, only differential privacy is
+        promised.
     max_copies : int
-        Count rows, equal ones up to so many; with 1, distinct tuples. A tuple that fewer rows have
-        is kept with beta and their share of alpha. What is promised stays, a row costs less, and
-        the noise of a count is so many times as large. For one view.
+        Count rows, equal ones up to this number; with 1, distinct tuples. A tuple of fewer rows is
+        kept with beta plus their share of alpha. The guarantee is unchanged, a row costs less, and
+        the noise of a count is this many times as large. Only for one view.
     source : mapping of str to list of number, optional
         Public weights of the codes of some columns, missing last (on the command line
         COLUMN=WEIGHT,WEIGHT,...). Tuples are inserted in proportion to the product of their
-        weights. With `prior_factor`, or with `alpha` and `beta`: beta is then that of the rarest
-        tuples. Views are memoized.
+        weights. Use it with `prior_factor`, or with `alpha` and `beta`; beta is then that of the
+        rarest tuples. Views are memoized.
     views : int
-        How many views of the table will be published in all.
+        Total number of views of the table to be published.
     view_rule : {"memoized", "algorithm-4"}
-        ``memoized``: an old tuple is republished as it was, new ones get fresh coins;
-        ``algorithm-4``: the paper's way, for a table that does not change.
+        How views are related: ``memoized`` republishes an old tuple as it was and samples new ones,
+        ``algorithm-4`` is the paper's rule for a table that does not change.
     coins : path, optional
-        For several views: private file of what was published before. Keep it beside the ledger.
+        Private file with what earlier views published; required for several views. Keep it beside
+        the ledger.
     max_tuples : int
-        Refuse if more tuples than this are expected to be inserted.
+        Maximum expected number of inserted tuples.
 
     Examples
     --------
@@ -137,41 +139,41 @@ Lower d or raise gamma.
     max_tuples: int = parameter(read=whole(), default=20_000_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """List what does not go together, and what is out of range beside the others."""
+        """List invalid combinations of parameters, and values out of range."""
         return [*self._misplaced(), *self._out_of_range()] if fields_are_right else []
 
     def _misplaced(self) -> list[str]:
-        """List parameters that are missing or do not go together."""
+        """List missing parameters and invalid combinations."""
         problems = []
         explicit = self.alpha is not None or self.beta is not None
         if explicit and (self.alpha is None or self.beta is None):
-            problems.append("alpha and beta go together: give both or neither.")
+            problems.append("alpha and beta must be given together; pass both or neither.")
         if self.d is not None and self.prior_factor is not None:
-            problems.append("d and prior_factor say the same thing; give one of them.")
+            problems.append("d and prior_factor are alternatives; pass only one of them.")
         bounded = self.d is not None or self.prior_factor is not None
         if bounded != (self.gamma is not None):
-            problems.append("gamma goes with d or prior_factor: give both or neither.")
+            problems.append("gamma requires d or prior_factor; pass both or neither.")
         if not bounded and not explicit:
             problems.append(
-                "say what to promise: d, n_public and gamma, such as 1/1000, 30000 and 1/5; or "
+                "no guarantee is set; pass d, n_public and gamma, such as 1/1000, 30000, 1/5; or "
                 "prior_factor, n_public and gamma; or alpha and beta."
             )
         if self.n_public is not None and not bounded:
-            problems.append("n_public is for d or prior_factor; leave it out.")
+            problems.append("n_public requires d or prior_factor; omit it.")
         if self.source and self.d is not None:
             problems.append(
-                "source goes with prior_factor and gamma, since priors then follow the source, or "
-                "with alpha and beta; not with d."
+                "source cannot be combined with d; use it with prior_factor and gamma, or "
+                "with alpha and beta."
             )
         if self.max_copies > 1 and self.views > 1:
             problems.append(
-                f"max_copies is {self.max_copies} and views is {self.views}: rows are counted in "
-                "one view only, since a tuple that gets another copy later would need a coin that "
-                "hangs on the first. Leave out max_copies to count distinct tuples, or publish one "
+                f"max_copies is {self.max_copies} and views is {self.views}: rows need "
+                "a single view, since a tuple with another copy later would need a sample that "
+                "depends on the first. Omit max_copies to count distinct tuples, or publish one "
                 "view."
             )
         if self.source and self.repeats:
-            problems.append("source has no views by algorithm-4; use view_rule memoized.")
+            problems.append("source does not support view_rule algorithm-4; use memoized.")
         return problems
 
     def _out_of_range(self) -> list[str]:
@@ -182,48 +184,48 @@ Lower d or raise gamma.
                 "or raise gamma."
             )
         elif self.gamma is not None and not 0 < self.gamma < 1:
-            problems.append(f"gamma is {self.gamma}; it must lie between 0 and 1.")
+            problems.append(f"gamma is {self.gamma}; it must be above 0 and below 1.")
         if self.prior_factor is not None and self.prior_factor <= 0:
             problems.append(f"prior_factor is {self.prior_factor}; it must be above 0.")
         if self.n_public is not None and len(str(self.n_public).rstrip("0")) > DIGITS:
             rounded = math.ceil(self.n_public / 10 ** (len(str(self.n_public)) - 2))
             problems.append(
                 f"n_public is {self.n_public}, which looks like an exact count. It is published, "
-                "and whoever knows all tuples but one could read the last one off it. Round it to "
+                "so an observer who knows all tuples but one could infer the last. Round it to "
                 f"{rounded * 10 ** (len(str(self.n_public)) - 2)}, or set rows in the schema if "
                 "the number is public anyway."
             )
         if self.beta is not None and self.beta <= 0:
             problems.append(
-                f"beta is {self.beta}; it must be above 0, or every published tuple is a true one."
+                f"beta is {self.beta}; it must be above 0; otherwise all published tuples are true."
             )
         if self.alpha is not None and self.alpha <= 0:
             problems.append(
-                f"alpha is {self.alpha}; it must be above 0, or the release says nothing."
+                f"alpha is {self.alpha}; it must be above 0; otherwise nothing is released."
             )
         if self.alpha is not None and self.beta is not None and self.alpha + self.beta >= 1:
             problems.append(
-                f"alpha + beta is {self.alpha + self.beta}; it must be below 1, or a tuple that is "
-                "not published is certainly not in the table."
+                f"alpha + beta is {self.alpha + self.beta}; it must be below 1; otherwise a tuple "
+                "that is not published is certainly not in the table."
             )
         return problems
 
     def parameters(self) -> dict[str, Any]:
-        """Give the parameters for the statement; where the custodian keeps files is left out."""
+        """Return the parameters for the statement, without the path of the custodian's file."""
         return {name: value for name, value in super().parameters().items() if name != "coins"}
 
     def rehearsed(self, folder: Path) -> Self:
-        """Give the same method with other coins: a view of nobody must not be among the real."""
+        """Return the same method with another file, so that a dry run does not add a view."""
         return replace(self, coins=folder / "coins")
 
-    # --- what follows from parameters and schema --------------------------------------------------
+    # --- plan -------------------------------------------------------------------------------------
 
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
-        """Give explicit coins that promise this epsilon: keep 1/2, insert e**-epsilon / 2.
+        """Return explicit probabilities with this epsilon: keep 1/2, insert e**-epsilon / 2.
 
-        Then (alpha + beta) / beta = e**epsilon, and the other ratio is smaller. With C copies
-        1 + (alpha / beta) / C is e**epsilon where beta = 1 / (2 + 2 C (e**epsilon - 1)). Nothing
-        but differential privacy is promised.
+        Then (alpha + beta) / beta = e**epsilon, and the other ratio is smaller. With C copies, 1 +
+        (alpha / beta) / C is e**epsilon for beta = 1 / (2 + 2 C (e**epsilon - 1)). Only
+        differential privacy is promised.
         """
         copies = self.max_copies
         insert = (
@@ -231,7 +233,7 @@ Lower d or raise gamma.
             if copies == 1
             else 1 / (2 + 2 * copies * (exp_bounds(epsilon, _BITS)[0] - 1))
         )
-        # Rounded up, so that no more is promised than asked for.
+        # Rounded up, so that epsilon is not exceeded.
         digits = 10 ** (len(str(math.ceil(1 / insert))) + 6)
         beta = Fraction(math.ceil(insert * digits), digits)
         return type(self)(
@@ -242,7 +244,7 @@ Lower d or raise gamma.
         )
 
     def plan(self, schema: Schema) -> AlphaBetaPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         problems = misfits(schema, self.name, [VIEW] * (self.views > 1))
         if self.views > 1 and schema.unit.kind == "person":
             problems.append(
@@ -254,9 +256,9 @@ Lower d or raise gamma.
         plan = self._source_plan(schema) if self.source else self._uniform_plan(schema)
         if plan.noise.expected * self.views > self.max_tuples:
             raise TooLarge(
-                f"about {plan.noise.expected * self.views:,.0f} tuples would be inserted, and "
-                f"max_tuples is {self.max_tuples:,}. Publish fewer or coarser columns, or promise "
-                "less (raise gamma, lower d or prior_factor)."
+                f"about {plan.noise.expected * self.views:,.0f} tuples would be inserted; "
+                f"max_tuples is {self.max_tuples:,}. Publish fewer or coarser columns, or weaken "
+                "the guarantee (raise gamma, lower d or prior_factor)."
             )
         if plan.d is None:
             check_epsilon(plan.epsilon)
@@ -264,29 +266,29 @@ Lower d or raise gamma.
 
     @property
     def repeats(self) -> bool:
-        """Whether every view shows the whole table again, by Algorithm 4."""
+        """True if every view publishes the whole table again (Algorithm 4)."""
         return self.views > 1 and self.view_rule == "algorithm-4"
 
     def n_tuples(self, schema: Schema) -> int:
-        """Give the public number of tuples, or ask for one."""
+        """Return the public number of tuples; raise `ParameterError` if there is none."""
         n_tuples = self.n_public or schema.rows
         if not n_tuples:
             what = "d" if self.prior_factor is None else "prior_factor"
             raise ParameterError(
-                f"{what} needs a public number of tuples: give n_public, rounded so that it does "
-                "not tell the exact number, such as 30000."
+                f"{what} needs a public number of tuples; pass n_public, rounded so that it does "
+                "not reveal the exact number, such as 30000."
             )
         return n_tuples
 
     def _prior(self, schema: Schema) -> Fraction | None:
-        """Give d, by itself or from the prior factor."""
+        """Return d, as given or from the prior factor."""
         if self.prior_factor is None or self.gamma is None:
             return self.d
         n_tuples = self.n_tuples(schema)
         d = self.prior_factor * n_tuples / schema.domain.size
         if d >= self.gamma:
             raise ParameterError(
-                f"the domain of {schema.domain.size:,} tuples is too small for the promise: "
+                f"the domain of {schema.domain.size:,} tuples is too small for the guarantee: "
                 f"prior_factor * {n_tuples:,} / {schema.domain.size:,} is {float(d):.4g}, not below"
                 f" gamma = {float(self.gamma):g}. Raise gamma, lower prior_factor, or publish more "
                 "columns."
@@ -316,21 +318,21 @@ Lower d or raise gamma.
         return AlphaBetaPlan(self, schema, noise, ratios, d, self._epsilon(ratios, schema))
 
     def _epsilon(self, ratios: Ratios, schema: Schema) -> Fraction:
-        """Give the differential privacy of one unit, from what can be told of one tuple."""
+        """Return the epsilon of one unit, from the likelihood ratios of one tuple."""
         if self.views == 1 or self.repeats:
             loss = ratios.per_copy(self.max_copies).epsilon
-        else:  # a row may decide in which of the views its tuple is taken for new
+        else:  # a row may decide in which view its tuple is new
             loss = ratios.epsilon_of_exchange
         return loss * (schema.unit.max_rows or 1)
 
     def _source_plan(self, schema: Schema) -> AlphaBetaPlan:
         domain = schema.domain
         problems = [
-            f"source: there is no published column {name!r}."
+            f"source: column {name!r} is not published."
             for name in self.source
             if name not in domain.sizes
         ] + [
-            f"source: column {name!r} has {domain.sizes[name]} codes (missing included, last) and "
+            f"source: column {name!r} has {domain.sizes[name]} codes (including missing, last) but "
             f"{len(weights)} weights."
             for name, weights in self.source.items()
             if name in domain.sizes and len(weights) != domain.sizes[name]
@@ -354,9 +356,9 @@ Lower d or raise gamma.
             and not prior.keeps(noise, self.gamma, self.adversary)
         ):
             raise ParameterError(
-                f"alpha = {self.alpha} and beta = {self.beta} do not keep gamma = {self.gamma} for "
-                "every tuple of the source. Raise beta or gamma, lower alpha, or leave alpha and "
-                "beta out: they are then found."
+                f"alpha = {self.alpha} and beta = {self.beta} violate gamma = {self.gamma} for "
+                "some tuples of the source. Raise beta or gamma, lower alpha, or omit alpha and "
+                "beta to have them computed."
             )
         each = [ratios for _, ratios in prior.ratios(noise)]
         ratios = Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
@@ -372,40 +374,24 @@ Lower d or raise gamma.
 
 @dataclass(frozen=True)
 class AlphaBetaPlan(Plan[SealedTable]):
-    """Hold how the tuples of a schema are kept and inserted.
-
-    Parameters
-    ----------
-    method : AlphaBeta
-        The parameters.
-    schema : Schema
-        What is public about the table.
-    noise : UniformInsertions or SourceInsertions
-        How tuples are kept and inserted.
-    ratios : Ratios
-        What can be told from all that is published of one tuple.
-    d : Fraction, optional
-        The prior of the promise, if there is one beside differential privacy.
-    epsilon : Fraction
-        The differential privacy of one unit, rounded up.
-    """
+    """Plan of method alpha-beta: how the tuples of a schema are kept and inserted."""
 
     method: AlphaBeta
     schema: Schema
-    noise: UniformInsertions | SourceInsertions
-    ratios: Ratios
-    d: Fraction | None
-    epsilon: Fraction
+    noise: UniformInsertions | SourceInsertions  # how tuples are kept and inserted
+    ratios: Ratios  # likelihood ratios of all published information on one tuple
+    d: Fraction | None  # prior of the bounded-adversary guarantee, if there is one
+    epsilon: Fraction  # differential privacy of one unit, rounded up
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The bound on an observer's conclusions, and the differential privacy it means.
+        """The bound on an observer's posterior, and the differential privacy that it implies.
 
-        Refused where it covers nobody who knows how large the table is. A plan can be made all the
-        same: releases from before this was asked are still read.
+        Refuse if the bound covers no observer who knows the size of the table. A plan can be made
+        anyway, so that older releases can still be read.
         """
         method, schema = self.method, self.schema
-        # Whatever epsilon comes to: a promise that dropped out would protect less and cost nothing.
+        # For any epsilon: a guarantee that was dropped would protect less and cost nothing.
         private = PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove")
         if self.d is None:
             return (private,)
@@ -423,17 +409,17 @@ class AlphaBetaPlan(Plan[SealedTable]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """What the promise takes for granted: of several views, that a row stays what it is."""
+        """Conditions of the guarantee; with several views, that a row does not change."""
         if self.method.views == 1 or self.method.repeats:
             return self.schema.conditions
         return (
             *self.schema.conditions,
-            "A row that changes from one view to another: it counts as two units, the row that it "
-            "was and the row that it is.",
+            "A row that changes between views counts as two units: the row before "
+            "and the row after.",
         )
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many tuples will be inserted and how exact counts will be."""
+        """Forecast the number of inserted tuples and the error of counts."""
         method, schema, noise = self.method, self.schema, self.noise
         if method.views > 1:
             self._memory().require_room()
@@ -444,7 +430,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         }
         if isinstance(noise, UniformInsertions):
             lines["beta"] = float(noise.beta)
-            some = "" if noise.copies == 1 else f" that {noise.copies} rows or more have"
+            some = "" if noise.copies == 1 else f" with at least {noise.copies} rows"
             lines[f"share of the table's tuples{some} kept"] = float(noise.alpha + noise.beta)
         if self.d is not None:
             lines["d, the largest prior"] = float(self.d)
@@ -463,9 +449,9 @@ class AlphaBetaPlan(Plan[SealedTable]):
             lines |= replaced_line(1 - true)
         if self.d is not None and n_tuples and n_tuples > self.d * schema.domain.size:
             lines["warning"] = (
-                f"knowing only that there are about {n_tuples:,} tuples gives each a chance of "
-                f"{n_tuples / schema.domain.size:.2g} on average, above d: the promise would cover "
-                "nobody who knows that. Raise d, or publish more or finer columns."
+                f"an observer who knows only that n is about {n_tuples:,} has a prior of "
+                f"{n_tuples / schema.domain.size:.2g} on average, above d: the guarantee would not "
+                "cover this observer. Raise d, or publish more or finer columns."
             )
         lines["counts are of"] = self._counted
         memory = (noise.expected + (n_tuples or 0)) * 8 * (2 * len(schema.attributes) + 8) / 1e6
@@ -477,13 +463,13 @@ class AlphaBetaPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the coins of the tuples: those of the table, and all others of the domain."""
+        """Sum the sampling variances of the tuples: those of the table, and all others."""
         schema, noise = self.schema, self.noise
         if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(
-                "with a source distribution or several views, how many noise tuples a question "
-                "takes depends on the question. Leave out source and views to know the error "
-                "before."
+                "with a source distribution or several views, the number of noise tuples in an "
+                "answer depends on the question. Omit source and views to forecast the "
+                "error."
             )
         asked = share * schema.domain.size
         held = min(asked, share * needed_rows(schema.expected_rows(rows)))
@@ -492,28 +478,28 @@ class AlphaBetaPlan(Plan[SealedTable]):
             n_other=asked - held,
             keep=float(noise.beta) + self._gain,
             insert=float(noise.beta),
-            assumes="The question takes the same share of the domain as of the rows; counts are of "
-            f"{self._counted}, and all rows are taken to be distinct.",
+            assumes="The question selects the same share of domain and rows; counts are of "
+            f"{self._counted}, and all rows are distinct.",
         )
 
     @property
     def _gain(self) -> float:
-        """By how much a row raises the chance that its tuple is published."""
+        """Increase of the probability that a tuple is published, per row."""
         return float(self.noise.alpha) / self.noise.copies
 
     @property
     def _counted(self) -> str:
-        """What answers count."""
+        """Unit of counts."""
         copies = self.noise.copies
         return "distinct tuples" if copies == 1 else f"rows, equal ones up to {copies}"
 
     @cached_property
     def promise(self) -> Promise:
-        """The differential privacy that follows; whether all is promised is asked elsewhere."""
+        """The differential privacy; whether the whole guarantee holds is checked elsewhere."""
         return Promise(self.epsilon)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Find the distinct tuples, toss their coins, insert others, publish in order."""
+        """Find the distinct tuples, delete and insert at random, and publish in order."""
         schema, method = self.schema, self.method
         columns = list(schema.attributes)
         if method.views == 1:
@@ -536,8 +522,8 @@ class AlphaBetaPlan(Plan[SealedTable]):
         method = self.method
         if method.coins is None:
             raise ParameterError(
-                f"views is {method.views}; name a file for coins, in which what was published is "
-                "kept between views. It is private: keep it beside the ledger."
+                f"views is {method.views}; pass a file as coins, which stores what was published "
+                "between views. It is private; keep it beside the ledger."
             )
         return ViewMemory(
             method.coins,
@@ -550,25 +536,25 @@ class AlphaBetaPlan(Plan[SealedTable]):
         )
 
     def _notes(self) -> list[str]:
-        """Say what analysts must know, in sentences that depend on public things alone."""
+        """Return notes for analysts, which depend only on public information."""
         copies = self.method.max_copies
         notes = [
             "Counts are of distinct tuples: rows that agree in all published columns count once."
             if copies == 1
-            else "Counts are of rows. Of those that agree in all published columns at most "
+            else "Counts are of rows. Of rows that agree in all published columns, at most "
             f"{copies} count.",
-            "Many published tuples are noise. A single tuple says little; ask for counts.",
+            "Many published tuples are noise, so a single tuple means little; query counts.",
         ]
         if self.method.source:
             notes.append(
-                "Noise follows the published source distribution. The bound holds for every "
+                "Noise follows the published source distribution. The bound applies to every "
                 "observer whose prior for a tuple is at most prior_factor times the public number "
-                "of tuples times the tuple's source probability; d above is the least of these."
+                "of tuples times the tuple's source probability; d above is the smallest of these."
             )
         if self.method.views > 1 and not self.method.repeats:
             notes.append(
                 "A tuple belongs to the first view in which the table had it, and stays counted "
-                "when the table loses it: counts are of tuples that were ever in the table."
+                "when it is removed: counts are of tuples that were ever in the table."
             )
         return notes
 

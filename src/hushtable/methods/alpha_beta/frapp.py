@@ -1,7 +1,6 @@
-"""FRAPP (Agrawal and Haritsa 2005): every row is kept, or replaced by a random tuple, on its own.
+"""Method frapp (Agrawal and Haritsa 2005): each row is kept, or replaced by a random tuple.
 
-A baseline to compare alpha-beta with. The promise and its proof are in ``frapp.md`` beside this
-file.
+A baseline for comparison with alpha-beta. Guarantee and proof: ``frapp.md``.
 """
 
 from __future__ import annotations
@@ -33,10 +32,10 @@ _ROUNDING = Fraction(1, 2**22)
 def same_privacy_retention(
     *, d: Fraction, gamma: Fraction, n_tuples: int, n_domain: int
 ) -> Fraction:
-    """Give the retention with which one tuple, seen once, takes a prior of d to gamma.
+    """Return the retention at which one observation of a tuple raises a prior of d to gamma.
 
-    A published tuple is a kept one of the table g times as often as 1, and a random one
-    n (1-g)/m times; their ratio may be at most `odds_limit` - 1.
+    The likelihood of a published tuple is g for a kept tuple of the table, and n (1-g)/m for a
+    random one; their ratio may be at most `odds_limit` - 1.
 
     Examples
     --------
@@ -58,8 +57,7 @@ class Frapp(Method):
     Parameters
     ----------
     retention : number or str
-        Chance that a row is kept and not replaced, such as 1/40. Those that are replaced become
-        random tuples of the domain.
+        Probability that a row is kept, such as 1/40. Other rows become random tuples of the domain.
 
     Examples
     --------
@@ -74,24 +72,26 @@ class Frapp(Method):
         "Agrawal and Haritsa, FRAPP, with the diagonal matrix; the comparison method of Rastogi, "
         "Suciu and Hong."
     )
-    summary: ClassVar[str] = "Baseline: keep each row or replace it by a random tuple, on its own."
+    summary: ClassVar[str] = (
+        "Baseline: keep each row or replace it by a random tuple, independently."
+    )
     estimator_kind: ClassVar[str] = "retention"
 
     retention: Fraction = parameter(read=part)
 
     def at_epsilon(self, schema: Schema, epsilon: Fraction) -> Self:
-        """Give the retention that promises this epsilon: 1 + g m / (1 - g) = e**epsilon."""
-        # Rounded down, so that no more is spent than asked for: promises round epsilon up.
+        """Return the retention with this epsilon: 1 + g m / (1 - g) = e**epsilon."""
+        # Rounded down, so that epsilon is not exceeded: guarantees round epsilon up.
         less = max(epsilon - _ROUNDING, epsilon / 2)
         odds = (exp_bounds(less, _BITS)[0] - 1) / schema.domain.size
         digits = 10 ** (len(str(math.ceil((1 + odds) / odds))) + 6)
         return type(self)(retention=Fraction(int(odds / (1 + odds) * digits), digits))
 
     def plan(self, schema: Schema) -> FrappPlan:
-        """Work out the epsilon of one row, or refuse."""
+        """Compute the epsilon of one row, or refuse."""
         if schema.unit.kind != "row":
             raise ParameterError(
-                f"unit is {schema.unit.kind}: frapp treats each row on its own and publishes their "
+                f"unit is {schema.unit.kind}: frapp treats rows independently and publishes their "
                 "number. Use unit row, or another method."
             )
         g, m = self.retention, schema.domain.size
@@ -100,7 +100,7 @@ class Frapp(Method):
 
 @dataclass(frozen=True)
 class FrappPlan(Plan[SealedTable]):
-    """Hold what it costs to keep some rows of a schema."""
+    """Epsilon of a schema's rows."""
 
     method: Frapp
     schema: Schema
@@ -108,14 +108,14 @@ class FrappPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Local differential privacy: one row exchanged, the number of rows public."""
+        """Local differential privacy: one row replaced, number of rows public."""
         return (PureDP(epsilon=self.epsilon, unit=self.schema.unit, neighbors="replace"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how exact counts will be."""
+        """Forecast the error of counts."""
         schema, retention = self.schema, float(self.method.retention)
         lines: dict[str, str | float | int] = {
-            "share of rows that are kept": retention,
+            "share of rows kept": retention,
             "number of rows": "published exactly",
             **replaced_line(1 - retention),
         }
@@ -132,7 +132,7 @@ class FrappPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the coins of the rows: those asked for, and those that may become such."""
+        """Sum the variances of the rows: those in the question, and those that may become so."""
         rows = needed_rows(self.schema.expected_rows(rows))
         retention = float(self.method.retention)
         replaced = (1 - retention) * share
@@ -141,11 +141,11 @@ class FrappPlan(Plan[SealedTable]):
             n_other=(1 - share) * rows,
             keep=retention + replaced,
             insert=replaced,
-            assumes="The question takes the same share of the domain as of the rows.",
+            assumes="The question selects the same share of the domain as of the rows.",
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Toss a coin for each row, replace those that lose, publish in the order of the codes."""
+        """Keep or replace each row at random; publish in the order of the codes."""
         rows = source.counts(list(self.schema.attributes))
         replacement = RowReplacement(self.method.retention, self.schema.domain.size)
         codes = noise.open(rows, replacement, "rows")
@@ -153,7 +153,7 @@ class FrappPlan(Plan[SealedTable]):
             tables={"data": pa.table(written_tuples(self.schema, codes))},
             settings={
                 "notes": [
-                    "Local perturbation: every row was kept or replaced on its own, as its owner "
+                    "Local perturbation: each row was kept or replaced independently, as its owner "
                     "could have done without trusting anyone. The number of rows is exact.",
                 ]
             },

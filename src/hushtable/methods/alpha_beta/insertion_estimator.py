@@ -1,14 +1,15 @@
-"""Count from a set of tuples some of which are noise, inserted with known probabilities.
+"""Estimator of sets of tuples, of which some are noise with known insertion probabilities.
 
-Let a condition hold for q tuples of the private table and for n_D of the domain. Of those published
-n_V satisfy it, where
+Let a condition hold for q tuples of the private table and for n_D of the domain. Of the published
+tuples, n_V satisfy it, with
 
     E[n_V] = alpha q + (the sum of beta over the n_D tuples),
 
-so (n_V - that sum) / alpha is unbiased. Where rows are counted, up to C equal ones, q are rows and
-alpha / C stands for alpha. The sum is over the whole domain, counted by factoring the
-condition and exact however large it is. n_V is a sum of independent coins whose law depends on q
-alone, so intervals are those q for which n_V is not surprising.
+so (n_V - that sum) / alpha is unbiased. If rows are counted, up to C equal ones, q is a number of
+rows and alpha / C replaces alpha. The sum is over the whole domain; it is computed by factoring the
+condition and is exact for domains of any size. n_V is a sum of independent Bernoulli variables
+whose distribution depends only on q, so an interval consists of the q for which n_V is not
+surprising.
 """
 
 from __future__ import annotations
@@ -37,43 +38,26 @@ from hushtable.methods.alpha_beta.two_coins import CoinAnswer, CopyCoins, TwoCoi
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 
-_LARGEST = 10**300  # no table has more tuples, and it is a float
-_SERIES = 60  # more terms than any sum needs
+_LARGEST = 10**300  # exceeds any number of tuples, and fits a float
+_SERIES = 60  # maximum number of terms
 
 
 @dataclass(frozen=True)
 class _Again(CoinAnswer):
-    """A condition over view i of Algorithm 4, given all views before.
+    """A condition on view i of Algorithm 4, given all earlier views."""
 
-    Parameters
-    ----------
-    n_again : int
-        Seen in this view and before.
-    n_fresh : int
-        Seen in this view for the first time.
-    n_before : int
-        Seen in any view before.
-    expected_fresh : float
-        How many would be seen for the first time if none of them were in the table.
-    keep, again, fresh : float
-        Chance of being in this view: for a tuple of the table, for another that was seen before,
-        for any other.
-    most : int
-        The largest count there can be.
-    """
-
-    n_again: int
-    n_fresh: int
-    n_before: int
-    expected_fresh: float
-    keep: float
-    again: float
-    fresh: float
-    most: int
+    n_again: int  # observed in this view and before
+    n_fresh: int  # observed in this view for the first time
+    n_before: int  # observed in any earlier view
+    expected_fresh: float  # expected first observations if no such tuple is in the table
+    keep: float  # probability of being in this view: for a tuple of the table,
+    again: float  # for another tuple that was observed before,
+    fresh: float  # and for any other tuple
+    most: int  # largest possible count
 
     @property
     def _old(self) -> float:
-        """Estimate the count among tuples seen before."""
+        """Estimate of the count among tuples observed before."""
         return (self.n_again - self.again * self.n_before) / (self.keep - self.again)
 
     @property
@@ -86,7 +70,7 @@ class _Again(CoinAnswer):
         return 1 / (self.keep - (self.again if self.n_before else self.fresh))
 
     def std(self, q: float) -> float:
-        """Split the count between tuples seen before and others, as the estimates do."""
+        """Return the standard deviation, with the count split as estimated between old and new."""
         old = min(max(self._old, 0.0), float(self.n_before), q)
         kept = self.keep * (1 - self.keep)
         first = old * kept + (self.n_before - old) * self.again * (1 - self.again)
@@ -109,30 +93,32 @@ class InsertionEstimator(Estimator):
     counted: About = "distinct tuples"
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.method = AlphaBeta(**self.parameters)
-        # Of the plan, not of its promise: releases whose promise is empty are read all the same.
+        # From the plan, not its guarantees: releases with an empty guarantee can still be read.
         self.noise = self.method.plan(self.schema).noise
         self.counted = "distinct tuples" if self.noise.copies == 1 else "rows"
-        self.gain = self.noise.alpha / self.noise.copies  # of a row, for its tuple to be published
+        self.gain = (
+            self.noise.alpha / self.noise.copies
+        )  # increase of the publication probability per row
         self.view = int(self.settings[VIEW])
         self.notes = tuple(self.settings["notes"])
 
     @cached_property
     def _tuple_numbers(self) -> NDArray[np.int64]:
-        """One number per different tuple, over all views."""
+        """One number per distinct tuple, over all views."""
         keys = self.schema.domain.pack(np.column_stack(list(self.codes.values())))
         return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
 
     def frame(self) -> pa.Table:
-        """Give the tuples as published; most of them are noise."""
+        """Return the tuples as published; most of them are noise."""
         return plain(self.table.select(list(self.schema.attributes)))
 
     def published(self, rng: Generator) -> Published:
-        """Lay the tuples beside the original's, with what insertions add on average."""
+        """Return the tuples in comparable form, with the expected contribution of insertions."""
         noise, n_views, table = self.noise, self.view, self.table
         if self.method.repeats:
-            # Later views depend on the first one, which alone is a plain draw of two coins.
+            # Later views depend on the first, which alone has two independent rates.
             table, n_views = table.filter(pa.array(table.column(VIEW).to_numpy() == 1)), 1
         if isinstance(noise, UniformInsertions):
             background = Background(n_views * noise.expected)
@@ -150,21 +136,21 @@ class InsertionEstimator(Estimator):
             about=self.counted,
             background=background,
             notes=(
-                "This release is about distinct tuples, so the original is compared without its "
-                "repetitions."
+                "This release contains distinct tuples, so the original is compared without "
+                "duplicates."
                 if self.counted == "distinct tuples"
-                else "A tuple is published at most once, the more likely the more rows have it.",
-                "Most published tuples are noise of a known law; what it adds on average is taken "
-                "off every distribution. Models are trained on the tuples as published, noise "
+                else "A tuple is published at most once, more likely if more rows have it.",
+                "Most published tuples are noise with a known distribution; its expectation is "
+                "subtracted from all distributions. Models are trained on all tuples, noise "
                 "included.",
             ),
         )
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Tuples of the table are some of the published ones, the others are noise.
+        """Return the share of published tuples that are from the table, for all pairs.
 
-        How many there are is told by the parameters, or not at all: the statement of a release must
-        not depend on the table.
+        It follows from the parameters, or is unknown: the statement of a release must not depend on
+        the table.
         """
         if self.method.n_public is None:
             return {}
@@ -175,9 +161,9 @@ class InsertionEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over the distinct tuples of the table, or over its rows.
 
-        Of Algorithm 4 the first view is used, which alone is a plain draw of two coins. A tuple of
-        the table adds the variance of its coin beyond that of an insertion, for each of its rows
-        gain (1 - gain) at most; how many there are is estimated the same way as the sums.
+        For Algorithm 4 only the first view is used, which has two independent rates. A tuple of the
+        table adds variance beyond that of an insertion, at most gain (1 - gain) per row; the number
+        of rows is estimated in the same way as the sums.
         """
         codes, n_views = self.codes, self.view
         if self.method.repeats:
@@ -201,7 +187,7 @@ class InsertionEstimator(Estimator):
         )  # fmt: skip
 
     def _inserted(self, function: RowFunction) -> float:
-        """Add a function up over the domain, each tuple by its chance to be inserted."""
+        """Sum a function over the domain, weighted by insertion probability."""
         noise = self.noise
         if isinstance(noise, UniformInsertions):
             return float(noise.beta) * function.over_domain(self.schema)
@@ -213,26 +199,26 @@ class InsertionEstimator(Estimator):
         notes = [self.notes[0]]
         if isinstance(answer, TwoCoins) and answer.n_items * answer.low < 1:
             notes.append(
-                "Less than one noise tuple is expected here. If you ask because such a tuple is "
-                "published, the interval is too sure: among all published tuples many are noise."
+                "Less than one noise tuple is expected here. If you ask because such a tuple was "
+                "published, the interval is too narrow: many of all published tuples are noise."
             )
         return answer.estimate(*notes)
 
     def answer(self, where: str) -> CoinAnswer:
-        """Give all that the release says about a condition."""
+        """Return the observed counts and probabilities for a condition."""
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
         n_domain = predicate.count()
         if self.method.repeats:
             return self._answer_again(seen, n_domain)
-        # With several views a tuple of the table is in one of them, and had its coin there; in
-        # every other view, and every other tuple in all of them, had the coin for insertions.
+        # With several views, a tuple of the table is sampled at its own rate in one view; in all
+        # other views, and for all other tuples, the insertion rate applies.
         n_items = self.view * n_domain
         if isinstance(self.noise, UniformInsertions):
             inserted: Fraction | float = self.noise.beta
         else:
-            # The sum of different coins is less spread than that of as many average ones
-            # (Hoeffding 1956), so this errs on the wide side.
+            # A sum of different rates has a smaller spread than one of equal average rates
+            # (Hoeffding 1956), so this interval is conservative.
             inserted = expected_insertions(predicate, self.noise) / max(n_domain, 1)
         copies = self.noise.copies
         return (TwoCoins if copies == 1 else CopyCoins)(
@@ -244,9 +230,9 @@ class InsertionEstimator(Estimator):
         )
 
     def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> CoinAnswer:
-        """Compare the last view with all before."""
+        """Compare the last view with all earlier ones."""
         if not isinstance(self.noise, UniformInsertions):
-            raise ParameterError("algorithm-4 has no noise from a source distribution.")
+            raise ParameterError("view_rule algorithm-4 does not support a source distribution.")
         last = as_numpy(self.table.column(VIEW)) == self.view
         known = np.zeros(len(last), np.bool_)
         known[self._tuple_numbers[~last]] = True  # as a table of tuple numbers
@@ -269,11 +255,11 @@ class InsertionEstimator(Estimator):
 
 
 def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
-    """Add up beta(t) over all tuples of the domain that satisfy a condition.
+    """Return the sum of beta(t) over all tuples of the domain that satisfy a condition.
 
     With x = -ln(1 - hit), beta(t) is 1 - exp(-x w(t)). The powers of w(t) are products over the
-    columns, so each term of the series of exp is a weighted count that factors like the condition.
-    beta is at most 1/2, hence x w(t) at most ln 2: the terms fall quickly.
+    columns, so each term of the exponential series is a weighted count that factors like the
+    condition. beta is at most 1/2, hence x w(t) is at most ln 2, and the terms decrease quickly.
     """
 
     def weigh(density: Mapping[str, NDArray[np.float64]]) -> float:
@@ -290,13 +276,13 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
 def _series(
     noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
 ) -> float:
-    """Add up the series of beta(t), given how to add up products of weights over the domain."""
+    """Sum the series of beta(t), given a function that sums products of weights over the domain."""
     scales = [max(column) for column in noise.weights]
     largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
     total, factor = 0.0, -1.0
     for power in range(1, _SERIES):
         factor *= -largest / power
-        # Weights relative to the largest keep their powers within floats.
+        # Weights relative to the largest keep their powers within float range.
         density = {
             name: (np.array(column, np.float64) / scale) ** power
             for name, column, scale in zip(noise.domain.names, noise.weights, scales, strict=True)

@@ -1,4 +1,4 @@
-"""Count from rows of which each was kept or replaced by a random tuple of the domain."""
+"""Estimator of rows that were kept or replaced by random tuples of the domain."""
 
 from __future__ import annotations
 
@@ -23,41 +23,41 @@ from hushtable.predicate import parse
 class RetentionEstimator(Estimator):
     """Answer counts of rows from a release by retention and replacement.
 
-    With g the retention and p the share of the domain that satisfies a condition, each row is
-    published as satisfying with probability g + (1-g) p if it does and (1-g) p if not.
+    With g the retention and p the share of the domain that satisfies a condition, a row is
+    published as satisfying with probability g + (1-g) p if it does, and (1-g) p otherwise.
     """
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.retention = Frapp(**self.parameters).retention
         self.notes = tuple(self.settings["notes"])
 
     def frame(self) -> pa.Table:
-        """Give the rows as published; most of them are random."""
+        """Return the rows as published; most of them are random."""
         return plain(self.table.select(list(self.schema.attributes)))
 
     def published(self, rng: Generator) -> Published:
-        """Lay the rows beside the original's, with what the replaced ones add on average."""
+        """Return the rows in comparable form, with the expected contribution of replaced rows."""
         return published_rows(
             self.schema,
             self.frame(),
             background=Background(float(1 - self.retention) * self.table.num_rows),
             notes=(
-                "Most published rows are replaced by random ones of a known law; what they add on "
-                "average is taken off every distribution. Models are trained on the rows as "
+                "Most published rows are random with a known distribution; their expected "
+                "contribution is subtracted from every distribution. Models are trained on rows as "
                 "published, noise included.",
             ),
         )
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Rows are kept whole or replaced whole."""
+        """Return the retention for all pairs: rows are kept or replaced as a whole."""
         return all_alike(self.schema, float(self.retention))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows.
 
-        With m the mean of a function over the domain, a published row has g f + (1-g) m on average.
-        Its covariances are linear in products of functions, so they are estimated the same way.
+        With m the mean of a function f over the domain, a published row has expectation g f + (1-g)
+        m. Covariances are linear in products of functions, so they are estimated in the same way.
         """
         n_rows, kept = self.table.num_rows, float(self.retention)
         size = float(self.schema.domain.size)
@@ -77,7 +77,7 @@ class RetentionEstimator(Estimator):
                 means = kept**2 * product + (1 - kept) ** 2 * mean_one * mean_two * n_rows
                 means += kept * (1 - kept) * (one * mean_two + two * mean_one)
                 privacy[i, j] = privacy[j, i] = (both - means) / kept**2
-        # Products are noisy, too; a variance below that of random rows alone cannot be.
+        # Estimated products are noisy too, so the result is projected to a valid covariance.
         return Sums(
             np.array([value for value, _ in found]),
             no_less(privacy),
@@ -90,7 +90,7 @@ class RetentionEstimator(Estimator):
         return self.answer(where).estimate(*self.notes)
 
     def answer(self, where: str) -> TwoCoins:
-        """Give all that the release says about a condition."""
+        """Return the observed counts and probabilities for a condition."""
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
         n_domain = predicate.count()

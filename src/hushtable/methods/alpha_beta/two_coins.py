@@ -1,8 +1,8 @@
-"""Counts behind coins: what is said of a count when each item was seen by one of two coins.
+"""Estimates and intervals of counts of items that are observed at two known rates.
 
-Of n items, q are of the kind that is counted. Those are seen with probability `high`, the others
-with `low`. So the number seen has expectation q high + (n - q) low, its law is known for every q,
-and it rises with q. Estimates and intervals follow from that alone.
+Of n items, q are of the counted kind. Those are observed with probability `high`, the others with
+probability `low`. So the number observed has expectation q high + (n - q) low; its distribution is
+known for every q and increases stochastically with q. Estimates and intervals follow from this.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ with needing("science"):
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_LARGE = 1000.0  # variance from which the normal distribution is good to a fifth of a percent
-_COUNTABLE = 2**53  # whole numbers below are exact as floats
+_LARGE = 1000.0  # from this variance on, the normal error is below 0.2%
+_COUNTABLE = 2**53  # integers below are exact as floats
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoinEstimate(Estimate):
-    """Answer a count behind coins, with what is exact about it.
+    """Estimate of a randomized count, with exact quantities.
 
     Parameters
     ----------
     unbiased : float
-        The estimate whose expectation is the true count, negative or not: for adding up estimates.
+        Unbiased estimate, which may be negative; use it to add estimates.
     bernstein_low, bernstein_high : float
-        A 95 % interval by Bernstein's inequality alone, without any approximation.
+        95% interval by Bernstein's inequality, without approximation.
     """
 
     unbiased: float
@@ -49,9 +49,9 @@ class CoinEstimate(Estimate):
 
 
 class CoinAnswer(ABC):
-    """What a release says about the number of things that satisfy a condition.
+    """Base class of randomized counts: what a release shows about a condition.
 
-    ``most`` is the largest count there can be.
+    ``most`` is the largest possible count.
     """
 
     most: int
@@ -59,26 +59,27 @@ class CoinAnswer(ABC):
     @property
     @abstractmethod
     def unbiased(self) -> float:
-        """The estimate whose expectation is the true count; it may be negative."""
+        """Unbiased estimate; it may be negative."""
 
     @property
     @abstractmethod
     def step(self) -> float:
-        """By how much one coin can move the estimate, at most."""
+        """Largest change of the estimate by one observation."""
 
     @abstractmethod
     def std(self, q: float) -> float:
-        """Give the standard deviation of the estimate if the true count is q."""
+        """Return the standard deviation of the estimate if the true count is q."""
 
     @abstractmethod
     def interval(self) -> tuple[float, float]:
-        """Give the 95 % interval."""
+        """Return the 95% interval."""
 
     def bernstein(self, failure: float) -> tuple[float, float]:
-        """Give an interval that fails with at most this probability, without approximation.
+        """Return an interval with at most this error probability, without approximation.
 
-        It holds all q with |estimate - q| <= r + sqrt(r**2 + 2 L variance(q)), r = L step / 3 and
-        L = ln(2 / failure): Bernstein's inequality for independent, bounded, centered terms.
+        It contains all q with |estimate - q| <= r + sqrt(r**2 + 2 L variance(q)), where r = L step
+        / 3 and L = ln(2 / failure): Bernstein's inequality for independent, bounded, centered
+        terms.
         """
         log = math.log(2 / failure)
 
@@ -90,7 +91,7 @@ class CoinAnswer(ABC):
         return ends(fits, self.unbiased, self.most)
 
     def estimate(self, *notes: str) -> CoinEstimate:
-        """Say it as an estimate within what a count can be, and as it is."""
+        """Return the estimate, limited to the range of possible counts."""
         if self.most == 0:
             return CoinEstimate(
                 value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=notes,
@@ -114,52 +115,41 @@ class CoinAnswer(ABC):
 
 @dataclass(frozen=True)
 class TwoCoins(CoinAnswer):
-    """Know how many of n items were seen, each by one of two coins.
-
-    Parameters
-    ----------
-    n_seen : int
-        How many were seen.
-    n_items : int
-        How many there are, of both kinds.
-    low, high : Fraction or float
-        The chance to be seen for an item of the other kind, and of the kind that is counted.
-    most : int
-        The largest count there can be.
+    """Number of observed items out of n, with one of two rates each.
 
     Examples
     --------
-    >>> coins = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
+    >>> count = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
     ...                  most=549)
-    >>> coins.unbiased
+    >>> count.unbiased
     3.51
-    >>> coins.interval()
+    >>> count.interval()
     (0.0, 11.0)
     """
 
-    n_seen: int
-    n_items: int
-    low: Fraction | float
-    high: Fraction | float
-    most: int
+    n_seen: int  # number of observed items
+    n_items: int  # number of items of both kinds
+    low: Fraction | float  # probability of observing an item of the other kind
+    high: Fraction | float  # probability of observing an item of the counted kind
+    most: int  # largest possible count
 
     @property
     def unbiased(self) -> float:
-        """The estimate whose expectation is the true count."""
+        """Unbiased estimate of the count."""
         return float((self.n_seen - self.n_items * self.low) / (self.high - self.low))
 
     @property
     def step(self) -> float:
-        """By how much one coin can move the estimate."""
+        """Largest change of the estimate by one observation."""
         return 1 / float(self.high - self.low)
 
     def std(self, q: float) -> float:
-        """Give the standard deviation of the estimate if the true count is q."""
+        """Return the standard deviation of the estimate if the true count is q."""
         return math.sqrt(self._variance(q)) * self.step
 
     @cached_property
     def _expected(self) -> float:
-        """How many would be seen if the count were 0; exact where items are too many for floats."""
+        """Expected number observed if the count is 0; exact even for very many items."""
         return float(self.n_items * self.low)
 
     def _variance(self, q: float) -> float:
@@ -167,7 +157,7 @@ class TwoCoins(CoinAnswer):
         return q * high * (1 - high) + max(self._expected - q * low, 0.0) * (1 - low)
 
     def interval(self) -> tuple[float, float]:
-        """Give the counts for which neither as many nor as few as were seen is a surprise."""
+        """Return the counts for which neither tail of the observed number is below 2.5%."""
         low = _turn(lambda q: self._likely(q, above=True), self.unbiased, self.most)
         high = self.most
         if not self._likely(high, above=False):
@@ -176,7 +166,7 @@ class TwoCoins(CoinAnswer):
         return float(min(low, high)), float(max(low, high))
 
     def _likely(self, q: int, *, above: bool) -> bool:
-        """Tell whether as many as were seen or more (or as few or fewer) is likely enough."""
+        """Return whether the upper (or lower) tail at the observed number is at least 2.5%."""
         variance = self._variance(q)
         if variance >= _LARGE:
             gap = self.n_seen - self._expected - q / self.step
@@ -184,27 +174,29 @@ class TwoCoins(CoinAnswer):
         return self._tail(q, above=above) >= (1 - CONFIDENCE) / 2
 
     def _tail(self, q: int, *, above: bool) -> float:
-        """Give the chance of as many as were seen or more (or as few or fewer)."""
+        """Return the probability of at least (or at most) the observed number."""
         low = float(self.low)
         seen = np.arange(q + 1)
-        others = self.n_seen - seen - (1 if above else 0)  # more than these, or at most
+        others = (
+            self.n_seen - seen - (1 if above else 0)
+        )  # more than these (above), or at most these
         tails = _tails(others, self.n_items - q, low, self._expected - q * low, above=above)
         return float(_binomial_chances(q, float(self.high)) @ tails)
 
 
 @dataclass(frozen=True)
 class CopyCoins(TwoCoins):
-    """Know how many of n items were seen, each by a coin that rises with how often it is there.
+    """Number of observed items out of n, with rates that increase with their multiplicity.
 
-    Of an item that is there c times it is low + c (high - low). How the q copies are spread over
-    the items is not known. The number seen is most spread where they are spread evenly (Hoeffding
-    1956): then all coins are alike, and it is binomial.
+    An item with c copies has rate low + c (high - low). The distribution of the q copies over the
+    items is unknown. The number observed has the largest spread if copies are distributed evenly
+    (Hoeffding 1956): then all rates are equal and the number is binomial.
 
     Examples
     --------
-    >>> coins = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
+    >>> count = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
     ...                   most=5 * 549)
-    >>> coins.unbiased, coins.interval()
+    >>> count.unbiased, count.interval()
     (17.55, (0.0, 69.0))
     """
 
@@ -216,13 +208,13 @@ class CopyCoins(TwoCoins):
         return self._expected + q * float(self.high - self.low)
 
     def _tail(self, q: int, *, above: bool) -> float:
-        """Give the chance for coins that are all alike."""
+        """Return the tail probability for equal rates."""
         others, mean = np.array([self.n_seen - (1 if above else 0)]), self._mean(q)
         return float(_tails(others, self.n_items, mean / self.n_items, mean, above=above)[0])
 
 
 def _binomial_chances(n: int, p: float) -> Floats:
-    """Give the probability of each number of heads among n coins."""
+    """Return the binomial probability of each number of successes."""
     heads = np.arange(n + 1)
     ways = special.gammaln(n + 1) - special.gammaln(heads + 1) - special.gammaln(n - heads + 1)
     chances = np.exp(ways + special.xlogy(heads, p) + special.xlog1py(n - heads, -p))
@@ -230,15 +222,15 @@ def _binomial_chances(n: int, p: float) -> Floats:
 
 
 def _tails(heads: Integers, n: int, p: float, mean: float, *, above: bool) -> Floats:
-    """Give the probability of more heads among n coins than each number, or of at most as many."""
+    """Return the probability of more successes than each number, or of at most that many."""
     if n < _COUNTABLE:
         return _binomial_tails(heads, n, p, above=above)
-    # Coins too many for floats are so rare that the number of heads is Poisson.
+    # If n exceeds float precision, the rate is so small that the number is Poisson.
     return _poisson_tails(heads, mean, above=above)
 
 
 def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats:
-    """Give the probability of more heads among n coins than each number, or of at most as many."""
+    """Return binomial tail probabilities: more than each number, or at most that many."""
     inside = heads.clip(0, max(n - 1, 0))
     tail = special.betainc if above else special.betaincc
     tails = tail(inside + 1, np.maximum(n - inside, 1), p)
@@ -246,13 +238,13 @@ def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats
 
 
 def _poisson_tails(heads: Integers, mean: float, *, above: bool) -> Floats:
-    """Give the same for a number of heads that is Poisson."""
+    """Return the same for a Poisson distribution."""
     tail = special.pdtrc if above else special.pdtr
     return np.where(heads < 0, above, tail(heads.clip(0), mean))
 
 
 def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:
-    """Find where a condition on whole numbers turns from false to true, looking near a place."""
+    """Find where a condition on integers changes from false to true, searching near a value."""
     if holds(0):
         return 0
     low = high = min(max(math.floor(near), 0), most)
@@ -269,12 +261,12 @@ def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:
 
 
 def ends(fits: Callable[[float], bool], center: float, most: int) -> tuple[float, float]:
-    """Find the ends of the counts that fit around an estimate, within what counts can be."""
+    """Find the ends of the compatible counts around an estimate, within the possible range."""
     start = min(max(center, 0.0), float(most))
     found = []
     for limit in (0.0, float(most)):
         inside, outside, step = start, limit, 1.0
-        # Walk out in growing steps first: a domain may be far larger than any count.
+        # Growing steps first, because a domain may be far larger than any count.
         while inside != limit:
             trial = inside + math.copysign(min(step, abs(limit - inside)), limit - inside)
             if not fits(trial):

@@ -1,7 +1,7 @@
-"""What has been published of a table before: a file for the custodian's eyes only.
+"""Private record of earlier views of a table.
 
-Later views of the same table must not give an unchanged tuple a second chance. So the tuples seen
-so far and the views published so far are kept, in a file that only its owner can read.
+A later view of the same table must not sample an unchanged tuple again. So the tuples seen so far
+and the views published so far are stored in a file that only its owner can read.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from hushtable.privacy.tuple_set import Past
 
 
 class ViewMemory:
-    """Keep the past of a table in a file beside the ledger.
+    """File with the history of a table's views, beside the ledger.
 
     Parameters
     ----------
     path : path
-        The file; made readable for its owner alone.
+        The file; created readable for its owner only.
     terms : mapping of str to plain data
         What must be the same for all views: parameters and domain.
     max_views : int
-        How many views may be published in all.
+        Maximum number of views.
     n_limbs : int
-        Columns of a packed key.
+        Number of columns of a packed key.
     """
 
     def __init__(
@@ -44,20 +44,21 @@ class ViewMemory:
         self._max_views, self._n_limbs = max_views, n_limbs
 
     def require_room(self) -> None:
-        """Refuse a view too many; asked before anything is charged, and again when it is drawn."""
+        """Refuse if all views are published; checked before charging and again when sampling."""
         if self.path.exists():
             with self.opened():
                 pass
 
     @contextmanager
     def opened(self) -> Iterator[Past]:
-        """Hand out the past, to one at a time; what is added to it is saved unless that fails."""
-        # Made by hand first: SQLite would let others read it, and its journal follows the file.
+        """Yield the history under an exclusive lock; save additions unless an error occurs."""
+        # Created here first, because SQLite would let others read it; its journal inherits the
+        # mode.
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             raise ParameterError(
-                f"coins: {str(self.path)!r} can be read by others than its owner, and it tells "
-                "private tuples. Make it private (chmod 600) and find out who has read it."
+                f"coins: {str(self.path)!r} can be read by other users, but it contains "
+                "private tuples. Make it private (chmod 600) and find out who read it."
             )
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=60)
         try:
@@ -66,8 +67,8 @@ class ViewMemory:
             if len(past.views) >= self._max_views:
                 raise Refused(
                     f"{len(past.views)} views of this table are published and views is "
-                    f"{self._max_views}: one more would break the promise. Plan for more views "
-                    "from the start, with a file of their own."
+                    f"{self._max_views}: one more would break the guarantee. Plan for more views "
+                    "from the start, with a new file."
                 )
             yield past
             self._save(connection, past)
@@ -75,7 +76,7 @@ class ViewMemory:
         except sqlite3.Error as error:
             raise DataError(
                 f"coins: {str(self.path)!r} is not a record of earlier views, or is damaged or in "
-                "use. Without it a further view would break the promise; restore it from a backup."
+                "use. Without it another view would break the guarantee; restore a backup."
             ) from error
         finally:
             connection.close()
@@ -87,7 +88,7 @@ class ViewMemory:
         if terms is not None and terms[0] != self._terms:
             raise ParameterError(
                 f"coins: {str(self.path)!r} records views with other parameters or another schema. "
-                "All views of a table need the same; repeat them, or start a new file for a new "
+                "All views of a table must use the same; use those, or a new file for a new "
                 "table."
             )
         rows = connection.execute("SELECT keys FROM tuples ORDER BY view")
@@ -97,7 +98,7 @@ class ViewMemory:
         return Past(parts[0].astype(np.int64), [part.astype(np.int64) for part in parts[1:]])
 
     def _save(self, connection: sqlite3.Connection, past: Past) -> None:
-        """Write all anew: the tuples of the table as number 0, the views from 1 on."""
+        """Rewrite the file: the tuples of the table as number 0, the views from 1 on."""
         if not past.views:
             return
         connection.execute("DELETE FROM terms")

@@ -1,4 +1,4 @@
-"""Tuples as the columns that are published."""
+"""Tuples as published columns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hushtable.schema import Schema
 
 
 def written_tuples(schema: Schema, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
-    """Write tuples, one row of codes each, as the columns that are published."""
+    """Return tuples, one row of codes each, as published columns."""
     return {
         name: to_values(column, codes[:, position])
         for position, (name, column) in enumerate(schema.attributes.items())

@@ -1,4 +1,4 @@
-"""Noisy counts of tuples, of the whole table or of columns, with their estimators and proofs."""
+"""Noisy counts of tuples, of whole rows or of groups of columns, with estimators and proofs."""
 
 from hushtable.methods.listing import Listing
 

@@ -1,8 +1,8 @@
-"""How many values people have, by classes of sizes, and what is lost where only some of them count.
+"""Distribution of the number of values per person, and correction for values that are not used.
 
-Of a person with s values, m at most count: each of them with probability min(1, m/s). How much an
-answer falls short then depends on how many values those have who are asked for, which nobody
-published. A noisy histogram of sizes bounds it; see ``columns.md``.
+At most m values of a person are used: of s values, each with probability min(1, m/s). How far an
+answer is too low depends on how many values the people in question have, which is not published. A
+noisy histogram of sizes bounds it; see ``columns.md``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hushtable.estimate.sums import Sums
 
 
 def size_ends(kept: int, most: int) -> list[int]:
-    """Give the largest size of each class, rising by a third: public, with `kept` among them.
+    """Return the largest size of each class, in steps of a third; `kept` is one of them. Public.
 
     Examples
     --------
@@ -36,24 +36,13 @@ def size_ends(kept: int, most: int) -> list[int]:
 
 
 def class_of_sizes(ends: Sequence[int]) -> list[int]:
-    """Give the class of each size from 1 on."""
+    """Return the class of each size from 1 on."""
     return [int(place) for place in np.searchsorted(ends, np.arange(1, ends[-1] + 1))]
 
 
 @dataclass(frozen=True)
 class BasketSizes:
-    """Know how many people have how many values, up to noise, and that `kept` of them count.
-
-    Parameters
-    ----------
-    kept : int
-        Most values of a person that count.
-    ends : tuple of int
-        The largest size of each class.
-    counts : tuple of int
-        Noisy numbers of people in each class.
-    std : float
-        Standard deviation of one of them.
+    """Noisy numbers of people by number of values, of which `kept` are used.
 
     Examples
     --------
@@ -62,20 +51,20 @@ class BasketSizes:
     0.71
     """
 
-    kept: int
-    ends: tuple[int, ...]
-    counts: tuple[int, ...]
-    std: float
+    kept: int  # maximum number of values of a person that are used
+    ends: tuple[int, ...]  # largest size of each class
+    counts: tuple[int, ...]  # noisy number of people in each class
+    std: float  # standard deviation of each of these counts
 
     @classmethod
     def read(cls, kept: int, published: Mapping[str, Any]) -> Self:
-        """Take them from the settings of a release."""
+        """Read the distribution from the settings of a release."""
         ends, counts = tuple(published["ends"]), tuple(published["counts"])
         return cls(kept, ends, counts, float(published["std"]))
 
     @property
     def share_kept(self) -> float:
-        """The share of all values that count, sizes taken as the middle of their class."""
+        """Share of all values that are used, with each size at the middle of its class."""
         starts = np.append(1, np.array(self.ends[:-1], np.int64) + 1)
         middle = (starts + np.array(self.ends)) / 2
         people = np.maximum(self.counts, 0)
@@ -85,17 +74,17 @@ class BasketSizes:
 
     @property
     def most_short(self) -> float:
-        """How many people at most had more values than count."""
+        """Upper bound on the number of people with more values than are used."""
         short = [
             count for end, count in zip(self.ends, self.counts, strict=True) if end > self.kept
         ]
         return max(0.0, sum(short) + NORMAL * self.std * sqrt(len(short)))
 
     def most_who_have(self, counted: float) -> float:
-        """Say how many people at most have a value, if it counts for so many of them on average.
+        """Bound how many people have a value, given the number of them that was counted.
 
-        Most is lost if they have as many values as anybody has: the largest classes are filled
-        first, each person with the least chance of its class.
+        The loss is largest if these people have as many values as possible: fill the largest
+        classes first, each person with the smallest probability of its class.
         """
         left, people, n_filled = counted, 0.0, 0
         for end, count in zip(reversed(self.ends), reversed(self.counts), strict=True):
@@ -104,31 +93,32 @@ class BasketSizes:
             chance = self.kept / end
             taken = min(max(count, 0.0), left / chance)
             people, left, n_filled = people + taken, left - taken * chance, n_filled + 1
-        # One person more in a class is at most one person more in all.
+        # One more person in a class adds at most one person to the result.
         noise = NORMAL * self.std * sqrt(n_filled)
         most = self.ends[-1] / self.kept * counted
         return min(people + max(0.0, left) + noise, max(counted, most))
 
     def undone(self, seen: Estimate, *, of_one_item: bool) -> Estimate:
-        """Turn an answer about the values that count into one about all values."""
+        """Convert an answer about the used values into one about all values."""
         short = self.most_short
         if of_one_item:
-            # Whoever was counted has the value. Those who were are a sum of independent coins.
+            # Everyone who was counted has the value; the number counted is a sum of independent
+            # Bernoulli variables.
             counted = seen.high + NORMAL * sqrt(seen.high) + NORMAL**2
             low = seen.low
             high = min(self.most_who_have(counted), counted + short)
             value = seen.value / self.share_kept
             note = (
-                f"Of each person at most {self.kept} values count, a random part of those who have "
-                "more. The value takes those who have this one to have as many others as people "
-                "with so many values have on average; the interval holds however many they have."
+                f"At most {self.kept} values per person are used, a random subset if there are "
+                "more. The estimate assumes that people with this value have as many other "
+                "values as average; the interval is valid for any number."
             )
         else:
             low, high, value = max(0.0, seen.low - short), seen.high + short, seen.value
             note = (
-                f"Of each person at most {self.kept} values count, a random part of those who have "
-                "more. The value is about those that count; the interval allows for all who have "
-                "more to satisfy the condition with them, or without."
+                f"At most {self.kept} values per person are used, a random subset if there are "
+                "more. The estimate refers to the used values; the interval allows for all "
+                "people with more values to satisfy the condition, or none of them."
             )
         return Estimate(
             value=min(max(value, low), high),
@@ -140,12 +130,12 @@ class BasketSizes:
         )
 
     def undone_sums(self, seen: Sums) -> Sums:
-        """Do the same for sums over people: scaled up, and off by up to as much again."""
+        """Scale sums over people; the model error allows for the same amount again."""
         kept = self.share_kept
         gained = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2
         note = (
-            f"Of each person at most {self.kept} values count, a random part of those who have "
-            "more; sums are scaled up as if all people were alike in what is asked."
+            f"At most {self.kept} values per person are used, a random subset if there are "
+            "more. Sums are scaled up as if this were unrelated to the question."
         )
         scaled = seen.divided(kept)
         return replace(scaled, model=scaled.model + gained, notes=(*seen.notes, note))

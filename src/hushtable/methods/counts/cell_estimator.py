@@ -1,12 +1,12 @@
-"""Count from published cells: noisy counts of (generalized) tuples, some of them suppressed.
+"""Estimator of published cells: noisy counts of (generalized) tuples, some suppressed.
 
-Three things stand between the published cells and the truth, and each has its place in the answer:
+Answers have three sources of error:
 
-- the noise on published counts, whose distribution is known exactly;
-- suppressed rows: how many there are follows from the total where it is known, and a single
-  suppressed cell cannot hold many. Where they are is told by a model that is rehearsed on the
-  release (`hushtable.methods.counts.hidden_rows`), never beyond what is certain;
-- cells that a condition cuts through, where rows are taken to be spread evenly inside.
+- Noise on published counts, whose distribution is known exactly.
+- Suppressed rows. Their number follows from the total if that is known, and a single suppressed
+  cell cannot contain many. A model that is validated on the release
+  (`hushtable.methods.counts.hidden_rows`) estimates where they are, within certain bounds.
+- Cells that a condition splits; rows are assumed to be spread evenly inside them.
 """
 
 from __future__ import annotations
@@ -41,43 +41,44 @@ from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Schema
 
-MAX_ENUMERATED = 2_000_000  # cells of the domain that are looked at one by one
-MAX_SPREAD = 100_000  # cells of the domain over which suppressed rows are spread by a model
+MAX_ENUMERATED = 2_000_000  # largest domain whose cells are enumerated
+MAX_SPREAD = 100_000  # largest domain for the model of suppressed rows
 
 _SURELY_PUBLISHED = 1 - 1e-6
 
 ANYWHERE = 0.25
-"""The part of suppressed rows that are taken to be in any combination alike.
+"""Share of suppressed rows that are assumed to be uniform over all combinations.
 
-The others are taken to be like rows of the smallest published cells. Values that no published cell
-has are possible, too.
+The others are assumed to resemble the rows of the smallest published cells. So values that no
+published cell has are possible, too.
 """
 
 LIKENESS = 1.0
-"""How well that tells suppressed rows: as well as one of them drawn at random.
+"""Precision of that assumption, in units of one randomly drawn suppressed row.
 
-They differ from it in the same direction, so it does not get better with their number.
+Deviations have the same direction for all suppressed rows, so precision does not grow with their
+number.
 """
 
 CUT_NOTE = (
-    "The condition cuts through generalized cells; rows are taken as spread evenly inside them."
+    "The condition splits generalized cells; rows are assumed to be spread evenly inside them."
 )
 LIKE_SMALL_NOTE = (
-    "Combinations of few rows are not published; their rows are taken to be like those of the "
+    "Combinations of few rows are not published; their rows are assumed to resemble those of the "
     "smallest published combinations."
 )
 SPREAD_NOTE = (
-    "Combinations of few rows are not published. A model of hidden rows says where they are, "
-    "columns being independent there; how far it may be off is seen by hiding more of what is "
-    "published."
+    "Combinations of few rows are not published. A model with independent columns estimates "
+    "where their rows are; its error is estimated by hiding more of the published "
+    "combinations."
 )
 
-_FEW_HIDDEN = 0.02  # of the rows; drawn rows without them are nearly as good
+_FEW_HIDDEN = 0.02  # share of rows whose absence from sampled rows hardly matters
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A number that is known up to an interval."""
+    """An estimate with an interval and standard deviations."""
 
     value: float
     low: float
@@ -88,7 +89,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Hidden:
-    """The unpublished cells, and what share of them a condition touches."""
+    """Number of unpublished cells that a condition touches, and the share that satisfies it."""
 
     n_inside: int
     n_outside: int
@@ -99,10 +100,10 @@ class CellEstimator(Estimator):
     """Answer counts from a release of cells."""
 
     where_total_is_told: ClassVar[str] = "a release with row_count_share"
-    """What an analyst would have to ask the custodian for, to know the number of rows."""
+    """Kind of release that would contain the number of rows, for messages to the analyst."""
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         plan = NoisyCounts(**self.parameters).plan(self.schema)
         self.recode = plan.recode
         self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
@@ -113,41 +114,41 @@ class CellEstimator(Estimator):
 
     @property
     def most_suppressed(self) -> int:
-        """How many rows a suppressed cell may have: one with more would have been published."""
+        """Maximum number of rows of a suppressed cell; larger cells are published almost surely."""
         return len(self.suppressed) - 1
 
     # --- the published cells ----------------------------------------------------------------
 
     @cached_property
     def counts(self) -> NDArray[np.float64]:
-        """Published counts with the known bias of their noise taken off."""
+        """Published counts minus the known bias of their noise."""
         raw = NOISY_COUNT if NOISY_COUNT in self.table.column_names else COUNT
         published: NDArray[np.float64] = as_numpy(self.table.column(raw)).astype(np.float64)
         return published - self.noise.mean
 
     def frame(self) -> pa.Table:
-        """Repeat each published tuple as often as its count says."""
+        """Repeat each published tuple according to its count."""
         repeats = repeated(self.table.column(COUNT).to_numpy())
         return self.table.select(list(self.domain.names)).take(pa.array(repeats))
 
     @property
     def n_rows(self) -> int:
-        """How many rows `frame` gives."""
+        """Number of rows of `frame`."""
         return int(as_numpy(self.table.column(COUNT)).sum())
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Tell what drawing values from inside generalized cells leaves."""
+        """Return the association left after sampling values from inside generalized cells."""
         return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and where in them rows are."""
+        """Sample counts of cells from their uncertainty, and positions of rows inside cells."""
         self._require_few_hidden()
         cells = PublishedCells(self.schema, self.recode, self.codes)
         codes = redrawn_cells(cells, self.counts, self.noise.variance, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
 
     def _require_few_hidden(self) -> None:
-        """Refuse to draw rows where many are hidden: no draw would have any of them."""
+        """Refuse to sample rows if many are suppressed, because no sample would contain them."""
         if not self.suppresses or self._n_hidden == 0:
             return
         total = self._some_total
@@ -156,15 +157,15 @@ class CellEstimator(Estimator):
             return
         many = "an unknown number of" if total is None else f"up to {total.high - seen:,.0f}"
         raise Refused(
-            f"combinations of few rows are not published, and {many} rows are in them; rows drawn "
-            "from this release would have none of these. Ask mean(), regression() and others, "
-            "which allow for them, or take frame() for the published combinations alone."
+            f"combinations of few rows are not published, with {many} rows in them; sampled rows "
+            "would lack them. Use mean(), regression() and other answers, "
+            "which allow for them, or frame() for the published combinations only."
         )
 
     # --- sums -------------------------------------------------------------------------------
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over rows; suppressed rows are taken to be like those of small cells."""
+        """Estimate sums over rows; suppressed rows are modeled, see `hidden_rows`."""
         cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
         model = cells.inside(functions, self.counts, together=together)
@@ -175,9 +176,9 @@ class CellEstimator(Estimator):
         total = self._some_total
         if total is None:
             raise Refused(
-                "combinations of few rows are not published, and how many rows they have is not "
-                f"known; {self.where_total_is_told} tells it. Counts can be asked for, and so can "
-                "frame(), which has the rows of published combinations alone."
+                "combinations of few rows are not published, and their number of rows is "
+                f"unknown; {self.where_total_is_told} would publish it. Ask for counts, or use "
+                "frame() for the published combinations only."
             )
         means, unlike, note = self._suppressed(cells, functions, inside)
         rest = inside - means[:, None]
@@ -195,12 +196,12 @@ class CellEstimator(Estimator):
 
     @property
     def _n_hidden(self) -> int:
-        """How many combinations are not published."""
+        """Number of unpublished combinations."""
         return self.domain.size - len(self.counts) if self.suppresses else 0
 
     @cached_property
     def _some_total(self) -> Interval | None:
-        """The number of rows; where it is not known, what cells leave open, if that is little."""
+        """Number of rows; if unknown, bounds from suppressed cells, or None if these are wide."""
         if self.total is not None:
             return self.total
         seen = float(self.counts.sum())
@@ -210,7 +211,7 @@ class CellEstimator(Estimator):
         return Interval(seen + most / 2, seen, seen + most, model_std=most / 12**0.5)
 
     def _n_suppressed(self) -> float:
-        """Estimate how many rows are suppressed; no fewer than can be told from none."""
+        """Estimate the number of suppressed rows, at least one standard deviation of it."""
         total = self._some_total
         assert total is not None  # noqa: S101 - asked for only where it is known
         n_cells = len(self.counts)
@@ -218,15 +219,15 @@ class CellEstimator(Estimator):
         return max(total.value - float(self.counts.sum()), float(spread), 1.0)
 
     def _unlike(self) -> float:
-        """Give the variance of a sum over suppressed rows, for a function of variance 1.
+        """Return the variance of a sum over suppressed rows, for a function of variance 1.
 
-        They differ from what they are taken for in one direction, and come in cells of some rows.
+        All deviate from the assumption in the same direction, and rows come in cells of several.
         """
         n_rows = self._n_suppressed()
         return n_rows**2 / LIKENESS + n_rows * self.most_suppressed / 2
 
     def _small(self) -> NDArray[np.float64]:
-        """Weigh published cells by their rows: the smallest, with as many rows as suppressed."""
+        """Return weights of the smallest published cells with as many rows as are suppressed."""
         there = np.maximum(self.counts, 0.0)
         order = np.argsort(there, kind="stable")
         needed = max(self._n_suppressed(), 0.05 * float(there.sum()))
@@ -238,7 +239,7 @@ class CellEstimator(Estimator):
     def _suppressed(
         self, cells: PublishedCells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
-        """Give means over suppressed rows, the covariance of sums over them, and what to note."""
+        """Return means over suppressed rows, the covariance of sums over them, and a note."""
         rows = self.hidden_rows
         if rows is not None:
             everywhere = replace(cells, codes=self._all_codes)
@@ -257,13 +258,13 @@ class CellEstimator(Estimator):
 
     @cached_property
     def _all_codes(self) -> dict[str, NDArray[np.int64]]:
-        """The codes of all cells of the domain."""
+        """Codes of all cells of the domain."""
         grid = self.domain.grid()
         return {name: grid[:, i] for i, name in enumerate(self.domain.names)}
 
     @cached_property
     def hidden_rows(self) -> HiddenRows | None:
-        """Where suppressed rows are likely to be; None where their number is not known."""
+        """Model of the positions of suppressed rows; None if their number is unknown."""
         fits = self.domain.size <= MAX_SPREAD and len(self.counts) > 0
         if self.total is None or self._n_hidden == 0 or not fits:
             return None
@@ -282,7 +283,7 @@ class CellEstimator(Estimator):
         return self.answer(parse(where, self.schema))
 
     def answer(self, predicate: Predicate) -> Estimate:
-        """Estimate how many rows satisfy a condition that was read already."""
+        """Estimate how many rows satisfy a parsed condition."""
         shares = predicate.shares(self.recode, self.codes)
         hidden = self._hidden(predicate, shares)
         inside, outside = self._published(shares), self._published(1.0 - shares)
@@ -297,8 +298,8 @@ class CellEstimator(Estimator):
             notes.append(note)
             if self.total is None:
                 notes.append(
-                    "The number of rows is not known, so the upper end is far away; "
-                    f"{self.where_total_is_told} tells it."
+                    "The number of rows is unknown, so the upper end is high; "
+                    f"{self.where_total_is_told} would publish it."
                 )
         if inside.model_std > 0:
             notes.append(CUT_NOTE)
@@ -312,7 +313,7 @@ class CellEstimator(Estimator):
         )
 
     def _with_suppressed(self, inside: Interval, outside: Interval, hidden: Hidden) -> Interval:
-        """Allow for suppressed rows: none of them, or as many as there may be."""
+        """Widen the interval for suppressed rows: from none to the maximum possible."""
         most = float(self.most_suppressed)
         value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
         if self.total is not None:
@@ -325,24 +326,25 @@ class CellEstimator(Estimator):
             low=low,
             high=high,
             privacy_std=inside.privacy_std,
-            # All that is known of the suppressed part is its range.
+            # Only the range of the suppressed part is known.
             model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
         )
 
     def _likely(
         self, predicate: Predicate, shares: NDArray[np.float64], sure: Interval
     ) -> tuple[Interval, str]:
-        """Narrow what is certain to what is likely, by the model of hidden rows."""
+        """Narrow the certain interval to a likely one, by the model of suppressed rows."""
         rows, total = self.hidden_rows, self.total
         if rows is None or total is None:
             return sure, (
-                "Combinations that are not published may hold such rows too; the interval allows "
-                "for none of them up to all that may be there."
+                "Unpublished combinations may contain such rows too; the interval ranges "
+                "from none to the maximum possible."
             )
         everywhere = predicate.shares(self.recode, self._all_codes)
         part = float(rows.means(everywhere[None, :])[0])
         unlike = float(rows.covariance(everywhere[None, :])[0, 0])
-        # Hidden rows are those that are left, so noise on what is published moves them, too.
+        # Suppressed rows are the total minus published ones, so noise on published counts affects
+        # them.
         noise = self.noise.variance * float((shares - part) @ (shares - part))
         hidden = everywhere[rows.hidden]
         cut, cut_hidden = (shares > 0) & (shares < 1), (hidden > 0) & (hidden < 1)
@@ -353,7 +355,7 @@ class CellEstimator(Estimator):
         value = float(shares @ self.counts)
         value += part * max(0.0, total.value - float(self.counts.sum()))
         reach = (NORMAL**2 * (noise + unlike) + (part * (total.high - total.value)) ** 2) ** 0.5
-        # Who asks may know of one cell that is full, or empty, and asks about it.
+        # An analyst may know of one cell that is full, or empty, and ask about it.
         reach = max(reach, float(self.most_suppressed))
         low, high = value - reach - error.below, value + reach + error.above
         return Interval(
@@ -362,10 +364,10 @@ class CellEstimator(Estimator):
             high=float(np.clip(high, sure.low, sure.high)),
             privacy_std=float(np.hypot(noise**0.5, part * total.privacy_std)),
             model_std=float(np.hypot(error.std, unlike**0.5)),
-        ), f"{SPREAD_NOTE} Whatever they are: {sure.low:,.0f} to {sure.high:,.0f}."
+        ), f"{SPREAD_NOTE} Without the model: {sure.low:,.0f} to {sure.high:,.0f}."
 
     def _published(self, shares: NDArray[np.float64]) -> Interval:
-        """Add up published cells, each by the share of it that counts."""
+        """Sum published cells, each weighted by the share that satisfies the condition."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
         n_whole = int(np.count_nonzero(whole))
         value = float(self.counts[whole].sum())
@@ -381,7 +383,7 @@ class CellEstimator(Estimator):
             at_most = variance + float(error.most @ error.most) * self.noise.variance
             variance += float(part @ part) * self.noise.variance
             value += float(part @ counts)
-            # Whole cells alone are the lower end; at the upper one, all that are cut are whole.
+            # At the lower end only whole cells count; at the upper end, split cells count in full.
             high = value + float(NORMAL * np.sqrt(at_most)) + error.above
         return Interval(
             value=max(value, 0.0),
@@ -403,8 +405,9 @@ class CellEstimator(Estimator):
                 n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
                 share=float(everywhere.sum() - shares.sum()) / n_hidden,
             )
-        # Every cell that is touched holds at least one combination that satisfies. In a domain
-        # this large most cells are empty, so suppressed rows are taken to be like published ones.
+        # Every cell that a condition touches has at least one combination that satisfies it. In a
+        # domain this large most cells are empty, so suppressed rows are assumed to resemble
+        # published ones.
         satisfying = predicate.count()
         return Hidden(
             n_inside=min(n_hidden, satisfying),
@@ -414,14 +417,14 @@ class CellEstimator(Estimator):
 
 
 def _products(weights: NDArray[np.float64], *, together: bool) -> NDArray[np.float64]:
-    """Give the inner products of all rows, or of each with itself."""
+    """Return the inner products of all pairs of rows, or only of each row with itself."""
     if together:
         return np.asarray(weights @ weights.T)
     return np.diag(np.sum(weights**2, axis=1))
 
 
 def _difference(total: Interval, part: Interval) -> Interval:
-    """Take a part off the total: what is left."""
+    """Return the total minus a part."""
     value = total.value - part.value
     below = float(np.hypot(total.value - total.low, part.high - part.value))
     above = float(np.hypot(total.high - total.value, part.value - part.low))
@@ -435,20 +438,20 @@ def _difference(total: Interval, part: Interval) -> Interval:
 
 
 def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
-    """Describe the noise of one published count: that of a count far above all thresholds."""
+    """Return the noise of one published count, for a count far above the threshold."""
     far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
     published, chances = mechanism.outcomes(far)
     return ErrorLaw(published - far, chances)
 
 
 def chances_suppressed(mechanism: CountMechanism) -> NDArray[np.float64]:
-    """Give the chance that a cell of 0, 1, 2, ... rows is suppressed, as far as it may be."""
+    """Return the probability that a cell of 0, 1, 2, ... rows is suppressed, where above 10^-6."""
     n = mechanism.release_count(_SURELY_PUBLISHED)
     return np.array([1.0 - mechanism.release_probability(rows) for rows in range(n)])
 
 
 def row_total(schema: Schema, settings: Mapping[str, Any]) -> Interval | None:
-    """Read the number of rows: public, or published with noise, or not known."""
+    """Return the number of rows: public, noisy, or None if unknown."""
     public = schema.counted_rows
     if public is not None:
         return Interval(value=public, low=public, high=public)
@@ -457,8 +460,8 @@ def row_total(schema: Schema, settings: Mapping[str, Any]) -> Interval | None:
 
 
 def noisy_total(published: Mapping[str, Any]) -> Interval:
-    """Read a total that was published with discrete Laplace noise."""
+    """Return a total that was published with discrete Laplace noise."""
     value, scale = float(published["value"]), float(Fraction(published["scale"]))
-    # P[|noise| >= t] <= exp(-(t - 1) / scale) for the discrete Laplace distribution.
+    # For the discrete Laplace distribution, P[|noise| >= t] <= exp(-(t - 1) / scale).
     half = 1 - scale * float(np.log(1 - CONFIDENCE))
     return Interval(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)

@@ -1,4 +1,4 @@
-"""Tables of (generalized) tuples with their counts: what the methods that publish them share."""
+"""Tables of (generalized) tuples with counts, as several methods publish them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns that are published beside the schema's own."""
+"""Columns that are published in addition to the schema's own."""
 
 QUANTILES = (0.01, 0.5, 0.99)
-"""Release probabilities for which forecast and statement name the count."""
+"""Release probabilities whose counts are listed in the forecast and statement."""
 
 TYPICAL_ROWS = 1_000_000
-"""What the forecast of memory takes for the number of rows where it is not told."""
+"""Number of rows that forecasts of memory assume if none is given."""
 
 
 def label_tuples(
     schema: Schema, recode: Mapping[str, Recoding], codes: NDArray[np.int64]
 ) -> dict[str, pa.Array]:
-    """Write tuples, one row of codes each, as the columns that are published."""
+    """Return tuples, one row of codes each, as published columns."""
     return {
         name: to_labels(column, codes[:, position], recode.get(name))
         for position, (name, column) in enumerate(schema.attributes.items())
@@ -36,12 +36,12 @@ def label_tuples(
 
 
 def memory_mb(schema: Schema, n_tuples: int) -> float:
-    """Say how much memory it takes to hold so many tuples with their counts."""
+    """Return the memory in megabytes for tuples with their counts."""
     return n_tuples * 8 * (2 * len(schema.attributes) + 8) / 1e6
 
 
 def describe_noise(mechanism: CountMechanism, *, per: str) -> dict[str, Any]:
-    """Say how a single count was noised, for analysts who use other tools."""
+    """Describe the noise of a single count, for analysts who use other tools."""
     return {
         f"epsilon_per_{per}": str(mechanism.epsilon),
         f"delta_per_{per}": str(getattr(mechanism, "delta", 0)),
@@ -52,10 +52,11 @@ def describe_noise(mechanism: CountMechanism, *, per: str) -> dict[str, Any]:
 
 
 def commonest(rows: int, sizes: Sequence[int]) -> float:
-    """Expect how many rows the commonest tuple has, as uneven as columns usually are.
+    """Return the expected number of rows of the most frequent tuple, for typically skewed columns.
 
-    Spread evenly, hardly any tuple of a wide table would have more than one. So each column is
-    taken to follow Zipf's law, by which the commonest of n values has one part in about 1 + ln(n).
+    If all tuples were equally frequent, hardly any tuple of a wide table would have more than one
+    row. So each column is assumed to follow Zipf's law: the most frequent of n values has a share
+    of about 1 / (1 + ln(n)).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Choose which attributes go together, from noisy counts of pairs; proofs are in ``columns.md``."""
+"""Private choice of columns from noisy counts of pairs; proofs are in ``columns.md``."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ Integers = NDArray[np.int64]
 Matrix = NDArray[np.float64]
 
 FLOOR = 4.0
-"""Denominators below so many standard deviations of the noise are raised to that."""
+"""Denominators are at least this many standard deviations of the noise."""
 
 CLEAR = 2.0
-"""An item whose noisy support reaches so many standard deviations is compared with others."""
+"""Items with a noisy support of at least this many standard deviations are compared."""
 
 COMPARED_PER_CLUSTER = 2
-"""For each cluster so many items are compared, if there are as many, however rare they are."""
+"""Minimum number of compared items per cluster, however rare, if there are that many."""
 
 MOST_COMPARED = 1000
-"""Items compared with each other at most, unless clusters are so many that it takes more."""
+"""Maximum number of compared items, unless the number of clusters requires more."""
 
 
 @dataclass(frozen=True)
 class PairMechanism:
-    """Noise for counts of which one record changes `n_touched` by one each.
+    """Noise for counts, of which one record changes `n_touched` by one each.
 
     Gaussian noise of variance n_touched / (2 rho) is rho-zCDP (Canonne, Kamath and Steinke 2020),
     and Laplace noise of scale n_touched / epsilon is epsilon-differentially private. The one with
-    the smaller standard deviation is used, and both are exact.
+    the smaller standard deviation is used; both are sampled exactly.
     """
 
     n_touched: int
@@ -51,7 +51,7 @@ class PairMechanism:
 
     @cached_property
     def _variance(self) -> Fraction:
-        """The Gaussian's, rounded up to a whole number: fast to draw from, and more private."""
+        """Variance of the Gaussian, rounded up to an integer: fast to sample, and more private."""
         rho = concentrated_share(self.epsilon, self.delta)
         return Fraction(math.ceil(self.n_touched / (2 * rho)))
 
@@ -61,18 +61,18 @@ class PairMechanism:
 
     @property
     def is_gaussian(self) -> bool:
-        """Whether the noise is Gaussian; Laplace noise leaves the delta unspent."""
+        """True if the noise is Gaussian; Laplace noise leaves the delta unspent."""
         return self._variance < 2 * self._scale**2
 
     @property
     def std(self) -> float:
-        """Standard deviation on one count."""
+        """Standard deviation of the noise on one count."""
         variance = self._variance if self.is_gaussian else 2 * self._scale**2
         return math.sqrt(variance)
 
     @property
     def law(self) -> Laplace | Gaussian:
-        """The noise itself."""
+        """The noise distribution."""
         return Gaussian(self._variance) if self.is_gaussian else Laplace(self._scale)
 
 
@@ -87,7 +87,7 @@ def item_groups(
     sizes: Sequence[int],
     pair_noise: PairMechanism,
 ) -> list[list[int]]:
-    """Cluster the items of a long table by noisy counts, of pairs of frequent items only."""
+    """Cluster the items of a long table by noisy counts, using pairs of frequent items only."""
     counted = source.item_support(listing, max_values=max_values, recode=recode)
     support = noise.open(counted, pair_noise.law, "items")
     compared = worth_comparing(support, pair_noise.std, sizes)
@@ -98,7 +98,7 @@ def item_groups(
     similar = similarities(similarity, support[compared], agree, differ, FLOOR * pair_noise.std)
     others = np.setdiff1d(np.arange(len(support)), compared)
     groups = iter(cluster(1.0 - similar, sizes))
-    # What is too rare to be compared is dealt out evenly, once in each partition.
+    # Items that are too rare to compare are distributed evenly over the clusters of each partition.
     return [
         np.sort(np.concatenate((compared[next(groups)], others[number::size]))).tolist()
         for size in sizes
@@ -107,14 +107,14 @@ def item_groups(
 
 
 def most_compared(n_items: int, sizes: Sequence[int]) -> int:
-    """Say how many items are compared with each other at most; public."""
+    """Return the maximum number of compared items. Public."""
     return min(n_items, max(MOST_COMPARED, COMPARED_PER_CLUSTER * max(sizes)))
 
 
 def worth_comparing(support: Integers, noise_std: float, sizes: Sequence[int]) -> Integers:
-    """Choose the items with the highest noisy supports, in the order of their numbers.
+    """Return the items with the highest noisy supports, in the order of their numbers.
 
-    Those that stand out of the noise, but enough for so many clusters, and not too many.
+    Items that exceed the noise are compared, but enough for the clusters, and not too many.
 
     Examples
     --------
@@ -130,10 +130,11 @@ def worth_comparing(support: Integers, noise_std: float, sizes: Sequence[int]) -
 def similarities(
     kind: str, support: Integers, agree: Integers, differ: Integers, floor: float
 ) -> Matrix:
-    """Give the similarity of all pairs of items; 1 on the diagonal.
+    """Return the similarity of all pairs of items; 1 on the diagonal.
 
-    ``union`` is the form of section 7.2: agreements over people who have either item. ``cosine``
-    divides by the root of the product of the supports. Denominators are at least `floor`.
+    ``union`` is the measure of section 7.2: agreements divided by people who have either item.
+    ``cosine`` divides by the root of the product of the supports. Denominators are at least
+    `floor`.
 
     Examples
     --------
@@ -147,7 +148,7 @@ def similarities(
     positive = np.maximum(support, least)
     similar = np.eye(n)
     start = 0
-    for i in range(n - 1):  # row by row: an index of all pairs would be larger than the matrix
+    for i in range(n - 1):  # row by row, because an index of all pairs would exceed the matrix
         mine = slice(start, start + n - 1 - i)
         start = mine.stop
         if kind == "union":
@@ -162,9 +163,9 @@ def similarities(
 def attribute_distances(
     source: SealedTable, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairMechanism
 ) -> Matrix:
-    """Give 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
+    """Return 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
 
-    Every cell of every table of two attributes gets noise, the empty ones too.
+    Every cell of every table of two attributes gets noise, including empty ones.
     """
     names = list(source.schema.attributes)
     distances = 1.0 - np.eye(len(names))
@@ -177,9 +178,9 @@ def attribute_distances(
 
 
 def phi_squared(table: Integers, noise_std: float = 0.0) -> float:
-    """Give the mean-square contingency coefficient of two attributes, 0 to 1 (Cramér).
+    """Return the mean-square contingency coefficient of two attributes, 0 to 1 (Cramér).
 
-    What the noise adds to the squares on average is taken off.
+    The expected contribution of the noise to the squares is subtracted.
 
     Examples
     --------
@@ -199,9 +200,9 @@ def phi_squared(table: Integers, noise_std: float = 0.0) -> float:
 
 
 def cluster(distances: Matrix, sizes: Sequence[int]) -> list[list[int]]:
-    """Partition the items once for each number of clusters; give all clusters, one after the other.
+    """Partition the items once for each number of clusters; return all clusters in order.
 
-    A cluster that several partitions have in common stands there several times.
+    A cluster that several partitions share occurs several times.
     """
     groups = []
     for n_clusters in sizes:

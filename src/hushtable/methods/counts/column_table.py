@@ -1,8 +1,8 @@
-"""The table of a release of columns: tuples with their counts, written and read back.
+"""Published table of method columns: tuples with counts.
 
-In a wide table a tuple is a row: its column's number, its values, null in the attributes of other
-columns, its count. In a long table a tuple has a row for each of its items, and rows of the same
-tuple have the same number; the count stands in each of them.
+In a wide table, a tuple is a row: the number of its column, its values, null in the attributes of
+other columns, and its count. In a long table, a tuple has a row for each of its items; these rows
+share a tuple number and repeat the count.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 COLUMN, TUPLE, COUNT = "column", "tuple", "count"
-"""Columns that are published beside the schema's own."""
+"""Columns that are published in addition to the schema's own."""
 
 READING_WIDE = (
-    "Each row is a tuple of one column: the attributes of that column, listed under 'columns' of "
-    "the estimator in statement.json, and how many records have it. Other attributes are padded "
-    "with null. Records without any value in a column are not counted there."
+    "Each row is a tuple of one column: values of its attributes, listed under 'columns' of "
+    "the estimator in statement.json, and the noisy number of records. Other attributes are "
+    "null. Records without any value in a column are not counted there."
 )
 READING_LONG = (
-    "Rows with the same number in 'tuple' are one tuple: the items and values that 'count' people "
-    "have among the items of that column, and no other item of it. The items of each column are "
+    "Rows with the same number in 'tuple' form one tuple: the items and values that 'count' people "
+    "have in that column, and no other item of it. The items of each column are "
     "listed in statement.json. People without any item of a column are not counted there."
 )
 
@@ -44,7 +44,7 @@ def write_tuples(
     tuples: Tuples,
     counts: Integers,
 ) -> pa.Table:
-    """Write tuples in the order they have, which says nothing beyond which ones are there."""
+    """Write tuples in their order, which reveals only which tuples are present."""
     lengths = tuples.lengths
     of_tuple = np.repeat(np.arange(len(lengths)), lengths)
     if listing is not None:
@@ -70,46 +70,34 @@ def write_tuples(
 
 @dataclass(frozen=True)
 class PublishedTuples:
-    """Read the table of a release of columns.
-
-    Parameters
-    ----------
-    table : Arrow table
-        The table ``data`` of the release.
-    listing : ItemColumns or None
-        Where item and value stand in a long table; None for a wide one.
-    """
+    """Reader of the table ``data`` of a release of columns."""
 
     table: pa.Table
-    listing: ItemColumns | None
+    listing: ItemColumns | None  # item and value columns of a long table; None for a wide one
 
     @cached_property
     def starts(self) -> Integers:
-        """The first row of each tuple."""
+        """First row of each tuple."""
         if self.listing is None:
             return np.arange(self.table.num_rows)
         return np.flatnonzero(np.diff(as_numpy(self.table.column(TUPLE)), prepend=-1))
 
     @cached_property
     def counts(self) -> Integers:
-        """The count of each tuple."""
+        """Count of each tuple."""
         counts: Integers = as_numpy(self.table.column(COUNT))[self.starts]
         return counts
 
     def of_column(self, number: int) -> PublishedTuples:
-        """Give the tuples of one column alone."""
+        """Return the tuples of one column."""
         mine = np.flatnonzero(as_numpy(self.table.column(COLUMN)) == number)
         return PublishedTuples(self.table.take(numbers(mine)), self.listing)
 
     def codes(self, schema: Schema, recode: Mapping[str, Recoding]) -> dict[str, Integers]:
-        """Give the code of each tuple in each attribute of a column.
+        """Return the code of each tuple in each attribute of a column.
 
-        Parameters
-        ----------
-        schema : Schema
-            The attributes: columns of a wide table, or a column for each item of a long one.
-        recode : mapping of str to Recoding
-            How they were made coarser.
+        `schema` has the attributes: columns of a wide table, or a column for each item of a long
+        one.
         """
         if self.listing is None:
             return {
@@ -132,11 +120,11 @@ class PublishedTuples:
 
     @property
     def _lengths(self) -> Integers:
-        """How many rows each tuple has."""
+        """Number of rows of each tuple."""
         return np.diff(np.append(self.starts, self.table.num_rows))
 
     def _places(self, names: Sequence[str]) -> Integers:
-        """Give the place among `names` of the item in each row of a long table."""
+        """Return the position among `names` of the item in each row of a long table."""
         if self.listing is None or not self.table.num_rows:
             return np.empty(0, np.int64)
         items = self.table.column(self.listing.item).combine_chunks().dictionary_encode()
@@ -145,12 +133,9 @@ class PublishedTuples:
         return np.asarray(known[as_numpy(items.indices)])
 
     def rows(self) -> tuple[Integers, Integers]:
-        """Repeat each tuple as often as its count says.
+        """Repeat each tuple according to its count.
 
-        Returns
-        -------
-        rows, owners
-            Rows of the table, and to which copy of a tuple each of them belongs.
+        Return the rows of the table, and the copy of a tuple that each of them belongs to.
         """
         tuples = repeated(self.counts)
         lengths = self._lengths[tuples]

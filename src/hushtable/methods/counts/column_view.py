@@ -1,13 +1,13 @@
-"""Count from one published column: its tuples, and what is known of records it does not show.
+"""Estimator of one published column, with records that the column does not show.
 
-A column is a table of cells like any other (`CellEstimator`), but for two things:
+A column is a table of cells (`CellEstimator`) with two differences:
 
-- *Records without any value in it are not counted there*, and they may be many. A condition that
-  such records may satisfy cannot be answered from the column; its opposite can.
-- *Records may have been taken out of it at random*, those with values in more columns than the
-  bound. Where every record has a value in every column, each is kept with the same known chance and
-  answers are scaled up. Else only the least such chance is known, and the interval goes from
-  everybody having been kept to everybody with that chance (`Thinning`).
+- *Records without any value in it are not counted there*, and they may be many. The column cannot
+  answer a condition that such records may satisfy, but it can answer the opposite.
+- *Records may have been left out at random*: those with values in more columns than the limit. If
+  every record has a value in every column, each is included with the same known probability, and
+  answers are scaled up. Otherwise only the smallest such probability is known, and the interval
+  ranges from all records included to all with that probability (`Thinning`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
 MANY = 10**15
-"""Stands for more cells than could matter."""
+"""Upper limit of cell counts; larger numbers are treated as unbounded."""
 
 
 Integers = NDArray[np.int64]
@@ -42,45 +42,32 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Projection:
-    """Hold a condition on the generalized codes of some attributes, as a table of shares."""
+    """A condition on the generalized codes of some attributes, as a table of shares."""
 
     columns: tuple[str, ...]
     table: Floats
     domain: Domain
 
     def shares(self, _: object, codes: Mapping[str, Integers]) -> Floats:
-        """Look cells up."""
+        """Return the share of each cell."""
         return np.asarray(self.table[tuple(codes[name] for name in self.columns)])
 
     def count(self) -> int:
-        """Count the cells of the whole column that may satisfy it."""
+        """Count the cells of the whole column that may satisfy the condition."""
         others = prod(size for name, size in self.domain.sizes.items() if name not in self.columns)
         return int(np.count_nonzero(self.table)) * others
 
     def opposite(self) -> Projection:
-        """Give the condition that holds where this one does not."""
+        """Return the negated condition."""
         return replace(self, table=np.asarray(1.0 - self.table))
 
 
 class ColumnView(CellEstimator):
     """Answer from the tuples of one column.
 
-    Parameters
-    ----------
-    schema : Schema
-        The attributes of the column.
-    recode : mapping of str to Recoding
-        How they were made coarser.
-    codes : mapping of str to array
-        The published tuples.
-    counts : array of int
-        Their published counts.
-    noise : ErrorLaw
-        The noise of one count.
-    suppressed : array
-        The chance that a tuple of 0, 1, 2, ... records is suppressed.
-    total : Interval or None
-        How many records may have been counted in the column, where that is known.
+    `codes` and `counts` are the published tuples and their counts; `suppressed` is the probability
+    that a tuple of 0, 1, 2, ... records is suppressed; `total` is the number of records that may
+    have been counted in the column, if known.
     """
 
     where_total_is_told: ClassVar[str] = "a release with count_share"
@@ -104,12 +91,12 @@ class ColumnView(CellEstimator):
 
     @cached_property
     def counts(self) -> Floats:
-        """Published counts with the known bias of their noise taken off."""
+        """Published counts minus the known bias of their noise."""
         return self._published_counts.astype(np.float64) - self.noise.mean
 
     @cached_property
     def null_cell(self) -> dict[str, Integers] | None:
-        """The cell of records without any value here, if there may be such records."""
+        """Cell of records without any value here; None if there are no such records."""
         missing = {
             name: (self.recode.get(name) or column).missing_code
             for name, column in self.schema.attributes.items()
@@ -119,14 +106,14 @@ class ColumnView(CellEstimator):
         return {name: np.array([code], np.int64) for name, code in missing.items()}
 
     def accepts_nothing(self, predicate: Predicate | Projection) -> bool:
-        """Tell whether records without any value here may satisfy the condition."""
+        """Return whether records without any value here may satisfy the condition."""
         if self.null_cell is None:
             return False
         return bool(predicate.shares(self.recode, self.null_cell)[0] > 0)
 
     @cached_property
     def hidden_rows(self) -> HiddenRows | None:
-        """Where suppressed records are likely to be; None where some are not counted at all."""
+        """Model of the positions of suppressed records; None if some are not counted at all."""
         return None if self.null_cell is not None else super().hidden_rows
 
     def _hidden(self, predicate: Predicate, shares: Floats) -> Hidden:
@@ -137,13 +124,13 @@ class ColumnView(CellEstimator):
                 n_outside=min(hidden.n_outside, MANY),
                 share=hidden.share,
             )
-        # The records without a value are uncounted and may be many, unlike suppressed ones; how
-        # many of the uncounted are suppressed cannot be told.
+        # Records without a value are not counted and may be many, unlike suppressed ones; their
+        # numbers cannot be separated.
         inside = max(0, hidden.n_inside)
         return Hidden(n_inside=min(inside, MANY), n_outside=MANY, share=0.0)
 
     def marginal(self, names: tuple[str, ...], n_records: float) -> Floats:
-        """Estimate how some attributes are distributed, those who have none of them included."""
+        """Estimate the distribution of some attributes, including records without a value."""
         shape = self.domain.project(names).shape
         places = np.ravel_multi_index(tuple(self.codes[name] for name in names), shape)
         mass = np.bincount(places, np.maximum(self.counts, 0.0), prod(shape))
@@ -155,18 +142,7 @@ class ColumnView(CellEstimator):
 
 @dataclass(frozen=True)
 class Thinning:
-    """Know how records were taken out of columns, and allow for it.
-
-    Parameters
-    ----------
-    max_columns : int
-        In how many columns a record was counted at most.
-    n_columns : int
-        How many columns there are.
-    n_reached : int
-        In how many of them a record may have values.
-    all_alike : bool
-        Whether every record has a value in every column.
+    """Inclusion of records in columns at random, and its correction.
 
     Examples
     --------
@@ -174,18 +150,18 @@ class Thinning:
     0.25
     """
 
-    max_columns: int
-    n_columns: int
-    n_reached: int
-    all_alike: bool
+    max_columns: int  # maximum number of columns in which a record was counted
+    n_columns: int  # number of columns
+    n_reached: int  # maximum number of columns in which a record has values
+    all_alike: bool  # whether every record has a value in every column
 
     @property
     def least_kept(self) -> float:
-        """The least chance that a record with values in a column was counted there."""
+        """Smallest probability that a record with values in a column was counted there."""
         return min(1.0, self.max_columns / self.n_reached)
 
     def of_total(self, total: Interval | None) -> Interval | None:
-        """Say how many records one column may have counted, if there are so many in all."""
+        """Return the number of records that one column may have counted, given the total."""
         if total is None or not self.all_alike:
             return total
         kept = self.least_kept
@@ -198,20 +174,20 @@ class Thinning:
         )
 
     def undone(self, seen: Estimate) -> Estimate:
-        """Turn an answer about the records that a column counted into one about all."""
+        """Convert an answer about the records that a column counted into one about all records."""
         kept = self.least_kept
         if kept == 1.0:
             return seen
         if self.all_alike:
             note = (
                 f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
-                "chosen at random; the answer is scaled up, and its interval allows for the chance."
+                "chosen at random; the answer is scaled up, and its interval allows for this."
             )
             value, low = seen.value / kept, _unthinned(seen.low, kept, -1)
         else:
             note = (
                 f"Records with values in more than {self.max_columns} columns were counted in a "
-                "random part of them; how many there are is not known, and the interval allows for "
+                "random subset of them. Their number is unknown; the interval allows for "
                 "none up to all."
             )
             value, low = seen.value, seen.low
@@ -228,7 +204,7 @@ class Thinning:
         )
 
     def undone_sums(self, seen: Sums) -> Sums:
-        """Do the same for sums over records; what a sum of functions from -1 to 1 may gain."""
+        """Correct sums over records in the same way, for functions from -1 to 1."""
         kept = self.least_kept
         if kept == 1.0:
             return seen
@@ -236,13 +212,13 @@ class Thinning:
         if self.all_alike:
             note = (
                 f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
-                "chosen at random; sums are scaled up, and intervals allow for the chance."
+                "chosen at random; sums are scaled up, and intervals allow for this."
             )
             chosen = replace(seen, model=seen.model + chance, notes=(*seen.notes, note))
             return chosen.divided(kept)
         note = (
             f"Records with values in more than {self.max_columns} columns were counted in a random "
-            "part of them; all are taken to be alike in what is asked."
+            "subset of them; this is assumed to be unrelated to the question."
         )
         unknown = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2 / 12
         return replace(
@@ -253,10 +229,10 @@ class Thinning:
 
 
 def _unthinned(seen: float, kept: float, sign: int) -> float:
-    """Give the end of the interval for n if a Binomial(n, kept) variable was seen."""
+    """Return the end of the interval for n, given an observation of Binomial(n, kept)."""
     if seen <= 0:
-        return 0.0  # only a condition that nobody can satisfy has an end at 0
+        return 0.0  # only an unsatisfiable condition has an end at 0
     spread = NORMAL * sqrt(kept * (1 - kept))
-    # n kept -+ spread sqrt(n) = seen, solved for sqrt(n)
+    # Solves n kept -+ spread sqrt(n) = seen for sqrt(n).
     root = (sign * spread + sqrt(spread**2 + 4 * kept * seen)) / (2 * kept)
     return root**2

@@ -1,28 +1,28 @@
-"""Columns: cut sparse records into groups of attributes and publish each with noisy counts.
+"""Method columns: noisy counts of groups of attributes, for sparse records.
 
-*What.* Nearly every record with many attributes is the only one of its kind, so counts of whole
-records are all suppressed. Here the attributes are put into groups, the columns, and each column is
-published by itself: the tuples of values that records have in it, with noisy counts, the rare ones
-left out as in `NoisyCounts`.
+Nearly every record with many attributes is unique, so counts of whole records would all be
+suppressed. This method puts the attributes into groups, the columns, and publishes each column
+separately: the tuples of values that records have in it, with noisy counts and without rare tuples,
+as in `NoisyCounts`.
 
-*How.* A plan (`columns_plan`) follows from parameters and schema alone. A run has three steps: the
-columns, if they are not public, are chosen from noisy counts of pairs of attributes
-(`column_choice`); the engine counts the tuples of all columns at once; noise is added and the table
-written (`column_table`).
+A plan (`columns_plan`) depends on parameters and schema only. A run has three steps. It chooses the
+columns, if they are not public, from noisy counts of pairs of attributes (`column_choice`). The
+engine counts the tuples of all columns at once. The run adds noise and writes the table
+(`column_table`).
 
-*Why so.* What one record can change must not grow with the number of columns:
+The influence of one record must not grow with the number of columns:
 
-- A record without any value in a column is not counted there, or one record would change a count in
-  every column (erratum 000-2).
-- A record with values in more than `max_columns` columns stays in a random part of them. The bound
-  is public, not the largest number in the data, and copies of a column are columns too (000-3).
-- Choosing columns by looking at the data is paid for, or the columns are public (000-1).
+- A record without a value in a column is not counted there. Otherwise one record would change a
+  count in every column (erratum 000-2).
+- A record with values in more than `max_columns` columns is counted in a random subset of them. The
+  limit is public, not the maximum in the data, and copies of a column count as columns too (000-3).
+- Choosing columns from the data costs budget, or the columns are public (000-1).
 
-The budget is divided from the whole to the part: of a unit's epsilon and delta each of its records
-gets an even part; of that the number of records, then the choice of columns, and what is left is
-for the columns that one record is in, shared by whichever composition lets most be published.
+The budget is divided top down. Each record of a unit gets an equal part of its epsilon and delta.
+From that, the number of records and the choice of columns are paid; the rest is for the columns of
+one record, divided by the composition theorem that publishes most.
 
-The promise, the algorithm and the proofs are in ``columns.md`` beside this file.
+Guarantee, algorithm and proofs: ``columns.md``.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ Mechanism = Literal["tight", "paper"]
 Similarity = Literal["union", "cosine", "phi2"]
 
 MAX_PAIR_COUNTS = 20_000_000
-"""Noisy counts of pairs that a private choice of columns may take."""
+"""Maximum number of noisy pair counts in a private choice of columns."""
 
 
 def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
-    """Read the attributes of each column: lists of names, or names with commas between them."""
+    """Read the attributes of each column: lists of names, or comma-separated names."""
     try:
         columns = tuple(
             tuple(part.strip() for part in column.split(","))
@@ -64,12 +64,14 @@ def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
             for column in given
         )
     except TypeError:
-        raise ParameterError(f"{name} must be lists of names.") from None
+        raise ParameterError(f"{name} must be a list of lists of names.") from None
     problems = []
     for number, column in enumerate(columns):
         twice = sorted({attribute for attribute in column if column.count(attribute) > 1})
         if twice:
-            problems.append(f"column {number} has {', '.join(twice)} more than once.")
+            problems.append(
+                f"column {number} names {', '.join(twice)} more than once; name each once."
+            )
         if not any(column):
             problems.append(f"column {number} is empty; name at least one attribute.")
     if problems:
@@ -78,7 +80,7 @@ def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def _numbers(name: str, given: Any) -> tuple[int, ...]:
-    """Read numbers of clusters, or texts of them with commas between."""
+    """Read numbers of clusters, or comma-separated texts of them."""
     try:
         numbers = tuple(
             int(number)
@@ -86,7 +88,7 @@ def _numbers(name: str, given: Any) -> tuple[int, ...]:
             for number in (entry.split(",") if isinstance(entry, str) else [entry])
         )
     except (TypeError, ValueError):
-        raise ParameterError(f"{name} must be whole numbers.") from None
+        raise ParameterError(f"{name} must be a list of whole numbers.") from None
     if any(number < 1 for number in numbers):
         raise ParameterError(f"{name} is {list(numbers)}; each number must be at least 1.")
     return numbers
@@ -94,7 +96,7 @@ def _numbers(name: str, given: Any) -> tuple[int, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Columns(Method):
-    """Publish groups of attributes, each group with the noisy counts of its tuples.
+    """Publish groups of attributes, each with the noisy counts of its tuples.
 
     A wide table has one record per row, and its columns are the attributes. A long table has one
     record per person, and each of the person's rows names an `item` and its `value`; the items are
@@ -103,46 +105,46 @@ class Columns(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+        Epsilon of the whole release, such as 1 or ln(5).
     delta : number or str
-        Chance of exceeding epsilon, such as 1e-6.
+        Delta of the whole release, such as 1e-6.
     k : int
-        Tuples of fewer records than this are never published.
+        Minimum number of records of a published tuple.
     max_columns : int
-        Most columns that one record's values are published in. A record with values in more keeps
-        those in a random part of them.
+        Maximum number of columns in which one record is counted. A record with values in more
+        columns is counted in a random subset of them.
     columns : sequence of sequences of str
-        Attributes of each column, where they are public (on the command line NAME,NAME for one
-        column, which may be repeated). They must be chosen without the private table. A column may
-        stand there more than once, and attributes may be in several or in none.
+        Attributes of each column, if they are public (on the command line NAME,NAME for one column;
+        repeatable). They must be chosen without the private table. A column may be listed more than
+        once, and attributes may be in several columns or in none.
     clusters : sequence of int
-        Choose so many columns privately, by clustering the attributes (may be repeated). Instead of
-        `columns`; with several numbers, once for each of them.
+        Number of columns to choose privately, by clustering the attributes (repeatable). An
+        alternative to `columns`; with several numbers, one clustering for each.
     schema_share : number or str
-        Share of epsilon and delta spent on choosing columns; only with `clusters`.
+        Share of epsilon and delta for choosing columns; only with `clusters`.
     similarity : {"union", "cosine", "phi2"}, optional
-        What attributes are clustered by: ``union`` (the default) or ``cosine`` for a long table,
-        ``phi2`` for a wide one.
+        Similarity for clustering: ``union`` (default) or ``cosine`` for a long table, ``phi2`` for
+        a wide one.
     item : str, optional
-        Column of a long table that holds the item.
+        Column of a long table that contains the item.
     value : str, optional
-        Column of a long table that holds the item's value.
+        Column of a long table that contains the item's value.
     max_values : int, optional
-        Most values of one person of a long table that count. Who has more keeps a random part of
-        them. The default is all that the schema's ``max_rows`` allows.
+        Maximum number of values per person of a long table. If a person has more, a random subset
+        is used. By default, all that the schema's ``max_rows`` allows.
     mechanism : {"tight", "paper"}
-        How the counts of one column are noised: ``tight`` publishes most, ``paper`` is the matrix
-        of Li and Li; see `NoisyCounts`.
+        Noise mechanism for the counts of a column: ``tight`` publishes most, ``paper`` is the
+        matrix of Li and Li. See `NoisyCounts`.
     generalize : mapping of str to rule
-        Rules that make columns of the table coarser before counting: a level, a width or cuts by
-        column (on the command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). They are public.
+        Rules that generalize columns of the table before counting: a level, a width or cuts by
+        column (on the command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). Rules are public.
     count_share : number or str
-        Share of epsilon spent on a noisy number of records, 0 to below 1. It is not spent on a wide
+        Share of epsilon for a noisy number of records, from 0 to below 1. It is not spent on a wide
         table whose number of rows is public.
     size_share : number or str
-        Share of epsilon spent on how many values people have, 0 to below 1, so that answers allow
-        for values beyond `max_values`. It is spent only where people may have more than that; with
-        0, answers are about the values that count.
+        Share of epsilon for the distribution of the number of values per person, from 0 to below 1.
+        Answers then allow for values beyond `max_values`. It is spent only if people may have more
+        than that; with 0, answers refer to the values that are used.
 
     Examples
     --------
@@ -155,7 +157,7 @@ class Columns(Method):
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: neither columns nor clusters is given; name the attributes of \
-each column if that is public knowledge, or say how many clusters are to be chosen privately.
+each column if they are public, or pass the number of clusters to choose privately.
     """
 
     name: ClassVar[str] = "columns"
@@ -184,24 +186,24 @@ each column if that is public knowledge, or say how many clusters are to be chos
     size_share: Fraction = parameter(read=parameters.share, default=Fraction(1, 20))
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say where the columns do not come from one place, and what a long table lacks."""
+        """Check that columns have one source, and that a long table is described completely."""
         problems = []
         if self.columns and self.clusters:
-            problems.append("columns and clusters are both given; give one of them.")
+            problems.append("columns and clusters are both given; pass only one of them.")
         if not self.columns and not self.clusters:
             problems.append(
-                "neither columns nor clusters is given; name the attributes of each column if "
-                "that is public knowledge, or say how many clusters are to be chosen privately."
+                "neither columns nor clusters is given; name the attributes of each column if they "
+                "are public, or pass the number of clusters to choose privately."
             )
         if self.clusters and self.schema_share == 0:
             problems.append(
-                "schema_share is 0, but choosing columns from the data costs budget; give it a "
-                "share, or give public columns."
+                "schema_share is 0, but choosing columns from the data costs budget; set a "
+                "share, or name public columns."
             )
         if (self.item is None) != (self.value is None):
-            problems.append("item and value belong together: give both, or neither.")
+            problems.append("item and value must be given together; pass both or neither.")
         if self.max_values is not None and self.item is None:
-            problems.append("max_values is for long tables; give item and value too.")
+            problems.append("max_values applies to long tables; pass item and value too.")
         of_wide, of_long = ("phi2",), ("union", "cosine")
         shape, fitting, others = (
             ("wide", of_wide, of_long) if self.item is None else ("long", of_long, of_wide)
@@ -214,14 +216,14 @@ each column if that is public knowledge, or say how many clusters are to be chos
         return problems
 
     def plan(self, schema: Schema) -> ColumnsPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         recode = self._recode_or_refuse(schema)
         listing, names = self._listing, self._attribute_names(schema)
         position = {name: number for number, name in enumerate(names)}
         max_values = self._most_values(schema, len(names))
         n_columns = len(self.columns) or sum(self.clusters)
         copies = len(self.clusters) or max(Counter(chain(*self.columns)).values())
-        # Nobody is in more columns than there are, or than the values one may have can reach.
+        # A record is in at most as many columns as exist or as its values can occupy.
         n_reached = min(n_columns, max_values * copies)
         n_touched = min(self.max_columns, n_reached)
         # A row of a wide table is a record, and a person may have several.
@@ -258,25 +260,25 @@ each column if that is public knowledge, or say how many clusters are to be chos
         )
         if plan.n_pair_counts > MAX_PAIR_COUNTS:
             raise TooLarge(
-                f"choosing columns takes {plan.n_pair_counts:,} noisy counts of pairs, over the "
-                f"limit of {MAX_PAIR_COUNTS:,}; list fewer items, generalize more, or give columns."
+                f"choosing columns needs {plan.n_pair_counts:,} noisy pair counts; the "
+                f"limit is {MAX_PAIR_COUNTS:,}. List fewer items, generalize more, or name columns."
             )
         return plan
 
     @property
     def _listing(self) -> ItemColumns | None:
-        """Where a long table has its items; None for a wide one."""
+        """Item and value columns of a long table; None for a wide one."""
         return ItemColumns(self.item, self.value) if self.item and self.value else None
 
     def _attribute_names(self, schema: Schema) -> tuple[str, ...]:
-        """Give the attributes: the columns of a wide table, the items of a long one."""
+        """Return the attributes: the columns of a wide table, or the items of a long one."""
         if self._listing is None:
             return tuple(schema.attributes)
         column = schema.attributes[self._listing.item]
         return column.values if isinstance(column, Categorical) else ()
 
     def _most_values(self, schema: Schema, n_attributes: int) -> int:
-        """Say how many values of one record count at most."""
+        """Return the maximum number of values of one record that are used."""
         bounds = [n_attributes]
         if self._listing is not None:
             bounds += [most for most in (self.max_values, schema.unit.max_rows) if most is not None]
@@ -285,11 +287,11 @@ each column if that is public knowledge, or say how many clusters are to be chos
     def _pair_noise(
         self, epsilon: Fraction, delta: Fraction, n_attributes: int, max_values: int
     ) -> PairMechanism | None:
-        """Take the share of a record's budget that a private choice of columns costs."""
+        """Return the noise of a private choice of columns, from its share of a record's budget."""
         if not self.clusters:
             return None
-        # A record of a wide table is in a cell of each pair of attributes; a person of a long one
-        # is in the support of each item they have and in the count of each pair of them.
+        # A record of a wide table is in one cell of each pair of attributes. A person of a long
+        # table is in the support of each of their items and in the count of each pair of them.
         n_pairs = n_attributes * (n_attributes - 1) // 2
         if self._listing is not None:
             n_pairs = max_values * (max_values + 1) // 2
@@ -299,10 +301,10 @@ each column if that is public knowledge, or say how many clusters are to be chos
             delta=delta * self.schema_share,
         )
 
-    # --- does the schema fit? ---------------------------------------------------------------------
+    # --- schema checks ----------------------------------------------------------------------------
 
     def _recode_or_refuse(self, schema: Schema) -> dict[str, Recoding]:
-        """Say how columns are made coarser, or all that is wrong with the schema."""
+        """Return the recodings of columns; raise one error that lists all problems."""
         unfit = (
             self._wrong_columns(schema)
             or self._no_long_table(schema)
@@ -312,13 +314,13 @@ each column if that is public knowledge, or say how many clusters are to be chos
 
     def _wrong_columns(self, schema: Schema) -> list[str]:
         problems = [
-            f"column {name!r}: the published table has a column of that name; rename the column in "
+            f"column {name!r}: the published table has a column of this name; rename yours in "
             "schema and data."
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
         return [*problems, *misfits(schema, self.name)] + [
-            f"{what} is {name!r}, which is not a published column; the schema has "
+            f"{what} is {name!r}, which is not published; published columns are "
             f"{', '.join(schema.attributes)}."
             for what, name in (("item", self.item), ("value", self.value))
             if name is not None and name not in schema.attributes
@@ -329,16 +331,16 @@ each column if that is public knowledge, or say how many clusters are to be chos
             return []
         problems = []
         if self.item == self.value:
-            problems.append(f"item and value are both {self.item!r}; they must differ.")
+            problems.append(f"item and value are both {self.item!r}; name two different columns.")
         if schema.unit.kind != "person":
             problems.append(
-                f"the unit is {schema.unit.kind}, but item and value are for a long table of "
-                "persons; say unit: {kind: person, column: ..., max_rows: ...}."
+                f"the unit is {schema.unit.kind}, but item and value need a long table of "
+                "persons; set unit: {kind: person, column: ..., max_rows: ...}."
             )
         if not isinstance(schema.attributes[self.item], Categorical):
-            problems.append(f"column {self.item!r}: items must be a categorical column.")
+            problems.append(f"column {self.item!r}: the item column must be categorical.")
         if self.item in self.generalize:
-            problems.append(f"column {self.item!r} holds the items and cannot be generalized.")
+            problems.append(f"column {self.item!r} contains the items and cannot be generalized.")
         return problems
 
     def _unknown_names(self, schema: Schema) -> list[str]:
@@ -348,7 +350,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
         if unknown:
             shown = ", ".join(map(repr, unknown[:10])) + (" and more" if len(unknown) > 10 else "")
             where = f"values of {self.item!r}" if self.item else "published columns"
-            problems.append(f"columns: {shown} are not among the {where}.")
+            problems.append(f"columns: {shown} are not {where}.")
         if any(number > len(names) for number in self.clusters):
             problems.append(
                 f"clusters is {list(self.clusters)}; there are only {len(names)} attributes."
@@ -359,7 +361,7 @@ each column if that is public knowledge, or say how many clusters are to be chos
 def _best_mechanism(
     kind: str, epsilon: Fraction, delta: Fraction, k: int, n_touched: int
 ) -> CountMechanism:
-    """Share the budget among the columns of a record so that most is published."""
+    """Divide the budget among the columns of a record so that most tuples are published."""
     candidates = [
         make_count_mechanism(kind, epsilon=each, delta=chance, k=k)
         for each, chance in shares_of(epsilon, delta, n_touched)

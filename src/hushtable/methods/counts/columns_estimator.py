@@ -1,23 +1,22 @@
-"""Count from published columns: groups of attributes, each with noisy counts of its tuples.
+"""Estimator of published columns: groups of attributes with noisy counts of their tuples.
 
-*What.* A condition is answered from the columns that hold all its attributes, and from all such
-columns together. For a long table the attributes are its items, so a condition reads ``m12 = 5 AND
-m40 IS NOT NULL`` and people are counted.
+A condition is answered from all columns that contain all its attributes. The attributes of a long
+table are its items, so a condition reads ``m12 = 5 AND m40 IS NOT NULL``, and people are counted.
 
-*How.* `ColumnView` answers from one column and says what noise, suppression and records that were
-taken out of it leave open. Around it, here:
+`ColumnView` answers from one column and accounts for noise, suppression and records that were left
+out of it. This module adds:
 
-- A condition that records without a value in the column may satisfy is counted as all records but
-  those that satisfy its opposite (`_all_but`).
-- The answers of several columns are weighed by their precision (`_combined`).
-- Where no column holds all the attributes, each of them is looked up in one column (`_cover`), and
-  the columns are put together (`_across`).
+- A condition that records without a value in the column may satisfy is answered as the total minus
+  the count of its opposite (`_all_but`).
+- Answers of several columns are averaged, weighted by precision (`_combined`).
+- If no column contains all attributes, each attribute is looked up in one column (`_cover`), and
+  the columns are combined (`_across`).
 
-*Why so.* Nothing was published about attributes of different columns together. Whoever satisfies
-the condition is, in each column, among those who satisfy it for some values of the other columns,
-and whoever satisfies it for all values of the others satisfies it: that gives an upper and a lower
-bound from every column, so the interval holds for every way in which columns may hang together.
-Only the value inside it takes them to be independent.
+Nothing is published about the joint distribution of attributes in different columns. A record that
+satisfies the condition is, in each column, among those that satisfy it for some values of the other
+columns; a record that satisfies it for all values of the others satisfies it. This gives an upper
+and a lower bound from every column, so the interval is valid for any dependence between columns.
+Only the estimate inside it assumes independence.
 """
 
 from __future__ import annotations
@@ -56,24 +55,24 @@ from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
 MAX_JOINT = 2_000_000
-"""Cells over which a condition across columns is looked at one by one."""
+"""Maximum number of cells over which a condition across columns is enumerated."""
 
 Floats = NDArray[np.float64]
 
 Part = tuple[int, tuple[str, ...]]
-"""A column, and the attributes that are looked up there."""
+"""A column, and the attributes that are looked up in it."""
 
 
 class ColumnsEstimator(Estimator):
     """Answer counts from a release of columns."""
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
         self.counted = "people" if self.plan.listing is not None else "rows"
         self.private_schema = self.schema
-        del self.schema  # the one that conditions are about is made when asked for
+        del self.schema  # the schema of conditions is made on demand
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
         self.total = _record_total(self.plan, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)
@@ -83,8 +82,8 @@ class ColumnsEstimator(Estimator):
         self._views: dict[int, ColumnView] = {}
 
     @cached_property
-    def schema(self) -> Schema:  # type: ignore[override] # made when asked for
-        """What conditions may be about: the table's columns, or a column for each item."""
+    def schema(self) -> Schema:  # type: ignore[override] # made on demand
+        """Schema of conditions: the table's columns, or a column for each item."""
         if self.plan.listing is None:
             return self.private_schema
         value = self.private_schema.attributes[self.plan.listing.value]
@@ -98,7 +97,7 @@ class ColumnsEstimator(Estimator):
         )
 
     def _recode(self, names: Sequence[str]) -> dict[str, Recoding]:
-        """Say how some attributes were made coarser."""
+        """Return the recodings of some attributes."""
         if self.plan.listing is None:
             return {name: self.recode[name] for name in names if name in self.recode}
         recoding = self.recode.get(self.plan.listing.value)
@@ -123,14 +122,14 @@ class ColumnsEstimator(Estimator):
 
     @property
     def _may_lose(self) -> bool:
-        """Whether people may have more values than count."""
+        """True if people may have more values than are used."""
         listing = self.plan.listing
         if listing is None:
             return False
         return self.plan.max_values < most_listed(self.private_schema, listing)
 
     def _view(self, number: int) -> ColumnView:
-        """Open a column, once."""
+        """Return the view of a column, cached."""
         if number not in self._views:
             names = self.columns[number]
             columns = {name: self.schema.attributes[name] for name in names}
@@ -148,10 +147,10 @@ class ColumnsEstimator(Estimator):
         return self._views[number]
 
     def frame(self) -> pa.Table:
-        """Repeat each published tuple as often as its count says.
+        """Repeat each published tuple according to its count.
 
-        A row of a wide table is padded with null outside its column. In a long table each copy of
-        a tuple is a person of its own, with a number in the column that names people.
+        A row of a wide table has null outside its column. In a long table each copy of a tuple is a
+        separate person, with a number in the column that identifies people.
         """
         rows, owners = self._tuples.rows()
         listing = self.plan.listing
@@ -161,7 +160,7 @@ class ColumnsEstimator(Estimator):
         return taken.add_column(0, str(self.private_schema.unit.column), pa.array(owners))
 
     def published(self, rng: Generator) -> Published:
-        """Lay each column beside the same attributes of the original; of a long table, items."""
+        """Return each column in comparable form; for a long table, groups of items."""
         listing = self.plan.listing
         if listing is not None:
             items = ItemGroups(listing.item, listing.value, self.columns, self._block)
@@ -175,15 +174,15 @@ class ColumnsEstimator(Estimator):
                 for number, names in enumerate(self.columns)
             ),
             notes=(
-                "Groups of columns are published, not whole rows: pairs and triples are compared "
-                "where a group holds them, and a model learns from one group.",
+                "Groups of columns are published, not whole rows: only pairs and triples inside a "
+                "group are compared, and models are trained on one group.",
                 *absent(self.schema, published),
                 *((DRAWN,) if self.recode else ()),
             ),
         )
 
     def _block(self, number: int, names: Sequence[str]) -> Block:
-        """Repeat each tuple of a column by its count, where it has any of these attributes."""
+        """Repeat each tuple of a column by its count, if it has any of these attributes."""
         codes, counts = self._view(number).codes, self._tuples.of_column(number).counts
         schema, recode = self.schema.of_rows(names), self._recode(names)
         there = np.logical_or.reduce(
@@ -198,14 +197,14 @@ class ColumnsEstimator(Estimator):
     # --- sums -------------------------------------------------------------------------------------
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over records, from the column that holds all attributes."""
+        """Estimate sums over records, from a column that contains all attributes."""
         wanted = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         covering = [n for n, names in enumerate(self.columns) if set(wanted) <= set(names)]
         if not covering:
             raise Refused(
-                f"no column of this release holds {', '.join(wanted)} together; ask about "
+                f"no column of this release contains {', '.join(wanted)} together; ask about "
                 f"attributes of one: {'; '.join(', '.join(names) for names in self.columns[:20])}. "
-                "Counts can be asked for across columns."
+                "Counts can be estimated across columns."
             )
         number = max(covering, key=lambda n: float(self._view(n).counts.sum()))
         view = self._view(number)
@@ -213,8 +212,8 @@ class ColumnsEstimator(Estimator):
             float(function.values(view.null_cell)[0]) != 0 for function in functions
         ):
             raise Refused(
-                "records without a value in the column are never counted there; ask about those "
-                f"that have one, such as {wanted[0] if wanted else self.columns[number][0]} IS NOT "
+                "records without a value in a column are not counted there; ask about ones "
+                f"with a value, such as {wanted[0] if wanted else self.columns[number][0]} IS NOT "
                 "NULL."
             )
         found = self._thinning.undone_sums(view.sums(functions, together=together))
@@ -242,7 +241,7 @@ class ColumnsEstimator(Estimator):
         return _combined(answers)
 
     def _from_column(self, number: int, where: str) -> Estimate:
-        """Answer from one column that has all attributes of the condition."""
+        """Answer from one column that contains all attributes of the condition."""
         view = self._view(number)
         predicate = parse(where, view.schema)
         if not view.accepts_nothing(predicate):
@@ -257,32 +256,32 @@ class ColumnsEstimator(Estimator):
         return self._all_but(self._seen(view, condition.opposite()))
 
     def _seen(self, view: ColumnView, predicate: Predicate | Projection) -> Estimate:
-        """Answer from one column, for a condition that needs a value there."""
-        seen = view.answer(predicate)  # type: ignore[arg-type]  # asks for shares and count only
+        """Answer from one column, for a condition that requires a value there."""
+        seen = view.answer(predicate)  # type: ignore[arg-type]  # uses only shares and count
         if seen.high >= MANY:
             raise Refused(
-                "the column has so many tuples that those which are not published might hold any "
-                "number of such records; a release with count_share tells how many there are at "
-                "most."
+                "the column has too many possible tuples: unpublished ones may contain any "
+                "number of such records; a release with count_share would publish the number of "
+                "records."
             )
         whole = self._thinning.undone(seen)
         if self.sizes is not None:
             return self.sizes.undone(whole, of_one_item=len(predicate.columns) == 1)
         if self._may_lose:
             note = (
-                f"Of each person at most {self.plan.max_values} values count, a random part of "
-                "those who have more; the answer is about these. A release with size_share tells "
-                "how many have more."
+                f"At most {self.plan.max_values} values per person are used, a random subset if "
+                "there are more; the answer refers to these. A release with size_share would "
+                "publish how many people have more."
             )
             whole = replace(whole, notes=(*whole.notes, note))
         return whole
 
     def _all_but(self, rest: Estimate) -> Estimate:
-        """Count those who satisfy a condition as all but those who do not."""
+        """Count those who satisfy a condition as the total minus those who do not."""
         if self.total is None:
             raise Refused(
-                "the condition holds for records that have no value in the column, and these are "
-                "never counted; a release with count_share tells how many records there are."
+                "records without a value in the column satisfy the condition, and these are "
+                "not counted; a release with count_share would publish the number of records."
             )
         below = sqrt((self.total.value - self.total.low) ** 2 + (rest.high - rest.value) ** 2)
         above = sqrt((self.total.high - self.total.value) ** 2 + (rest.value - rest.low) ** 2)
@@ -299,12 +298,12 @@ class ColumnsEstimator(Estimator):
     # --- conditions across columns ----------------------------------------------------------------
 
     def _across(self, predicate: Predicate) -> Estimate:
-        """Answer a condition whose attributes no column holds together."""
+        """Answer a condition whose attributes no column contains together."""
         parts = self._cover(predicate.columns)
         if self.total is None:
             raise Refused(
-                f"no column holds {', '.join(predicate.columns)} together, and without the number "
-                "of records columns cannot be compared; a release with count_share tells it."
+                f"{', '.join(predicate.columns)} are in different columns, which can only be "
+                "combined if the number of records is known; publish with count_share."
             )
         joint = self._joint(predicate, parts)
         low, high = self._bounds(joint, parts, self.total.high)
@@ -319,32 +318,32 @@ class ColumnsEstimator(Estimator):
             privacy_std=min(sqrt(variance), (high - low) / 2),
             model_std=(high - low) / sqrt(12),
             notes=(
-                f"No column holds these attributes together. The value takes {together} to be "
-                "independent; the interval holds however they hang together.",
+                f"No column contains these attributes together. The estimate assumes {together} "
+                "to be independent; the interval is valid for any dependence.",
             ),
         )
 
     def _cover(self, wanted: Sequence[str]) -> list[Part]:
-        """Choose columns that hold the attributes, each attribute in one of them."""
+        """Choose columns that contain the attributes, each attribute in one of them."""
         left, parts = list(wanted), []
         while left:
             held = [[name for name in left if name in names] for names in self.columns]
             number = max(range(len(held)), key=lambda n: len(held[n]))
             if not held[number]:
-                raise Refused(f"{', '.join(left)} is in no column of this release.")
+                raise Refused(f"no column of this release contains {', '.join(left)}.")
             parts.append((number, tuple(held[number])))
             left = [name for name in left if name not in held[number]]
         return parts
 
     def _joint(self, predicate: Predicate, parts: Sequence[Part]) -> Floats:
-        """Say which share of each combination of codes satisfies; axes are in order of parts."""
+        """Return the share of each combination of codes that satisfies the condition."""
         names = [name for _, mine in parts for name in mine]
         recode = self._recode(names)
         domain = recoded_domain(self.schema, names, recode)
         if domain.size > MAX_JOINT:
             raise Refused(
-                f"no column holds {', '.join(predicate.columns)} together, and their "
-                f"{domain.size:,} combinations are too many to compare columns by (limit "
+                f"no column contains {', '.join(predicate.columns)} together, and their "
+                f"{domain.size:,} combinations are too many to combine columns (limit "
                 f"{MAX_JOINT:,}); ask about fewer attributes."
             )
         grid = domain.grid()
@@ -354,7 +353,7 @@ class ColumnsEstimator(Estimator):
     def _bounds(
         self, joint: Floats, parts: Sequence[Part], n_records: float
     ) -> tuple[float, float]:
-        """Bound the answer by what each column says alone, whatever the others are."""
+        """Bound the answer by each column separately, for any values of the others."""
         low, high, first = 0.0, n_records, 0
         for number, mine in parts:
             view = self._view(number)
@@ -366,9 +365,11 @@ class ColumnsEstimator(Estimator):
         return low, max(low, high)
 
     def _independent(self, joint: Floats, parts: Sequence[Part], n_records: float) -> float:
-        """Estimate as if what is in one column told nothing about another."""
+        """Estimate the answer for independent columns."""
         share: Any = joint
-        for number, mine in reversed(parts):  # the last axes first, so that others keep theirs
+        for number, mine in reversed(
+            parts
+        ):  # last axes first, so that the positions of others stay
             weights = self._view(number).marginal(mine, n_records)
             axes = tuple(range(share.ndim - len(mine), share.ndim))
             share = np.tensordot(share, weights, axes=(axes, tuple(range(len(mine)))))
@@ -380,7 +381,7 @@ def _projection(view: ColumnView, names: tuple[str, ...], holds: Any) -> Project
 
 
 def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> Interval | None:
-    """Read the number of records: public, or published with noise, or not known."""
+    """Return the number of records: public, noisy, or None if unknown."""
     public = plan.schema.counted_rows
     if plan.listing is None and public is not None:
         return Interval(value=public, low=public, high=public)
@@ -391,7 +392,7 @@ def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> Int
 
 
 def _combined(answers: Sequence[Estimate]) -> Estimate:
-    """Weigh the answers of several columns by their inverse variances.
+    """Average the answers of several columns, weighted by inverse variances.
 
     Ends are averaged like values, so the interval is no narrower than the average one.
     """
@@ -411,5 +412,8 @@ def _combined(answers: Sequence[Estimate]) -> Estimate:
         high=high,
         privacy_std=float(np.sqrt(weights**2 @ [answer.privacy_std**2 for answer in answers])),
         model_std=mean("model_std"),
-        notes=(*notes, f"{len(answers)} columns hold this condition; their answers are averaged."),
+        notes=(
+            *notes,
+            f"{len(answers)} columns contain these attributes; their answers are averaged.",
+        ),
     )

@@ -1,7 +1,6 @@
-"""A plan of columns: what to expect of a run, and the run.
+"""Plan and run of method columns.
 
-The method and its parameters are in ``columns.py``, the promise, the algorithm and the proofs in
-``columns.md``.
+Parameters are in ``columns.py``; guarantee, algorithm and proofs in ``columns.md``.
 """
 
 from __future__ import annotations
@@ -44,11 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnsPlan(Plan[SealedTable]):
-    """Hold how the columns are found, counted and noised.
+    """Plan of method columns: how the columns are chosen, counted and noised.
 
-    `n_touched` is how many columns the values of one record are published in at most, `n_reached`
-    in how many it may have values. `n_units` records belong to one unit of privacy. `groups` are
-    the columns as places of attributes, None where they are chosen from the data.
+    One record has values in up to `n_reached` columns and is counted in up to `n_touched`. One unit
+    of privacy has `n_units` records. `groups` are the columns as positions of attributes; None if
+    they are chosen from the data.
     """
 
     method: Columns
@@ -77,10 +76,10 @@ class ColumnsPlan(Plan[SealedTable]):
             Threshold(k=method.k),
         )
 
-    # --- what to expect ---------------------------------------------------------------------------
+    # --- forecast ---------------------------------------------------------------------------------
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say which counts will be published and how noisy."""
+        """Forecast which counts will be published, and their noise."""
         rows = self.schema.expected_rows(rows)
         held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.method.clusters))
         width = 1 if self.listing else len(self.schema.attributes)
@@ -96,7 +95,7 @@ class ColumnsPlan(Plan[SealedTable]):
         half = mechanism.release_count(0.5)
         lines: dict[str, str | float | int] = {
             "columns": self.n_columns,
-            "columns that one record is in, at most": self.n_touched,
+            "columns in which one record is counted, at most": self.n_touched,
         }
         for chance in QUANTILES:
             name = f"records from which a tuple is published with probability {chance:g}"
@@ -105,7 +104,7 @@ class ColumnsPlan(Plan[SealedTable]):
         lines["epsilon for one column"] = float(mechanism.epsilon)
         if self.pair_noise is not None:
             kind = "Gaussian" if self.pair_noise.is_gaussian else "Laplace"
-            lines["noise on the counts that columns are chosen by"] = kind
+            lines["noise on the counts for choosing columns"] = kind
             lines["standard deviation of that noise"] = self.pair_noise.std
         if rows is not None and rows < half * self.n_touched:
             lines["warning"] = (
@@ -121,7 +120,7 @@ class ColumnsPlan(Plan[SealedTable]):
         return lines
 
     def _split(self) -> dict[str, Fraction]:
-        """Say what each step costs a unit, all of its records together."""
+        """Return the epsilon of each step, for all records of a unit together."""
         split = {"tuples of the columns": self.columns_epsilon * self.n_units}
         if self.pair_noise is not None:
             split["choice of the columns"] = self.pair_noise.epsilon * self.n_units
@@ -133,7 +132,7 @@ class ColumnsPlan(Plan[SealedTable]):
 
     @property
     def _n_elements(self) -> int:
-        """Count the values that attributes may have, all attributes together."""
+        """Total number of values of all attributes."""
         if self.listing is None:
             return sum(recoded_domain(self.schema, self.attribute_names, self.recode).shape)
         of_one = recoded_domain(self.schema, [self.listing.value], self.recode).size
@@ -141,7 +140,7 @@ class ColumnsPlan(Plan[SealedTable]):
 
     @cached_property
     def n_pair_counts(self) -> int:
-        """How many noisy counts a choice of the columns takes."""
+        """Number of noisy counts that a choice of columns needs."""
         if not self.method.clusters:
             return 0
         if self.listing is not None:
@@ -150,7 +149,7 @@ class ColumnsPlan(Plan[SealedTable]):
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
     def hollow(self, rows: int) -> str:
-        """Expect the commonest tuple of some column to be published."""
+        """Refuse if not even the most frequent tuple of any column is expected to be published."""
         needed = self.mechanism.release_count(0.5)
         columns = self.groups or ((item,) for item in range(len(self.attribute_names)))
         likely = (
@@ -172,17 +171,17 @@ class ColumnsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the tuples of the column that has most of them."""
+        """Sum the noise of the tuples of the column with most tuples."""
         if self.groups is None:
             raise Refused(
-                "which columns there will be is chosen from the private rows, and with it how many "
-                "tuples a question takes. Name the columns to know the error before."
+                "the columns are chosen from the private rows, so the number of tuples in a "
+                "question is not known in advance. Name the columns to forecast the error."
             )
         if self.listing is not None or self.n_touched < self.n_reached:
             raise Refused(
-                "records with values in more columns than max_columns lose some at random, and how "
-                "many those are depends on the private rows. Raise max_columns to the number of "
-                "columns of a wide table to know the error before."
+                "records with values in more columns than max_columns lose some at random; "
+                "their number depends on the private rows. Raise max_columns to the number of "
+                "columns of a wide table to forecast the error."
             )
         sizes = [
             recoded_domain(self.schema, self._names_of(group), self.recode).size
@@ -193,8 +192,8 @@ class ColumnsPlan(Plan[SealedTable]):
             rows=self.schema.expected_rows(rows),
             n_cells=max(sizes),
             share=share,
-            assumes="The question is about attributes of one column, the one with most tuples, and "
-            "takes the same share of its tuples as of the rows, which are spread evenly over them.",
+            assumes="The question uses attributes of one column, the one with most tuples, and "
+            "selects the same share of its tuples as of the rows; all tuples are equally frequent.",
         )
 
     def _names_of(self, group: Sequence[int]) -> list[str]:
@@ -204,7 +203,7 @@ class ColumnsPlan(Plan[SealedTable]):
 
     @cached_property
     def promise(self) -> Promise | None:
-        """What one record may spend, so that all records of a unit together keep the promise."""
+        """Budget of one record, such that all records of a unit together keep the promise."""
         promised = Promise.among(self.guarantees)
         if promised is None or self.pair_noise is None or not self.pair_noise.is_gaussian:
             return None if promised is None else promised.for_each_of(self.n_units)
@@ -213,22 +212,22 @@ class ColumnsPlan(Plan[SealedTable]):
 
     @property
     def spends_all(self) -> bool:
-        """Noise is rounded up, Laplace noise leaves its delta, and the theorem is not tight."""
+        """False: noise is rounded up, and Laplace noise leaves its delta unspent."""
         return False
 
     @property
     def counts(self) -> TupleCounts:
-        """How the tuples of all columns are published."""
+        """Mechanism that publishes the tuples of all columns."""
         spared = (self.n_touched - self.columns_epsilon / self.mechanism.epsilon) / 2
         return TupleCounts(self.mechanism, int(spared))
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Choose the columns if they are not public, count their tuples once, add noise."""
+        """Choose the columns if they are not public, count their tuples once, and add noise."""
         groups = self.choose(source, noise) if self.groups is None else self.groups
         tuples = source.tuples(
             groups,
             max_groups=self.method.max_columns,
-            at_least=self.method.k,  # rarer tuples are never published: no need to look at them
+            at_least=self.method.k,  # rarer tuples are never published
             listing=self.listing,
             max_values=self.method.max_values,
             recode=self.recode,
@@ -259,7 +258,7 @@ class ColumnsPlan(Plan[SealedTable]):
         )  # fmt: skip
 
     def _noisy_sizes(self, source: SealedTable, noise: Noise) -> dict[str, Any] | None:
-        """Publish how many people have how many values, if some of them may not count."""
+        """Publish a noisy histogram of values per person, if some values may not be used."""
         if self.listing is None or not self.size_epsilon:
             return None
         ends = size_ends(self.max_values, most_listed(self.schema, self.listing))
@@ -268,11 +267,11 @@ class ColumnsPlan(Plan[SealedTable]):
         )
         mechanism = Laplace(1 / self.size_epsilon)
         drawn = noise.open(classes, mechanism, "how many values people have")
-        std = sqrt(2) * float(mechanism.scale)  # that of continuous noise, which is larger
+        std = sqrt(2) * float(mechanism.scale)  # of continuous noise, which is larger
         return {"ends": ends, "counts": drawn.tolist(), "std": std}
 
     def _noisy_total(self, n_records: Sealed, noise: Noise) -> dict[str, Any] | None:
-        """Publish the number of records with noise, if a share of epsilon was set aside for it."""
+        """Publish the number of records with noise, if it has a share of epsilon."""
         if not self.count_epsilon:
             return None
         mechanism = make_count_mechanism("pure", epsilon=self.count_epsilon)

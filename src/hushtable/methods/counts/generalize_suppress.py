@@ -1,6 +1,6 @@
-"""Generalize and suppress: exact counts of coarse tuples, those of fewer than k rows left out.
+"""Method generalize-suppress: exact counts of generalized tuples with at least k rows.
 
-What this promises, and how little that is, stands in ``generalize_suppress.md`` beside this file.
+``generalize_suppress.md`` states the guarantee and its limits.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from hushtable.schema import Schema
 class GeneralizeSuppress(Method):
     """Publish each tuple of at least k rows with its exact count.
 
-    This is a threshold and not differential privacy. Use `NoisyCounts` to protect people.
+    This is a threshold, not differential privacy. Use `NoisyCounts` to protect people.
 
     Parameters
     ----------
     k : int
-        Tuples of fewer rows than this are not published; at least 2.
+        Minimum number of rows of a published tuple, at least 2.
     generalize : mapping of str to rule
-        Rules that make columns coarser before counting: a level, a width or cuts by column (on the
+        Rules that generalize columns before counting: a level, a width or cuts by column (on the
         command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See `hushtable.recoding.recode`.
-        Rules are public: they must not come from the data.
+        Rules are public: they must not be derived from the data.
 
     Examples
     --------
@@ -55,7 +55,9 @@ class GeneralizeSuppress(Method):
     paper: ClassVar[str] = (
         "Li and Li, semantic k-anonymity and noisy count publishing (section 4), for comparison."
     )
-    summary: ClassVar[str] = "Publish exact counts of coarse tuples, rare ones left out; not DP."
+    summary: ClassVar[str] = (
+        "Publish exact counts of generalized tuples, without rare ones; not DP."
+    )
     estimator_kind: ClassVar[str] = "suppressed-cells"
     opens_bare: ClassVar[str] = "counts of at least k rows are published as they are."
 
@@ -65,7 +67,7 @@ class GeneralizeSuppress(Method):
     )
 
     def plan(self, schema: Schema) -> GeneralizeSuppressPlan:
-        """Work out how the tuples are made coarser, or refuse."""
+        """Return how tuples are generalized, or refuse."""
         recode = recodings(schema, self.generalize, misfits(schema, self.name, (COUNT,)))
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         return GeneralizeSuppressPlan(self, schema, recode, n_cells)
@@ -73,7 +75,7 @@ class GeneralizeSuppress(Method):
 
 @dataclass(frozen=True)
 class GeneralizeSuppressPlan(Plan[SealedTable]):
-    """Hold how the tuples of a schema are made coarser."""
+    """Plan of method generalize-suppress: how tuples are generalized."""
 
     method: GeneralizeSuppress
     schema: Schema
@@ -82,18 +84,18 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The threshold, which is outside differential privacy and not counted."""
+        """The threshold, which is not differential privacy and is not counted in a ledger."""
         return (Threshold(k=self.method.k),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how large the domain is."""
+        """Forecast the size of the domain."""
         rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "tuples in the domain": self.n_cells,
             "warning": "the published counts are exact; this is not differential privacy",
         }
         if rows is not None:
-            lines["rows per tuple, if spread evenly"] = rows / self.n_cells
+            lines["rows per tuple, if all are equally frequent"] = rows / self.n_cells
             lines |= left_out_line((self.method.k - 1) * self.n_cells / max(rows, 1))
         held = min(self.n_cells, max(1, TYPICAL_ROWS if rows is None else rows))
         return Forecast(
@@ -101,7 +103,7 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Count the tuples and leave out the rare ones; nothing here is random."""
+        """Count the tuples and drop the rare ones; nothing is random."""
         table = source.bare("tuples")
         cells = table.counts(list(self.schema.attributes), recode=self.recode)
         shown = cells.counts >= self.method.k

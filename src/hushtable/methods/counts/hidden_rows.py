@@ -1,28 +1,29 @@
-"""Where the rows of unpublished combinations are: a model, and a rehearsal that says how far off.
+"""Model of the rows of unpublished combinations, with a validation that estimates its error.
 
-A release of cells leaves out those of few rows. How many rows are missing is known from the number
-of rows; where they are is not, and all that is certain is a range: none of them satisfies a
-condition, or all that may be there do. It is wide, so answers take a model for what is likely, and
-say so. The model is not believed, it is tried:
+A release of cells omits cells of few rows. The number of missing rows follows from the total, but
+their position is unknown. The only certain answer is a range: none of them satisfies a condition,
+or all that are possible do. This range is wide, so answers use a model and say so. The model is
+validated:
 
-*The model.* A cell's number of rows has a negative binomial law, whose mean is the product of its
-columns' shares of all rows. That it was suppressed has a known chance for every number, which the
-law is weighed by; and one tilt for all cells makes their rows add up to those that are missing.
-Shares of columns and rows of hidden cells are told from each other in turns, until they agree.
+*Model.* The number of rows of a cell has a negative binomial distribution, whose mean is the
+product of its columns' shares of all rows. It is weighted by the known probability that each number
+is suppressed. One exponential tilt for all cells makes the expected rows add up to the missing
+rows. Shares of columns and rows of hidden cells are estimated alternately until they agree.
 
-*The rehearsal.* The threshold is raised until about as many published rows are hidden as there were
-before. The model is made again without them, and what it says is laid beside what is published. The
-difference is an error of the very model on the very table, for every condition. Two things of it
-are used: its mean square over many conditions, and that of the condition which is asked. A table
-that the model does not fit, such as one where one group has all the rare combinations, shows it
-here, and its intervals are wide.
+*Validation.* The threshold is raised until about as many published rows are hidden as are missing.
+The model is fitted without them, and its predictions are compared with the published counts. The
+difference is the error of the same model on the same table, for every condition. Two figures of it
+are used: its mean square over many conditions, and its value for the condition of the query. If the
+model does not fit a table, such as one where a single group has all the rare combinations, the
+validation shows it, and intervals are wide.
 
-For a function f of cells, with e the rows that the model puts into hidden cells, n all of them, and
-m the mean of f over e, the sum over hidden rows has the mean n m and a variance of three parts:
+For a function f of cells, let e be the rows that the model assigns to hidden cells, n their total,
+and m the mean of f over e. The sum over hidden rows has the mean n m and a variance of three parts:
 
-- sum of v (f - m)^2, where v is the variance of the law of each cell;
-- unlike n^2 (mean of f^2 over e, minus m^2), where unlike is the mean square of the rehearsal;
-- the square of n times the rehearsal's error for f, for each row that was hidden.
+- sum of v (f - m)^2, where v is the variance of the distribution of each cell;
+- unlike n^2 (mean of f^2 over e, minus m^2), where unlike is the mean square of the validation
+  errors;
+- the square of n times the validation error for f, per hidden row.
 """
 
 from __future__ import annotations
@@ -37,24 +38,24 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 SHAPES = (1.0, 3.0, 10.0)
-"""How rows of cells are spread about their means: negative binomial with such a shape.
+"""Shape parameters of the negative binomial distribution of rows per cell.
 
-1 is the geometric law, which goes from nothing to several times the mean. The one that the
-rehearsal bears out best is taken; none is as narrow as Poisson's, which leaves nothing for columns
-that hang together.
+Shape 1 is the geometric distribution, which ranges from nothing to several times the mean. The
+shape that validates best is used. None is as narrow as the Poisson distribution, which would leave
+no variance for dependent columns.
 """
 
 LEAST = 3
-"""Published cells that a rehearsal must hide; with fewer nothing is learned."""
+"""Minimum number of published cells that a validation must hide."""
 
 MOST_HIDDEN = 0.4
-"""The part of published rows that a rehearsal hides at most."""
+"""Maximum share of published rows that a validation hides."""
 
 LEAST_HIDDEN = 0.03
-"""The part that it hides at least: a few rows say little."""
+"""Minimum share of published rows that a validation hides; fewer rows show little."""
 
 EDGE = 0.005
-"""Conditions that fewer, or all but fewer, of the hidden rows satisfy do not count in the mean."""
+"""Conditions with a smaller share of the hidden rows, or of the rest, are not averaged."""
 
 _TILTS = np.linspace(-16.0, 8.0, 481)
 _ROUNDS = 20
@@ -62,37 +63,25 @@ _ROUNDS = 20
 
 @dataclass(frozen=True, eq=False)
 class HiddenRows:
-    """Rows of unpublished cells, as far as they can be told.
+    """Modeled rows of unpublished cells."""
 
-    Parameters
-    ----------
-    hidden : array of bool (cells,)
-        Which cells of the domain are not published.
-    expected, variance : array (cells,)
-        Mean and variance of the rows of each; 0 for those that are published.
-    unlike : float
-        Mean square of the rehearsal's errors, for a share with variance 1.
-    missed : array (cells,)
-        The rehearsal's error in each cell, for each row that was hidden.
-    """
-
-    hidden: Flags
-    expected: Floats
-    variance: Floats
-    unlike: float
-    missed: Floats
+    hidden: Flags  # which cells of the domain are not published
+    expected: Floats  # mean number of rows of each cell; 0 for published cells
+    variance: Floats  # variance of the number of rows of each cell; 0 for published cells
+    unlike: float  # mean square of the validation errors, for a share with variance 1
+    missed: Floats  # validation error in each cell, per hidden row
 
     @property
     def n_rows(self) -> float:
-        """How many rows there are."""
+        """Number of hidden rows."""
         return float(self.expected.sum())
 
     def means(self, functions: Floats) -> Floats:
-        """Give the means of functions of cells, a row for each, over hidden rows."""
+        """Return means of functions of cells, one per row, over hidden rows."""
         return np.asarray(functions @ self.expected / self.n_rows)
 
     def covariance(self, functions: Floats) -> Floats:
-        """Give the covariance of sums over hidden rows."""
+        """Return the covariance of sums over hidden rows."""
         n = self.n_rows
         rest = functions - self.means(functions)[:, None]
         alike = (rest * (self.variance * self.hidden + self.unlike * n * self.expected)) @ rest.T
@@ -101,18 +90,11 @@ class HiddenRows:
 
 
 def hidden_rows(counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats) -> HiddenRows:
-    """Spread missing rows over the cells that are not published, and rehearse it.
+    """Distribute missing rows over the unpublished cells, and validate the result.
 
-    Parameters
-    ----------
-    counts : array, an axis for each column
-        Rows of published cells.
-    hidden : array of bool, of the same shape
-        Which cells are not published.
-    n_rows : float
-        How many rows they have together.
-    suppressed : array
-        The chance that a cell is not published, for 0, 1, 2, ... rows; 0 beyond.
+    `counts` are rows of published cells, with an axis for each column; `hidden` marks unpublished
+    cells, which have `n_rows` rows together. `suppressed` is the probability that a cell of 0, 1,
+    2, ... rows is not published; 0 beyond.
 
     Examples
     --------
@@ -123,23 +105,23 @@ def hidden_rows(counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats
            [0., 0., 5.],
            [6., 2., 0.]])
     """
-    tried = [_tried(counts, hidden, n_rows, suppressed, shape) for shape in SHAPES]
-    return min(tried, key=lambda rows: rows.unlike)
+    candidates = [_fitted(counts, hidden, n_rows, suppressed, shape) for shape in SHAPES]
+    return min(candidates, key=lambda rows: rows.unlike)
 
 
-def _tried(
+def _fitted(
     counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats, shape: float
 ) -> HiddenRows:
-    """Take the numbers of rows to be spread so about their means, and rehearse it."""
+    """Fit and validate the model with one shape parameter."""
     expected, variance = _spread(counts, hidden, n_rows, suppressed, shape)
-    unlike, missed = _rehearsed(counts, hidden, expected, suppressed, shape)
+    unlike, missed = _validated(counts, hidden, expected, suppressed, shape)
     return HiddenRows(hidden.ravel(), expected.ravel(), variance.ravel(), unlike, missed.ravel())
 
 
 def _spread(
     counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats, shape: float
 ) -> tuple[Floats, Floats]:
-    """Give mean and variance of the rows of every cell, 0 for published ones."""
+    """Return mean and variance of the rows of every cell; 0 for published cells."""
     mean, variance = _law(suppressed, shape)
     n_cells = int(np.count_nonzero(hidden))
     n_rows = min(n_rows, 0.999 * n_cells * float(mean[-1]))
@@ -157,9 +139,11 @@ def _spread(
 
 
 def _law(suppressed: Floats, shape: float) -> tuple[Floats, Floats]:
-    """Give mean and variance of a suppressed cell's rows for each tilt."""
+    """Return mean and variance of the rows of a suppressed cell, for each tilt."""
     rows = np.arange(len(suppressed))
-    steps = np.log((rows[1:] + shape - 1) / rows[1:])  # of the negative binomial law
+    steps = np.log(
+        (rows[1:] + shape - 1) / rows[1:]
+    )  # log ratios of the negative binomial distribution
     with np.errstate(divide="ignore"):
         logs = np.log(suppressed) + np.concatenate([[0.0], np.cumsum(steps)])
     logs = logs + _TILTS[:, None] * rows
@@ -170,8 +154,8 @@ def _law(suppressed: Floats, shape: float) -> tuple[Floats, Floats]:
 
 
 def _tilted(own: Floats, n_rows: float, mean: Floats) -> float:
-    """Find the tilt by which cells have so many rows together."""
-    # Cells whose own tilts are alike are taken together: there may be many.
+    """Find the tilt at which the expected rows of the cells add up to n_rows."""
+    # There may be many cells, so cells with nearly equal tilts are grouped.
     steps = np.bincount(np.clip(np.rint((own + 16) * 20), 0, 480).astype(np.int64), minlength=481)
     low, high = -24.0, 24.0
     for _ in range(40):
@@ -182,7 +166,7 @@ def _tilted(own: Floats, n_rows: float, mean: Floats) -> float:
 
 
 def _product(there: Floats) -> Floats:
-    """Give every cell the product of its columns' shares."""
+    """Return the total times the product of the columns' shares, for every cell."""
     total = float(there.sum())
     result = np.array(total)
     for axis in range(there.ndim):
@@ -191,10 +175,10 @@ def _product(there: Floats) -> Floats:
     return result
 
 
-def _rehearsed(
+def _validated(
     counts: Floats, hidden: Flags, expected: Floats, suppressed: Floats, shape: float
 ) -> tuple[float, Floats]:
-    """Raise the threshold and see how far the model is off."""
+    """Raise the threshold, refit, and return the mean squared error and the error per cell."""
     unknown = 1.0, np.zeros(counts.shape)
     published = np.sort(counts[~hidden])
     if len(published) <= LEAST:
@@ -221,7 +205,7 @@ def _rehearsed(
 
 
 def _over_conditions(cells: Floats) -> Floats:
-    """Add up over many conditions: values, and values up to some, of one or two columns."""
+    """Sum over many conditions: values, and cumulative values, of one or two columns."""
     n = cells.ndim
     found = []
     for axes in combinations(range(n), min(2, n)):

@@ -1,6 +1,6 @@
-"""Noisy counts: publish the frequency table of the (generalized) tuples, rare ones left out.
+"""Method noisy-counts: frequency table of (generalized) tuples, without rare ones.
 
-The promise, the algorithm and the proofs are in ``noisy_counts.md`` beside this file.
+Guarantee, algorithm and proofs: ``noisy_counts.md``.
 """
 
 from __future__ import annotations
@@ -54,23 +54,24 @@ class NoisyCounts(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+        Epsilon of the whole release, such as 1 or ln(5).
     delta : number or str, optional
-        Chance of exceeding it; needed by ``tight`` and ``paper``, absent for ``pure``.
+        Delta of the whole release; required by ``tight`` and ``paper``, not allowed for ``pure``.
     k : int, optional
-        Tuples of fewer rows are never published; needed by ``tight`` and ``paper``.
+        Minimum number of rows of a published tuple; required by ``tight`` and ``paper``.
     mechanism : {"tight", "paper", "pure"}
-        ``tight`` publishes most for the promise. ``paper`` is the matrix of Li and Li, to compare
-        with. ``pure`` needs no delta, but noises every tuple of the domain, the absent ones too.
+        Noise mechanism: ``tight`` publishes most for the guarantee, ``paper`` is the matrix of Li
+        and Li (for comparison), ``pure`` needs no delta. But ``pure`` adds noise to every tuple of
+        the domain, including absent ones.
     generalize : mapping of str to rule
-        Rules that make columns coarser before counting: a level, a width or cuts by column (on the
+        Rules that generalize columns before counting: a level, a width or cuts by column (on the
         command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See `hushtable.recoding.recode`.
-        Rules are public: they must not come from the data.
+        Rules are public: they must not be derived from the data.
     row_count_share : number or str
-        Share of epsilon spent on a noisy number of rows, so that analysts know how much was
-        suppressed. Not spent where the schema says that the number is public.
+        Share of epsilon for a noisy number of rows, so that analysts know how much was suppressed.
+        Not spent if the schema declares the number of rows public.
     max_cells : int
-        ``pure`` refuses domains with more tuples.
+        Maximum number of tuples in the domain for ``pure``.
 
     Examples
     --------
@@ -92,7 +93,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
     paper: ClassVar[str] = (
         "Li and Li, semantic k-anonymity and noisy count publishing (sections 2 to 5), repaired."
     )
-    summary: ClassVar[str] = "Publish the frequency table with noisy counts; rare tuples left out."
+    summary: ClassVar[str] = "Publish a frequency table with noisy counts, without rare tuples."
     estimator_kind: ClassVar[str] = "cells"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
@@ -106,18 +107,18 @@ in a hundred in full. Choose a delta well below one over the number of people, s
     max_cells: int = parameter(read=whole(), default=5_000_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """List parameters that the mechanism lacks, and those it has no use for."""
+        """List missing parameters of the mechanism, and those that it does not use."""
         if self.mechanism == "pure":
             return [
-                f"{name} is {value}, but the mechanism pure has none; leave it out."
+                f"{name} is {value}, but the mechanism pure does not use it; omit it."
                 for name, value in (("delta", self.delta), ("k", self.k))
                 if value is not None
             ] + [
                 f"row_count_share is {self.row_count_share}, but with pure the sum of all noisy "
-                "counts already tells the number of rows; leave it out."
+                "counts already estimates the number of rows; omit it."
             ] * (self.row_count_share != 0)
         return [
-            f"{name} is missing; the mechanism {self.mechanism} needs it, {example}."
+            f"{name} is missing; the mechanism {self.mechanism} requires it, {example}."
             for name, value, example in (
                 ("delta", self.delta, "such as 1e-6"),
                 ("k", self.k, "such as 10"),
@@ -132,7 +133,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         return self._mechanism(self.epsilon * (1 - self.row_count_share), 1)
 
     def release_probability(self, count: int) -> float:
-        """Give the chance that a tuple held by `count` rows is published (unit: row).
+        """Return the probability that a tuple with `count` rows is published (unit: row).
 
         Examples
         --------
@@ -143,14 +144,14 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         return self._of_one_row.release_probability(_checked(count))
 
     def release_count(self, probability: float) -> int:
-        """Give the least count that is published with at least this probability (unit: row)."""
+        """Return the smallest count published with at least this probability (unit: row)."""
         return self._of_one_row.release_count(probability)
 
     def mass(self, count: int) -> dict[int, float]:
-        """Give the distribution of the published count of a tuple (unit: row).
+        """Return the distribution of the published count of a tuple (unit: row).
 
-        Key 0 is "not published". Probabilities are right to a relative error of 1e-12; outcomes
-        less likely than 1e-18 times the chance of being published are left out.
+        Key 0 means "not published". Probabilities have a relative error of at most 1e-12. Outcomes
+        less likely than 1e-18 times the probability of publication are omitted.
 
         Examples
         --------
@@ -161,30 +162,30 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         return self._of_one_row.mass(_checked(count))
 
     def expected(self, count: int) -> float:
-        """Give the mean of the published count, "not published" counting as 0 (unit: row)."""
+        """Return the mean of the published count; "not published" counts as 0 (unit: row)."""
         return self._of_one_row.expected(_checked(count))
 
     def noise_level(self, count: int) -> float:
-        """Give E|published - count| / count, "not published" counting as 0 (unit: row).
+        """Return E|published - count| / count; "not published" counts as 0 (unit: row).
 
-        This is noise(f) of section 7.1 of the paper, in expectation.
+        This is the expectation of noise(f) in section 7.1 of the paper.
         """
         return self._of_one_row.noise_level(_checked(count))
 
     # --- the method -------------------------------------------------------------------------------
 
     def count_mechanism(self, schema: Schema) -> CountMechanism:
-        """Give the mechanism that each tuple's count goes through, for the schema's unit."""
+        """Return the mechanism for the count of each tuple, for the schema's unit."""
         return self.plan(schema).mechanism
 
     def plan(self, schema: Schema) -> NoisyCountsPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         unfit = misfits(schema, self.name, (COUNT, NOISY_COUNT))
         recode = recodings(schema, self.generalize, unfit)
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         if self.mechanism == "pure" and n_cells > self.max_cells:
             raise TooLarge(
-                f"the domain has {n_cells:,} tuples; pure publishes every one of them and stops at "
+                f"the domain has {n_cells:,} tuples; pure publishes all of them and allows at most "
                 f"max_cells = {self.max_cells:,}. Generalize more, publish fewer columns, or use "
                 "the mechanism tight."
             )
@@ -204,7 +205,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
         )
 
     def _mechanism(self, epsilon: Fraction, max_rows: int) -> CountMechanism:
-        """Make the mechanism that keeps the promise for up to `max_rows` rows together."""
+        """Return the mechanism that keeps the guarantee for up to `max_rows` rows together."""
         delta = None if self.delta is None else delta_per_row(epsilon, self.delta, max_rows)
         return make_count_mechanism(
             self.mechanism, epsilon=epsilon / max_rows, delta=delta, k=self.k
@@ -213,7 +214,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
 @dataclass(frozen=True)
 class NoisyCountsPlan(Plan[SealedTable]):
-    """Hold how the tuples of a schema are counted and noised."""
+    """Plan of method noisy-counts: how the tuples of a schema are counted and noised."""
 
     method: NoisyCounts
     schema: Schema
@@ -236,7 +237,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say which counts will be published, how noisy, and whether the domain is too large."""
+        """Forecast which counts will be published, their noise, and whether the domain fits."""
         schema, k, mechanism = self.schema, self.method.k, self.mechanism
         rows = schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {"tuples in the domain": self.n_cells}
@@ -261,7 +262,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
             lines["number of rows"] = "public" if known else "not published (row_count_share is 0)"
         if rows is not None:
             per_cell = rows / self.n_cells
-            lines["rows per tuple, if spread evenly"] = per_cell
+            lines["rows per tuple, if all are equally frequent"] = per_cell
             if k is not None and per_cell < mechanism.release_count(0.5):
                 lines["warning"] = _sparse(rows, self.n_cells, mechanism.release_count(0.5))
             elif k is None and per_cell < mechanism.std:
@@ -272,7 +273,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         split = {"tuples": self.tuples_epsilon}
         if self.rows_epsilon:
             split["number of rows"] = self.rows_epsilon
-        # Only occupied tuples are held, at most one per row; pure holds them all.
+        # Only occupied tuples are in memory, at most one per row; pure has all tuples in memory.
         occupied = TYPICAL_ROWS if rows is None else rows
         held = self.n_cells if k is None else min(self.n_cells, max(occupied, 1))
         return Forecast(
@@ -280,18 +281,18 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the tuples, and what is suppressed if all have equally many rows."""
+        """Sum the noise of the tuples, and suppressed rows if all are equally frequent."""
         return mechanism_error(
             self.mechanism,
             rows=self.schema.expected_rows(rows),
             n_cells=self.n_cells,
             share=share,
-            assumes="The question takes the same share of all tuples as of the rows."
-            + " Rows are spread evenly over the tuples." * (self.method.k is not None),
+            assumes="The question selects the same share of all tuples as of the rows."
+            + " All tuples are equally frequent." * (self.method.k is not None),
         )
 
     def hollow(self, rows: int) -> str:
-        """Expect the commonest tuple to be published."""
+        """Refuse if not even the most frequent tuple is expected to be published."""
         if self.method.k is None:
             return super().hollow(rows)
         sizes = recoded_domain(self.schema, list(self.schema.attributes), self.recode).shape
@@ -305,7 +306,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Count the tuples once, draw the published counts, leave out what is suppressed."""
+        """Count the tuples once, sample the published counts, and drop suppressed tuples."""
         rows = source.publish_cells(
             list(self.schema.attributes),
             CellCounts(self.mechanism),
@@ -324,14 +325,14 @@ class NoisyCountsPlan(Plan[SealedTable]):
 
     @cached_property
     def rows_mechanism(self) -> CountMechanism | None:
-        """How the number of rows is noised, which one unit changes by up to max_rows."""
+        """Mechanism for the number of rows, which one unit changes by at most max_rows."""
         if not self.rows_epsilon:
             return None
         return make_count_mechanism("pure", epsilon=self.rows_epsilon / self.max_rows)
 
 
 def _published(plan: NoisyCountsPlan, cells: NoisyCells) -> pa.Table:
-    """Write tuples with their published counts."""
+    """Return the tuples with their published counts."""
     table = label_tuples(plan.schema, plan.recode, cells.codes)
     table[COUNT] = pa.array(np.maximum(cells.noisy, 0), pa.int64())
     if plan.method.k is None:
@@ -340,7 +341,7 @@ def _published(plan: NoisyCountsPlan, cells: NoisyCells) -> pa.Table:
 
 
 def _row_total(plan: NoisyCountsPlan, source: SealedTable, noise: Noise) -> dict[str, Any] | None:
-    """Publish the number of rows with noise, if a share of epsilon was set aside for it."""
+    """Publish the number of rows with noise, if it has a share of epsilon."""
     if plan.rows_mechanism is None:
         return None
     drawn = noise.open(source.n_rows(), plan.rows_mechanism, "number of rows")
@@ -350,13 +351,13 @@ def _row_total(plan: NoisyCountsPlan, source: SealedTable, noise: Noise) -> dict
 
 def _checked(count: int) -> int:
     if count < 0:
-        raise ParameterError(f"count is {count}; a tuple is held by 0 rows or more.")
+        raise ParameterError(f"count is {count}; it must be at least 0.")
     return count
 
 
 def _sparse(rows: int, n_cells: int, needed: int) -> str:
     return (
-        f"{rows:,} rows over {n_cells:,} tuples: spread evenly, a tuple has fewer rows than the "
-        f"{needed:,} at which half are published, so most tuples will be suppressed unless the "
+        f"{rows:,} rows over {n_cells:,} tuples: if equally frequent, a tuple has fewer than the "
+        f"{needed:,} rows at which half are published, so most will be suppressed unless the "
         "data is concentrated. Generalize more, or publish fewer columns."
     )

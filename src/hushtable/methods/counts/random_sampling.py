@@ -1,6 +1,6 @@
-"""Random sampling: every row is published as it is with a chance of its own, or not at all.
+"""Method random-sampling: publish a random sample of the rows as they are.
 
-A baseline to compare with. That it promises nothing is said, and shown, in ``random_sampling.md``.
+A baseline for comparison. ``random_sampling.md`` shows that it has no guarantee.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from hushtable.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class RandomSampling(Method):
-    """Publish each row as it is, with the same chance, by a coin of its own.
+    """Publish each row as it is, independently with the same probability.
 
-    Whoever is in the sample is published whole. Use `NoisyCounts` to protect people.
+    Sampled rows are published in full. Use `NoisyCounts` to protect people.
 
     Parameters
     ----------
     rate : number or str
-        Chance that a row is published, such as 1/10.
+        Probability that a row is published, such as 1/10.
 
     Examples
     --------
@@ -46,14 +46,14 @@ class RandomSampling(Method):
     paper: ClassVar[str] = (
         "Li and Li, semantic k-anonymity and noisy count publishing (section 5.1), for comparison."
     )
-    summary: ClassVar[str] = "Baseline: publish a random part of the rows as they are; not DP."
+    summary: ClassVar[str] = "Baseline: publish a random sample of the rows as they are; not DP."
     estimator_kind: ClassVar[str] = "sampled-rows"
-    opens_bare: ClassVar[str] = "rows that are sampled are published as they are."
+    opens_bare: ClassVar[str] = "sampled rows are published as they are."
 
     rate: Fraction = parameter(read=part)
 
     def plan(self, schema: Schema) -> RandomSamplingPlan:
-        """Say what is published, or refuse."""
+        """Return what is published, or refuse."""
         problems = misfits(schema, self.name, ())
         if problems:
             raise ParameterError(problems)
@@ -62,36 +62,37 @@ class RandomSampling(Method):
 
 @dataclass(frozen=True)
 class RandomSamplingPlan(Plan[SealedTable]):
-    """Hold what is sampled."""
+    """Plan of method random-sampling."""
 
     method: RandomSampling
     schema: Schema
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Nothing."""
+        """No guarantee."""
         return (
             NoGuarantee(
-                reason="sampled rows are published as they are, so a row that nobody else has and "
-                "that is seen was certainly there"
+                reason="sampled rows are published as they are, so a unique row that is "
+                "published reveals that its person is in the data"
             ),
         )
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many rows will be there."""
+        """Forecast how many rows will be published."""
         rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
-            "warning": "rows are published as they are; this protects nobody who is sampled"
+            "warning": "rows are published as they are; sampled people are not protected"
         }
         if rows is not None:
             lines["rows, about"] = round(float(self.method.rate) * rows)
             sizes = [column.size for column in self.schema.attributes.values()]
             lines |= few_rows_line(float(self.method.rate) * rows, sizes)
-            # Cochran's rule for a normal interval of a mean: 25 times the squared skewness.
+            # Cochran's rule for the normal interval of a mean: n above 25 times the squared
+            # skewness.
             skewness = math.sqrt(float(self.method.rate) * rows / 25)
             lines["intervals of means"] = (
-                f"hold for columns of a skewness up to {skewness:.1f}; of more skewed ones they "
-                "may hold less often than 95 %"
+                f"are valid for columns of skewness up to {skewness:.1f}; for more skewed "
+                "columns, coverage may be below 95%"
             )
             lines["standard deviation of a count of half the rows"] = self.count_error(
                 rows=rows, share=0.5
@@ -105,15 +106,15 @@ class RandomSamplingPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the coins of the rows that are asked for."""
+        """Sum the sampling variance of the rows in the question."""
         rows = needed_rows(self.schema.expected_rows(rows))
         return coins_error(
             n_true=share * rows, n_other=0.0, keep=float(self.method.rate), insert=0.0,
-            assumes="Nothing: the error depends on how many rows are asked for alone.",
+            assumes="Nothing: the error depends only on the number of rows in the question.",
         )  # fmt: skip
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Toss a coin for each row; publish those that win in the order of the domain."""
+        """Sample each row independently; publish the sample in the order of the domain."""
         cells = source.bare("rows").counts(list(self.schema.attributes))
         row = np.repeat(np.arange(len(cells.counts)), cells.counts)
         kept = row[noise.bernoulli(self.method.rate, size=len(row))]

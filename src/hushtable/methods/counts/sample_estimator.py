@@ -1,4 +1,4 @@
-"""Count from a random part of the rows."""
+"""Estimator of random samples of rows."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ with needing("science"):
 
 
 class SampleEstimator(Estimator):
-    """Answer from rows of which each was published with the same chance.
+    """Answer from rows that were published with the same probability each.
 
-    Of m rows that satisfy a condition, n ~ Binomial(m, rate) are seen. The interval has all m for
-    which neither n or more nor n or fewer is rarer than 2.5 % (Clopper and Pearson, for m): the
-    chance that n or more of m are seen is that the n-th success comes within m trials.
+    Of m rows that satisfy a condition, n ~ Binomial(m, rate) are seen. The interval contains all m
+    for which neither "n or more" nor "n or fewer" has a probability below 2.5% (Clopper-Pearson,
+    for m). At least n of m rows are seen if and only if the n-th success comes within m trials.
     """
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.rate = float(RandomSampling(**self.parameters).rate)
 
     def frame(self) -> pa.Table:
-        """Give the sampled rows."""
+        """Return the sampled rows."""
         return plain(self.table.select(list(self.schema.attributes)))
 
     @property
     def n_rows(self) -> int:
-        """How many rows were sampled."""
+        """Number of sampled rows."""
         return int(self.table.num_rows)
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Rows are published whole."""
+        """Return 1 for all pairs: rows are published whole."""
         return all_alike(self.schema, 1.0)
 
     def count(self, where: str) -> Estimate:
@@ -65,7 +65,7 @@ class SampleEstimator(Estimator):
         )
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over rows: seen ones stand for one over the rate, each by itself."""
+        """Estimate sums over rows; each sampled row counts 1/rate (Horvitz-Thompson)."""
         seen = np.stack([function.values(self.codes) for function in functions])
         values = seen.sum(axis=1) / self.rate
         spread = (1.0 - self.rate) / self.rate**2

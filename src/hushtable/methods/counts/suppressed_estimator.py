@@ -1,4 +1,4 @@
-"""Count from exact cells of which the rare ones are left out."""
+"""Estimator of exact cells without the rare ones."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hushtable.recoding import recoded_domain, recodings
 
 
 class SuppressedEstimator(CellEstimator):
-    """Answer counts from exact cells; only suppression and cut cells leave anything open."""
+    """Answer counts from exact cells; errors come only from suppression and split cells."""
 
     where_total_is_told: ClassVar[str] = "a schema with the public number of rows"
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.recode = recodings(self.schema, self.parameters.get("generalize", {}))
         self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = True

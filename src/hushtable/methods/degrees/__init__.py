@@ -1,4 +1,4 @@
-"""Degree sequences that protect whole nodes, with their estimator, proofs and Hay et al."""
+"""Degree sequences with node-level privacy: method, estimator, proofs, and a baseline."""
 
 from hushtable.methods.listing import Listing
 

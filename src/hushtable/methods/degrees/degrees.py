@@ -1,6 +1,6 @@
-"""Degrees: publish the degree sequence of a graph so that whole nodes are protected.
+"""Method degrees: degree sequence of a graph with node-level privacy.
 
-The promise, the algorithm and the proofs are in ``degrees.md`` beside this file.
+Guarantee, algorithm and proofs: ``degrees.md``.
 """
 
 from __future__ import annotations
@@ -46,18 +46,19 @@ PRIVATE = "private"
 SMALLEST_BOUND = 4
 LARGEST_BOUND = 1 << 20
 SURE = 0.975
-"""How sure a private bound is to reach the h-index: below it, a graph of even degrees is lost."""
+"""Probability that a private bound is at least the h-index; a smaller bound would lose a regular
+graph."""
 BEYOND = Fraction(3, 2)
-"""It is at least so many times what the h-index likely is: few nodes of a long tail reach it."""
+"""A private bound is at least this multiple of the likely h-index; a long tail exceeds it."""
 
-LEAST_VARIANCE = 1e-6  # noise that is almost surely 0 must not divide by 0
+LEAST_VARIANCE = 1e-6  # avoids division by 0 if noise is almost surely 0
 LARGEST_DEGREE = 16
-"""Published degrees go up to this multiple of the bound; see `hushtable.methods.degrees.fit`."""
+"""Largest published degree, as a multiple of the bound; see `hushtable.methods.degrees.fit`."""
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Say how epsilon is divided; a step that is not taken has 0."""
+    """Epsilon of each step; 0 if a step is not taken."""
 
     bound: Fraction
     n_nodes: Fraction
@@ -66,7 +67,7 @@ class Shares:
 
 
 def _public_or_private(name: str, given: Any) -> int | str:
-    """Read a public bound on degrees, or the word for one that is chosen privately."""
+    """Read a public bound on degrees, or "private" for one that is chosen privately."""
     if given == PRIVATE:
         return PRIVATE
     try:
@@ -85,30 +86,31 @@ class Degrees(GraphMethod):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1.
+        Epsilon of the whole release, such as 1.
     max_degree : int or "private"
-        Public bound on degrees, or ``private``: chosen with part of epsilon. A number must not come
-        from the graph. ``private`` follows the graph's h-index, paid for with `bound_share`.
+        Public bound on degrees, or ``private`` to choose it with part of epsilon. A number must not
+        come from the graph. ``private`` follows the graph's h-index, paid from `bound_share`.
     mechanism : {"cumulative", "partition"}
-        How to count: ``cumulative`` counts the nodes up to each degree and is better, ``partition``
-        cuts the degrees into regions as Qardaji and Li do, repaired, to compare with.
+        How to count: ``cumulative`` counts the nodes up to each degree and is more accurate,
+        ``partition`` splits the degrees into regions as Qardaji and Li do (repaired; for
+        comparison).
     population : {"listed", "endpoints"}
-        Where nodes come from: a list beside the edges (``listed``), or their edges alone
-        (``endpoints``), at twice the noise. A node that is listed stays when its edges go.
+        Where nodes come from: a list beside the edges (``listed``), or only the edges
+        (``endpoints``), with twice the noise. A listed node remains if its edges are removed.
     n_nodes_share : number or str
-        Share of epsilon for the number of nodes (``listed`` only).
+        Share of epsilon for the number of nodes (only with ``listed``).
     bound_share : number or str
-        Share of epsilon for choosing the bound (``private`` only).
+        Share of epsilon for choosing the bound (only with ``private``).
     largest_bound : int
-        The largest bound that ``private`` may choose.
+        Largest bound that ``private`` may choose.
     n_levels : int
-        How often ``partition`` cuts the degrees; public.
+        Number of times that ``partition`` splits the degrees; public.
     fit : {"smooth", "isotonic"}
-        How noise is taken off afterwards: ``smooth``, which falls back to isotonic regression by
-        itself, or ``isotonic`` regression alone.
+        Post-processing that removes noise: ``smooth`` curve, with isotonic regression as a
+        fallback, or ``isotonic`` regression only.
     tail : {"model", "bound"}
-        What becomes of the edges that the bound took away: ``model`` estimates them, ``bound``
-        leaves degrees bounded.
+        Treatment of the edges that the bound removed: ``model`` estimates them, ``bound`` keeps
+        degrees bounded.
 
     Examples
     --------
@@ -144,19 +146,19 @@ class Degrees(GraphMethod):
     tail: Tail = parameter(default="model")
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say where nothing is left for the counts."""
+        """Check that some epsilon is left for the counts."""
         if fields_are_right and self.shares.counts <= 0:
-            return ["n_nodes_share and bound_share leave nothing for the counts."]
+            return ["n_nodes_share and bound_share leave no epsilon for the counts; lower them."]
         return []
 
     @property
     def listed(self) -> bool:
-        """Whether nodes come from a list of their own."""
+        """True if nodes come from a list."""
         return self.population == "listed"
 
     @cached_property
     def shares(self) -> Shares:
-        """How epsilon is divided."""
+        """Epsilon of each step."""
         bound = self.epsilon * self.bound_share if self.max_degree == PRIVATE else Fraction(0)
         n_nodes = self.epsilon * self.n_nodes_share if self.listed else Fraction(0)
         rest = self.epsilon - bound - n_nodes
@@ -165,7 +167,7 @@ class Degrees(GraphMethod):
 
     @property
     def bounds(self) -> list[int]:
-        """The smallest and the largest bound that may come out; the public one is both.
+        """Smallest and largest possible bound; equal if the bound is public.
 
         Examples
         --------
@@ -177,7 +179,7 @@ class Degrees(GraphMethod):
         return [SMALLEST_BOUND, self.largest_bound]
 
     def sensitivity(self, bound: int) -> int:
-        """Say by how much one node changes the counts under a bound, in all.
+        """Return the sensitivity (L1) of the counts to one node, for a bound on degrees.
 
         Examples
         --------
@@ -193,25 +195,25 @@ class Degrees(GraphMethod):
         return bound if self.listed else 2 * bound
 
     def counts_scale(self, bound: int) -> Fraction:
-        """Give the scale of the noise on each count under a bound."""
+        """Return the noise scale of each count, for a bound on degrees."""
         return self.sensitivity(bound) / self.shares.counts
 
     def check_input(self, *, listed: bool) -> None:
-        """Refuse a list of nodes where there must be none, and the other way round."""
+        """Refuse a missing list of nodes, or one that is not allowed."""
         if self.listed and not listed:
             raise ParameterError(
-                "population is 'listed', but there is no list of nodes. Give one (nodes), or use "
-                "population 'endpoints' if nodes are in the data only through their edges; that "
-                "costs twice the noise."
+                "population is 'listed', but there is no list of nodes. Pass one (nodes), or use "
+                "population 'endpoints' if nodes are known only from edges, which "
+                "doubles the noise."
             )
         if listed and not self.listed:
             raise ParameterError(
-                "population is 'endpoints', but a list of nodes is given. Leave it out, or use "
-                "population 'listed', which needs half the noise."
+                "population is 'endpoints', but a list of nodes is given. Omit it, or use "
+                "population 'listed', which halves the noise."
             )
 
     def plan(self, name: str = "graph") -> DegreesPlan:
-        """Say what is published: a table with one row per node and its degree."""
+        """Return the plan; its schema has one row per node with its degree."""
         lowest = 0 if self.listed else 1
         highest = self.bounds[-1] * (LARGEST_DEGREE if self.tail == "model" else 1)
         degree = {"type": "integer", "low": lowest, "high": highest}
@@ -221,7 +223,7 @@ class Degrees(GraphMethod):
 
 @dataclass(frozen=True)
 class DegreesPlan(Plan[SealedGraph]):
-    """Hold how degrees are bounded, counted and noised, and what is published of them."""
+    """Plan of method degrees: how degrees are bounded, counted, noised and published."""
 
     method: Degrees
     schema: Schema
@@ -232,7 +234,7 @@ class DegreesPlan(Plan[SealedGraph]):
         return (PureDP(epsilon=self.method.epsilon, unit=self.schema.unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how noisy the counts will be, for each bound that may come out."""
+        """Forecast the noise of the counts, for the smallest and largest bound."""
         shares = self.method.shares
         split = {"counts": shares.counts}
         if shares.n_nodes:
@@ -261,10 +263,10 @@ class DegreesPlan(Plan[SealedGraph]):
         return Forecast(lines=lines, split=split, n_cells=largest + 1, memory_mb=largest * 1e-3 + 1)
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Say how far the number of nodes in a range of degrees will be off.
+        """Return the expected error of the number of nodes in a range of degrees.
 
-        Fitting afterwards only takes noise off. What bounding the degrees changes is not noise and
-        is not in it.
+        Fitting afterwards only reduces noise. The effect of bounding the degrees is not noise and
+        is not included.
 
         Examples
         --------
@@ -281,22 +283,19 @@ class DegreesPlan(Plan[SealedGraph]):
         n_regions = 2**self.method.n_levels + 1
         return laplace_error(
             rate, n_asked(share, n_regions),
-            f"{bound} The question takes the same share of the regions as of the nodes.",
+            f"{bound} The question selects the same share of the regions as of the nodes.",
         )  # fmt: skip
 
     # --- the run ----------------------------------------------------------------------------------
 
     def release(self, source: SealedGraph, noise: Noise) -> Released:
-        """Measure; the rest is post-processing."""
+        """Measure the graph with noise, then post-process."""
         return self._released(*self.measure(source, noise))
 
     def measure(self, graph: SealedGraph, noise: Noise) -> tuple[pa.Table, dict[str, Any]]:
-        """Bound the degrees, count, add noise: all that ever sees the graph.
+        """Bound the degrees, count, and add noise; nothing else uses the graph.
 
-        Returns
-        -------
-        noisy, measured
-            The table of noisy counts; the bound, and the noisy number of nodes or None.
+        Return the table of noisy counts; and the bound with the noisy number of nodes or None.
         """
         self.method.check_input(listed=graph.listed)
         bound = self.choose_bound(graph, noise)
@@ -312,7 +311,7 @@ class DegreesPlan(Plan[SealedGraph]):
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
     def choose_bound(self, graph: SealedGraph, noise: Noise) -> int:
-        """Take a bound beyond the h-index, as far as that can be told from a noisy one."""
+        """Choose a bound above the h-index, estimated from a noisy h-index."""
         largest, epsilon = self.method.bounds[-1], self.method.shares.bound
         if not epsilon:
             return largest
@@ -326,10 +325,11 @@ class DegreesPlan(Plan[SealedGraph]):
         return pa.table({"degree": np.arange(1, bound + 1), "nodes_from_degree": noisy})
 
     def _partition(self, histogram: Sealed, bound: int, noise: Noise) -> pa.Table:
-        """Cut all regions once per level, in their middle as far as that can be seen privately."""
+        """Split all regions once per level, privately near the middle."""
         lowest = 0 if self.method.listed else 1
-        last = bound - lowest  # places of the histogram, whose first is that of the lowest degree
-        # Nodes at the bound are a region of their own: the model of the tail needs their number.
+        last = bound - lowest  # positions of the histogram start at the lowest degree
+        # Nodes at the bound are a separate region, because the model of the tail needs their
+        # number.
         regions = [(0, last), (last, last + 1)] if last else [(0, 1)]
         rate = self.method.shares.splits / self.method.n_levels / self.method.sensitivity(bound)
         for _ in range(self.method.n_levels):
@@ -348,14 +348,10 @@ class DegreesPlan(Plan[SealedGraph]):
     # --- after the noise --------------------------------------------------------------------------
 
     def distribution(self, noisy: pa.Table, measured: Mapping[str, Any]) -> DegreeDistribution:
-        """Estimate the degree distribution from what was published, and nothing else.
+        """Estimate the degree distribution from published numbers only.
 
-        Parameters
-        ----------
-        noisy : Arrow table
-            The table ``noisy`` of a release.
-        measured : mapping
-            ``max_degree`` and ``n_nodes`` from the statement.
+        `noisy` is the table of this name in a release; `measured` has ``max_degree`` and
+        ``n_nodes`` from the statement.
         """
         bound, n_nodes = int(measured["max_degree"]), measured["n_nodes"]
         n_nodes_scale = 1 / self.method.shares.n_nodes if self.method.listed else Fraction(0)
@@ -386,13 +382,13 @@ class DegreesPlan(Plan[SealedGraph]):
         exponent = found.power_law_exponent()
         notes = [
             f"Degrees were bounded by {measured['max_degree']:,} before they were counted.",
-            "The table 'data' is estimated from what was measured: the table 'noisy'"
+            "The table 'data' is estimated from the measured table 'noisy'"
             + (" and n_nodes." if self.method.listed else "."),
         ]
         if found.acceptance < 1:
             notes.append(
-                "A model put back what the bound took away: it takes nodes below the bound to have "
-                f"kept {found.acceptance:.1%} of their edges, and degrees beyond it to fall off "
+                "A model restores the edges that the bound removed: it assumes that nodes below it "
+                f"kept {found.acceptance:.1%} of their edges, and that degrees beyond it decay "
                 "exponentially."
             )
         settings = {
@@ -405,19 +401,19 @@ class DegreesPlan(Plan[SealedGraph]):
 
 
 def private_bound(noisy: int, scale: float, largest: int) -> int:
-    """Give a bound that is beyond the h-index, of which this is known, with the certainty `SURE`.
+    """Return a bound that exceeds the h-index with probability `SURE`, given a noisy h-index.
 
-    All orders of size are as likely before. Noise as large as the number is taken back this way,
-    and a negative one makes sense. Where noise is small, there is room beyond (`BEYOND`).
+    The prior is uniform on the logarithm of the h-index. This shrinks estimates if noise is large,
+    and handles negative ones. If noise is small, the factor `BEYOND` leaves a margin.
 
     Parameters
     ----------
     noisy : int
-        A number with two-sided geometric noise.
+        The h-index with two-sided geometric noise.
     scale : float
-        The scale of the noise.
+        Scale of the noise.
     largest : int
-        It is at most this, and at least `SMALLEST_BOUND`: both are public.
+        Public upper limit of the result; the lower limit is `SMALLEST_BOUND`.
 
     Examples
     --------
@@ -432,5 +428,5 @@ def private_bound(noisy: int, scale: float, largest: int) -> int:
 
 
 def _variance(scale: Fraction) -> float:
-    """Give the variance of the two-sided geometric noise of that scale."""
+    """Return the variance of two-sided geometric noise."""
     return max(float(laplace_variance(float(scale))), LEAST_VARIANCE)

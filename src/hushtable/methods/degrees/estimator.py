@@ -1,4 +1,4 @@
-"""Count nodes by degree from a release of degrees."""
+"""Estimator of releases of degrees."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class DegreeEstimator(Estimator):
     counted: About = "nodes"
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self._plan = Degrees(**self.parameters).plan(self.schema.name)
 
     @cached_property
     def distribution(self) -> DegreeDistribution:
-        """The degree distribution, with what is needed for error bars."""
+        """Degree distribution with its errors."""
         return self._plan.distribution(self.tables["noisy"], self.settings)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many nodes have a degree that satisfies a condition.
 
-        How nodes are spread from the bound on was not measured. A condition that holds for some of
-        these degrees and not for others has an interval from none to all nodes there.
+        The distribution of degrees at or above the bound was not measured. If a condition holds for
+        some of these degrees only, its interval ranges from none to all of these nodes.
         """
         mask = self._mask(where)
         bound = int(self.settings["max_degree"])
@@ -56,13 +56,13 @@ class DegreeEstimator(Estimator):
             privacy_std=min(rest.privacy_std, farthest),
             model_std=float(np.sqrt(max(farthest**2 - rest.privacy_std**2, 0.0))),
             notes=(
-                f"Unknown from degree {bound:,} on: the up to {most.high:,.0f} nodes there may "
-                "have any of these degrees. The estimate follows a model.",
+                f"Degrees from {bound:,} on were not measured: up to {most.high:,.0f} nodes may "
+                "have any of these degrees. The estimate is from a model.",
             ),
         )
 
     def _mask(self, where: str) -> NDArray[np.bool_]:
-        """Tell which degrees satisfy a condition, up to the largest that may be asked about."""
+        """Return which degrees satisfy a condition, up to the largest of the schema."""
         column = self.schema.attributes["degree"]
         lowest = int(str(column.value(0)))
         mask: NDArray[np.bool_] = np.zeros(lowest + column.n_values, np.bool_)
@@ -70,8 +70,8 @@ class DegreeEstimator(Estimator):
         return mask
 
     def _measured(self, mask: NDArray[np.bool_]) -> Estimate:
-        """Answer from the distribution and its error bars."""
-        # The last degree of the distribution stands for all beyond it, where it has no nodes.
+        """Answer from the distribution and its errors."""
+        # The last degree of the distribution represents all larger ones, which have no nodes.
         value, privacy_std, model_std = self.distribution.count(
             mask[: len(self.distribution.at_least)]
         )
@@ -81,7 +81,7 @@ class DegreeEstimator(Estimator):
         value = max(value, 0.0)
         notes: tuple[str, ...] = ()
         if self.distribution.acceptance < 1:
-            notes = ("Bounding the degrees has moved this number; a model put it back.",)
+            notes = ("Bounding the degrees changed this number; a model corrects for it.",)
         return Estimate(
             value=value,
             low=max(value - reach, 0.0),
@@ -92,14 +92,14 @@ class DegreeEstimator(Estimator):
         )
 
     def published(self, rng: Generator) -> Published:
-        """Lay the degrees beside those of the graph, as a column of one row per node."""
+        """Return the degrees in comparable form: a column with one row per node."""
         note = (
-            "A release of degrees has one column: there are no pairs of columns to compare and "
+            "A release of degrees has one column, so there are no pairs to compare and "
             "nothing to predict."
         )
         rows = published_rows(self.schema, self.frame(), about="nodes", notes=(note,))
         return replace(rows, whole_rows=None)
 
     def frame(self) -> pa.Table:
-        """Give one row per node: the degree sequence, from the largest down."""
+        """Return one row per node: the degree sequence in descending order."""
         return pa.table({"degree": pa.array(self.distribution.sequence(), pa.int64())})

@@ -1,6 +1,6 @@
-"""Hay, Li, Miklau and Jensen (2009): noise on the sorted degrees, then constrained inference.
+"""Method hay-degrees (Hay, Li, Miklau and Jensen 2009): noise on sorted degrees.
 
-A baseline to compare with. The promise and its proof are in ``hay.md`` beside this file.
+A baseline for comparison, followed by constrained inference. Guarantee and proof: ``hay.md``.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ Level = Literal["node", "edge"]
 
 @dataclass(frozen=True, kw_only=True)
 class HayDegrees(Parameters):
-    """Give a degree sequence with noise on each sorted degree.
+    """Return a degree sequence with noise on each sorted degree.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss, such as 1.
+        Epsilon, such as 1.
     level : {"node", "edge"}
-        What is protected: a node with all its edges, or a single edge.
+        Unit of privacy: a node with all its edges, or a single edge.
     n_nodes : int
-        Public length of the sequence. Shorter ones are filled up with zeros, of longer ones the
-        smallest degrees are cut off.
+        Public length of the sequence. Shorter sequences are padded with zeros; longer ones lose
+        their smallest degrees.
     max_degree : int, optional
         Public bound on degrees, for level ``node``.
 
@@ -56,10 +56,10 @@ class HayDegrees(Parameters):
 
     name: ClassVar[str] = "hay-degrees"
     paper: ClassVar[str] = (
-        "Hay, Li, Miklau and Jensen, accurate estimation of the degree distribution (2009), to "
-        "compare with."
+        "Hay, Li, Miklau and Jensen, accurate estimation of the degree distribution (2009), for "
+        "comparison."
     )
-    summary: ClassVar[str] = "Give a degree sequence with noise on each sorted degree (baseline)."
+    summary: ClassVar[str] = "Return a degree sequence with noise on each sorted degree (baseline)."
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     level: Level = parameter()
@@ -67,25 +67,25 @@ class HayDegrees(Parameters):
     max_degree: int | None = parameter(read=whole(), default=None)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say where a bound is missing, or of no use."""
+        """Check that level node has a bound, and level edge none."""
         if self.level in get_args(Level) and (self.level == "node") != (
             self.max_degree is not None
         ):
-            return ["max_degree is needed for level node, and for that alone."]
+            return ["max_degree is required for level node and not allowed for level edge."]
         return []
 
     @property
     def scale(self) -> Fraction:
-        """The scale of the noise on each degree."""
+        """Scale of the noise on each degree."""
         return (2 if self.max_degree is None else 2 * self.max_degree) / self.epsilon
 
     def guarantee(self) -> tuple[Guarantee, ...]:
-        """Promise differential privacy for one node, or for one edge (a row of the edge list)."""
+        """Return differential privacy for one node, or for one edge (a row of the edge list)."""
         unit = Unit(kind="node" if self.level == "node" else "row")
         return (PureDP(epsilon=self.epsilon, unit=unit, neighbors="add-remove"),)
 
     def sequence(self, graph: Graph, noise: Noise) -> NDArray[np.int64]:
-        """Give the noisy degree sequence, from the largest down."""
+        """Return the noisy degree sequence, in descending order."""
         account = Account(Promise.among(self.guarantee()))
         return accounted(graph, account, partial(self._sequence, noise))
 

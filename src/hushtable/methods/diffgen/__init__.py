@@ -1,4 +1,4 @@
-"""DiffGen, with its estimator, proofs and the methods it is compared with."""
+"""DiffGen with its estimator and proofs, and the baselines it is compared with."""
 
 from functools import partial
 

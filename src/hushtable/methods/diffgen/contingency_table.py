@@ -1,6 +1,6 @@
-"""The contingency table: noise on every cell of the full domain, nothing generalized.
+"""Method contingency-table: noise on every cell of the full domain, without generalization.
 
-A baseline to compare with. The promise and the proof are in ``contingency_table.md``.
+A baseline for comparison. Guarantee and proof: ``contingency_table.md``.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class ContingencyTable(Method):
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+        Epsilon of the whole release, such as 1 or ln(5).
     max_cells : int
-        Largest domain that is published, in combinations.
+        Maximum number of combinations in the domain.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class ContingencyTable(Method):
     """
 
     name: ClassVar[str] = "contingency-table"
-    paper: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006; what DiffGen is compared with."
+    paper: ClassVar[str] = "Dwork, McSherry, Nissim and Smith 2006, for comparison with DiffGen."
     summary: ClassVar[str] = "Noisy counts of all combinations of values; for small domains."
     estimator_kind: ClassVar[str] = "generalized"
 
@@ -49,14 +49,14 @@ class ContingencyTable(Method):
     max_cells: int = parameter(read=whole(), default=1_000_000)
 
     def plan(self, schema: Schema) -> ContingencyTablePlan:
-        """Work out the noise of a cell, or refuse."""
+        """Compute the noise of a cell, or refuse."""
         problems = misfits(schema, self.name, (COUNT, NOISY_COUNT))
         if problems:
             raise ParameterError(problems)
         if schema.domain.size > self.max_cells:
             raise TooLarge(
                 f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "
-                f"every one of them and stops at max_cells = {self.max_cells:,}. Use diffgen, or "
+                f"all of them and allows at most max_cells = {self.max_cells:,}. Use diffgen, or "
                 "publish fewer columns."
             )
         rate = self.epsilon / (schema.unit.max_rows or 1)
@@ -66,7 +66,7 @@ class ContingencyTable(Method):
 
 @dataclass(frozen=True)
 class ContingencyTablePlan(Plan[SealedTable]):
-    """Hold the noise of the cells of a schema."""
+    """Noise of the cells of a schema."""
 
     method: ContingencyTable
     schema: Schema
@@ -79,13 +79,13 @@ class ContingencyTablePlan(Plan[SealedTable]):
         return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many cells there are and how noisy they will be."""
+        """Forecast the number of cells and their noise."""
         n_cells = self.groups.domain.size
         lines: dict[str, str | float | int] = {
             "standard deviation of a count": math.sqrt(self.groups.variance)
         }
         if rows is not None:
-            lines["rows per cell, if spread evenly"] = rows / n_cells
+            lines["rows per cell, if evenly distributed"] = rows / n_cells
         memory = 8e-6 * n_cells * (2 * len(self.schema.attributes) + 6)
         return Forecast(
             lines=lines,
@@ -95,15 +95,15 @@ class ContingencyTablePlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the cells."""
+        """Sum the noise of the cells."""
         return laplace_error(
             self.groups.rate,
             n_asked(share, self.groups.domain.size),
-            "The question takes the same share of all combinations as of the rows.",
+            "The question selects the same share of all combinations as of the rows.",
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Count all combinations once and add noise to every one."""
+        """Count all combinations once and add noise to each."""
         schema, groups = self.schema, self.groups
         columns = list(schema.attributes)
         noisy = noise.open(source.counts(columns), groups, "counts")

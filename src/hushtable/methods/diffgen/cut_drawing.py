@@ -1,4 +1,4 @@
-"""Draw how the cuts came about: one tree per attribute, as SVG."""
+"""Drawing of specializations as one tree per attribute, as SVG."""
 
 from __future__ import annotations
 
@@ -12,14 +12,9 @@ _ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
 
 
 def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
-    """Draw the specializations as trees, each split with the number of its round.
+    """Draw the specializations as trees; each split has the number of its round.
 
-    Parameters
-    ----------
-    rounds : sequence of Specialization
-        What was split into what, in order.
-    title : str
-        The name of the table.
+    `rounds` are the specializations in order; `title` is the name of the table.
     """
     number = {done.part: (at, done) for at, done in enumerate(rounds, start=1)}
     tops = [done.part for done in rounds if not _is_child(done.part, rounds)]
@@ -55,7 +50,7 @@ def _is_child(part: Part, rounds: Sequence[Specialization]) -> bool:
 def _lines(
     part: Part, number: dict[Part, tuple[int, Specialization]], depth: int, *, last: bool
 ) -> Iterator[tuple[int, str, bool]]:
-    """Walk the tree of one attribute: depth, text, and whether it is the top."""
+    """Yield the lines of the tree of one attribute: depth, text, and whether it is the top."""
     name = f"{part.attribute}: {part.full_label}" if depth == 0 else part.full_label
     if part not in number:
         yield depth, name, False

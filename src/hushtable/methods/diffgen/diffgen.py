@@ -1,6 +1,6 @@
-"""DiffGen: generalize a table for classification, under pure differential privacy.
+"""Method diffgen: generalize a table for classification, under pure differential privacy.
 
-The promise, the algorithm and the proofs are in ``diffgen.md`` beside this file.
+Guarantee, algorithm and proofs: ``diffgen.md``.
 """
 
 from __future__ import annotations
@@ -58,28 +58,28 @@ Calibration = Literal["tight", "paper"]
 AUTO = "auto"
 
 CLASS_SIZES_SHARE = Fraction(1, 50)
-"""Share of epsilon spent on the sizes of the classes, where they are needed."""
+"""Share of epsilon for the sizes of the classes, if they are needed."""
 
 CAUTION = 2
-"""With ``auto``: by how many standard deviations a noisy number of rows is taken lower."""
+"""With ``auto``: standard deviations subtracted from a noisy number of rows."""
 
 NOISE_PER_GROUP = 10
-"""With ``auto``: how many times its noise scale a group should hold, see diffgen.md."""
+"""With ``auto``: rows that a group should have, in units of its noise scale; see diffgen.md."""
 
 MISREAD_PER_GROUP = 0.3
-"""With ``auto``: what noise of scale 1 on a group costs its majority at most, see diffgen.md."""
+"""With ``auto``: largest loss of a group's majority per unit of noise scale; see diffgen.md."""
 
 MOST_LOST = 0.1
-"""Choices that lose a larger share of the rows are said to be nearly at random."""
+"""Choices that may lose a larger share of the rows are reported as nearly random."""
 
 LEAST_SHARE = Fraction(1, 8)
-"""With ``auto``: neither the cuts nor the counts get less than this."""
+"""With ``auto``: minimum share of the cuts, and of the counts."""
 
-_TYPICAL_ROWS = 100_000  # what a forecast takes where it is not told
+_TYPICAL_ROWS = 100_000  # number of rows that forecasts assume if none is given
 
 
 def _or_auto(read: Reader, allowed: str) -> Reader:
-    """Make a reader of a number that may be left to the method."""
+    """Return a reader of a number that may also be "auto"."""
 
     def read_number(name: str, given: Any) -> Any:
         try:
@@ -93,37 +93,36 @@ def _or_auto(read: Reader, allowed: str) -> Reader:
 
 @dataclass(frozen=True, kw_only=True)
 class DiffGen(Method):
-    """Publish generalized rows with noisy counts, made for predicting one column.
+    """Publish generalized rows with noisy counts, optimized for predicting one column.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+        Epsilon of the whole release, such as 1 or ln(5).
     specializations : int or "auto"
-        How often a part of a cut is split; ``auto`` takes it from epsilon and the number of rows,
-        and stops where a split would make more groups than they bear. That number is the public
-        one, or the sum of noisy class sizes that 1/50 of epsilon is spent on.
+        Number of splits of the cuts; ``auto`` derives it from epsilon and the number of rows. It
+        stops before a split would make more groups than the rows support. The number of rows is the
+        public one, or the sum of noisy class sizes, which cost 1/50 of epsilon.
     target : str, optional
-        The column to predict, categorical; the schema's target if it is not given.
+        Categorical column to predict; by default, the schema's target.
     score : {"balanced-gain", "balanced-max", "max", "information-gain", "total-variation"}
-        What a split is valued by; ``max`` and ``information-gain`` are the paper's. The balanced
-        ones spend 1/50 of epsilon on the sizes of the classes. ``balanced-gain`` predicts well
-        whatever was predicted; ``balanced-max`` a little better where single splits near the top
-        tell most.
+        Score of a split; ``max`` and ``information-gain`` are the paper's. The balanced scores
+        spend 1/50 of epsilon on the sizes of the classes. ``balanced-gain`` predicts well for all
+        tested targets; ``balanced-max`` is slightly better if single splits near the top are most
+        informative.
     calibration : {"tight", "paper"}
-        ``tight`` gets most out of epsilon; ``paper`` divides it as printed, to compare with.
+        How epsilon is divided: ``tight`` uses it best, ``paper`` divides it as printed (for
+        comparison).
     structure_share : number, str or "auto"
         Share of epsilon for choosing the cuts, between 0 and 1, or ``auto``. The rest is for the
-        counts. The paper's is 1/2. ``auto`` takes more of it for few specializations, whose groups
-        are large, and fewer for many; it is 1/2 for ``paper`` and for specializations that are
-        ``auto``.
+        counts. The paper's is 1/2. ``auto`` is larger for few specializations, whose groups are
+        large, and smaller for many; it is 1/2 for ``paper`` and for automatic specializations.
     consistent : bool
-        Make rows from least-squares counts: non-negative, and together as many as the number of
-        rows that is published. Otherwise counts are only cut off at 0, and the noise of empty
-        groups comes out as rows.
+        Make rows from least-squares counts, which are non-negative and sum to the published number
+        of rows. Otherwise counts are only clipped at 0, and the noise of empty groups adds rows.
     max_groups : int
-        Publish all groups up to this number, else only those of high noisy counts: so high that
-        about this many empty groups at most reach them.
+        Publish all groups up to this number, otherwise only those with high noisy counts. The
+        threshold is such that about this many empty groups exceed it at most.
 
     Examples
     --------
@@ -142,7 +141,9 @@ total-variation.
     paper: ClassVar[str] = (
         "Mohammed, Chen, Fung and Yu, differentially private release for data mining, repaired."
     )
-    summary: ClassVar[str] = "Generalize for predicting one column; noisy counts of all groups."
+    summary: ClassVar[str] = (
+        "Generalize a table for predicting one column; noisy counts of all groups."
+    )
     estimator_kind: ClassVar[str] = "generalized"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
@@ -159,20 +160,20 @@ total-variation.
     max_groups: int = parameter(read=whole(), default=100_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say that the paper's calibration has a share of its own."""
+        """Check that the paper's calibration is not combined with another share."""
         if self.calibration == "paper" and self.structure_share not in (AUTO, Fraction(1, 2)):
             return [
-                f"structure_share is {self.structure_share}, but the calibration paper has 1/2; "
-                "leave it out."
+                f"structure_share is {self.structure_share}, but calibration paper requires 1/2; "
+                "omit it."
             ]
         return []
 
     def plan(self, schema: Schema) -> DiffGenPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         target, predictors = target_and_predictors(schema, self.target, method=self.name)
         n_classes = schema.attributes[target].size
         too_large = [
-            f"column {name!r}: {schema.attributes[name].size:,} values by {n_classes} classes are "
+            f"column {name!r}: {schema.attributes[name].size:,} codes by {n_classes} classes are "
             f"over the limit of {MAX_HISTOGRAM:,} cells; use a coarser step or tighter bounds."
             for name in predictors
             if schema.attributes[name].size * n_classes > MAX_HISTOGRAM
@@ -184,28 +185,16 @@ total-variation.
 
 @dataclass(frozen=True)
 class DiffGenPlan(Plan[SealedTable]):
-    """Hold what a run of DiffGen does under a schema, all of it public.
-
-    Parameters
-    ----------
-    method : DiffGen
-        The parameters.
-    schema : Schema
-        The public schema.
-    target : str
-        The column to predict.
-    predictors : tuple of str
-        All other columns.
-    """
+    """Everything that is public about a run of DiffGen on a schema."""
 
     method: DiffGen
     schema: Schema
-    target: str
-    predictors: tuple[str, ...]
+    target: str  # column to predict
+    predictors: tuple[str, ...]  # all other columns
 
     @property
     def n_classes(self) -> int:
-        """Number of values of the target, missing included."""
+        """Number of values of the target, including missing."""
         return self.schema.attributes[self.target].size
 
     @property
@@ -215,16 +204,16 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @cached_property
     def most_rounds(self) -> int:
-        """How many splits taxonomies, grids and lists allow, in whatever order they are made."""
+        """Number of splits that taxonomies, grids and lists allow, in any order."""
         return sum(self.top(name).n_rounds for name in self.predictors)
 
     @property
     def one_by_one(self) -> bool:
-        """Whether values of a list without taxonomy are split off one at a time."""
+        """True if values of a list without taxonomy are split off one at a time."""
         return self.method.calibration == "tight"
 
     def top(self, name: str) -> CutPart:
-        """Give the topmost part of a column."""
+        """Return the topmost part of a column."""
         return top(name, self.schema.attributes[name], one_by_one=self.one_by_one)
 
     @property
@@ -233,7 +222,7 @@ class DiffGenPlan(Plan[SealedTable]):
         columns = self.schema.attributes
         return sum(not isinstance(columns[name], Categorical) for name in self.predictors)
 
-    # --- what hangs on it -------------------------------------------------------------------------
+    # --- guarantees, forecast and run -------------------------------------------------------------
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
@@ -242,7 +231,7 @@ class DiffGenPlan(Plan[SealedTable]):
         return (PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many splits there will be, how noisy the counts, and how full the groups."""
+        """Forecast the number of splits, the noise of counts, and the size of groups."""
         method, schema = self.method, self.schema
         rows = schema.expected_rows(rows)
         likely = _TYPICAL_ROWS if rows is None else rows
@@ -257,16 +246,16 @@ class DiffGenPlan(Plan[SealedTable]):
             "standard deviation of a group's count": spread,
         }
         if method.specializations == AUTO and schema.counted_rows is None:
-            of = "100,000 rows, say" if rows is None else f"{rows:,} rows"
-            lines["specializations are chosen"] = f"from noisy class sizes; shown for {of}"
-        if method.specializations != AUTO and self.most_rounds < int(method.specializations):
-            lines["note"] = (
-                f"taxonomies, grids and lists allow {self.most_rounds} splits; it stops there."
+            of = "an assumed 100,000 rows" if rows is None else f"{rows:,} rows"
+            lines["specializations are chosen"] = (
+                f"from noisy class sizes; this forecast is for {of}"
             )
+        if method.specializations != AUTO and self.most_rounds < int(method.specializations):
+            lines["note"] = f"taxonomies, grids and lists allow only {self.most_rounds} splits."
         if rows is not None:
             if method.consistent:
-                lines["rows that come out, about"] = rows
-            lines["rows per group, if spread evenly"] = rows / n_cells
+                lines["rows in the release, about"] = rows
+            lines["rows per group, if evenly distributed"] = rows / n_cells
             lines |= width_line(self.typical_width(rows))
             if rows / n_cells < spread:
                 lines["warning"] = (
@@ -274,8 +263,8 @@ class DiffGenPlan(Plan[SealedTable]):
                 )
             elif self.rows_lost(n_rounds) > rows * MOST_LOST:
                 lines["warning"] = (
-                    f"with {rows:,} rows the splits are chosen nearly at random; what is learned "
-                    "from the release may do no better than naming the most frequent class."
+                    f"with {rows:,} rows the splits are nearly random; a model trained on "
+                    "the release may do no better than predicting the most frequent class."
                 )
         biggest = max(schema.attributes[name].size for name in self.predictors)
         listed = min(n_cells, 2 * method.max_groups)
@@ -285,29 +274,29 @@ class DiffGenPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the groups."""
+        """Sum the noise of the groups."""
         rows = self.schema.expected_rows(rows)
         known = needed_rows(rows) if self.method.specializations == AUTO else 0
         n_groups = self.most_groups(known)
         if n_groups > self.method.max_groups:
             raise Refused(
-                f"{n_groups:,} groups are more than max_groups, so those with a low count are left "
-                "out, and how much that loses depends on the private rows. Use fewer "
+                f"{n_groups:,} groups exceed max_groups, so groups with a low count are left "
+                "out, and the loss depends on the private rows. Use fewer "
                 "specializations."
             )
         return laplace_error(
             self.rate,
             n_asked(share, n_groups),
-            "The question takes the same share of the groups as of the rows; there are as many "
+            "The question selects the same share of the groups as of the rows; there are as many "
             f"groups as {self.n_rounds(known)} specializations can make.",
         )
 
     def typical_width(self, rows: int) -> float:
-        """Expect the cuts to be spread over the predictors, which is the best case for counts."""
+        """Return the expected width if cuts are spread over the predictors (the best case)."""
         n_rounds = self.n_rounds(rows)
         try:
             error = self.count_error(rows=rows, share=0.5)
-        except Refused:  # with so many groups, take those of splits in two
+        except Refused:  # too many groups: assume binary splits
             error = laplace_error(self.rate, n_asked(0.5, self.n_classes * 2**n_rounds), "")
         return width_through_cells(
             n_cuts=n_rounds,
@@ -318,13 +307,13 @@ class DiffGenPlan(Plan[SealedTable]):
         )
 
     def hollow(self, rows: int) -> str:
-        """Judge by counts, and say that predictions are another matter."""
+        """Judge by counts, and note that models may still be trained."""
         why = super().hollow(rows)
         return why and f"{why} A model of {self.target!r} may be learned from it all the same."
 
     @property
     def spends_all(self) -> bool:
-        """The paper's calibration sets aside for choices that are not always made."""
+        """False for the paper's calibration, which reserves epsilon for choices it may not make."""
         return self.method.calibration == "tight"
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
@@ -340,7 +329,7 @@ class DiffGenPlan(Plan[SealedTable]):
         )
         rate = self.rate + self.specialize(cuts, total or 0, noise) / self.max_rows
         recode = cuts.recodings()
-        # Attributes that were never split have one value for all, and need not be counted.
+        # Attributes that were never split have a single value and are not counted.
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
         cells = source.counts(counted, recode={name: recode[name] for name in split})
@@ -380,34 +369,35 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def sizes_epsilon(self) -> Fraction:
-        """What is spent on the sizes of the classes: for weights, or for the number of rows."""
+        """Epsilon of the class sizes, which give weights or the number of rows."""
         for_rows = self.method.specializations == AUTO and self.schema.counted_rows is None
         needed = for_rows or self.method.score in BALANCED
         return self.method.epsilon * CLASS_SIZES_SHARE if needed else Fraction(0)
 
     @property
     def class_sizes_scale(self) -> Fraction:
-        """Scale of the noise of a class size."""
+        """Noise scale of a class size."""
         return self.max_rows / self.sizes_epsilon
 
     @property
     def structure_epsilon(self) -> Fraction:
-        """What is spent on choosing the cuts; nothing if there is nothing to choose."""
+        """Epsilon for choosing the cuts; 0 if there is no choice."""
         if self.most_rounds == 0:
             return Fraction(0)
         return (self.method.epsilon - self.sizes_epsilon) * self.structure_share
 
     @property
     def structure_share(self) -> Fraction:
-        """What part of the rest goes to the cuts; fixed before the data is read."""
+        """Share of the rest for the cuts; fixed before the data is read."""
         given, wanted = self.method.structure_share, self.method.specializations
         if isinstance(given, Fraction):
             return given
         if wanted == AUTO or self.method.calibration == "paper":
             return Fraction(1, 2)
         h = min(int(wanted), self.most_rounds)
-        # Rows lost are at most h**2 ln(attributes) / e_1 by the choices and MISREAD_PER_GROUP 2**h
-        # / e_2 by the counts; a/e_1 + b/e_2 is least for e_1 : e_2 as the roots of a and b.
+        # At most h**2 ln(attributes) / e_1 rows are lost by the choices and MISREAD_PER_GROUP 2**h
+        # / e_2 by the counts; a/e_1 + b/e_2 is minimal if e_1 : e_2 is the ratio of the roots of a
+        # and b.
         by_choices = h * math.sqrt(math.log(len(self.predictors) + 1))
         by_counts = math.sqrt(MISREAD_PER_GROUP) * 2.0 ** (min(h, 100) / 2)
         share = Fraction(round(32 * by_choices / (by_choices + by_counts)), 32)
@@ -415,16 +405,16 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def counts_epsilon(self) -> Fraction:
-        """What is spent on the counts."""
+        """Epsilon of the counts."""
         return self.method.epsilon - self.sizes_epsilon - self.structure_epsilon
 
     @property
     def rate(self) -> Fraction:
-        """How fast the noise of a count falls off, per row; faster where cuts leave something."""
+        """Inverse noise scale of a count, per row; larger if the cuts leave epsilon unspent."""
         return self.counts_epsilon / self.max_rows
 
     def split(self) -> dict[str, Fraction]:
-        """Say how epsilon is divided."""
+        """Return the epsilon of each step."""
         parts = {
             "class sizes": self.sizes_epsilon,
             "cuts": self.structure_epsilon,
@@ -435,17 +425,17 @@ class DiffGenPlan(Plan[SealedTable]):
     # --- the splits -------------------------------------------------------------------------------
 
     def n_rounds(self, rows: int) -> int:
-        """Give the number of splits for a number of rows that is public by now."""
+        """Return the number of splits for a public number of rows."""
         wanted = self.method.specializations
         if wanted == AUTO:
-            wanted = self.borne_groups(rows).bit_length() - 1  # each split makes twice as many
+            wanted = self.borne_groups(rows).bit_length() - 1  # each split doubles the groups
         return min(int(wanted), self.most_rounds)
 
     def borne_groups(self, rows: int) -> int:
-        """Give how many groups, apart from classes, hold NOISE_PER_GROUP noise scales each.
+        """Return how many groups (not counting classes) can have NOISE_PER_GROUP noise scales each.
 
-        A noisy number of rows is taken lower by what its noise may be: too few groups lose less
-        than too many.
+        A noisy number of rows is reduced by a margin for its noise, because too few groups lose
+        less than too many.
         """
         least = float(rows)
         if self.schema.counted_rows is None and self.sizes_epsilon:
@@ -453,17 +443,17 @@ class DiffGenPlan(Plan[SealedTable]):
         return max(1, math.floor(least * float(self.rate) / NOISE_PER_GROUP))
 
     def rows_lost(self, n_rounds: int) -> float:
-        """Say how many rows so many choices may cost, each falling short of the best."""
+        """Return how many rows this many choices may lose compared with the best ones."""
         if not n_rounds:
             return 0.0
         spread = n_rounds**2 * math.log(len(self.predictors) + 1) * self.max_rows
         return spread / float(self.structure_epsilon)
 
     def most_groups(self, rows: int) -> int:
-        """Give the largest number of groups that splits can make for a number of rows.
+        """Return the largest number of groups that splits can make for a number of rows.
 
-        Groups are the product of the sizes of the cuts. Each split is spent where it multiplies
-        most, which is best since a cut grows by less and less.
+        The number of groups is the product of the sizes of the cuts. Each split goes where it
+        multiplies most, which is optimal because the gains of a cut decrease.
         """
         n_rounds = self.n_rounds(rows)
         gains = {name: largest_gains(self.top(name), n_rounds) for name in self.predictors}
@@ -481,27 +471,27 @@ class DiffGenPlan(Plan[SealedTable]):
 
     @property
     def stops(self) -> bool:
-        """Whether splits stop where there would be more groups than the rows bear."""
+        """True if splits stop before there are more groups than the rows support."""
         return self.method.specializations == AUTO and self.method.calibration == "tight"
 
     def round_epsilon(self, n_rounds: int) -> Fraction:
-        """Give what a single choice is paid with: per round, or the paper's epsilon'."""
+        """Return the epsilon of a single choice: per round, or the paper's epsilon'."""
         if self.method.calibration == "tight":
             return self.structure_epsilon / n_rounds
-        # A person's rows may be in both intervals that a split makes. Most scores move in each by
-        # the share of the rows that is in it; information gain moves by up to its range in both.
+        # A person's rows may be in both intervals of a split. Most scores change in each by the
+        # share of the rows that is in it; information gain changes by up to its range in both.
         in_both = self.max_rows > 1 and self.method.score == InformationGain.name
         return self.structure_epsilon / (self.n_numeric + (3 if in_both else 2) * n_rounds)
 
     def sensitivity(self, score: Score) -> int:
-        """Give the sensitivity of the score that the calibration takes."""
+        """Return the sensitivity of the score under the calibration."""
         given = {"n_classes": self.n_classes, "max_rows": self.max_rows}
         if self.method.calibration == "tight":
             return score.sensitivity(**given)
         return score.sensitivity_of_paper(**given)
 
     def specialize(self, cuts: Cuts, rows: int, noise: Noise) -> Fraction:
-        """Choose the cuts; give what is left of their epsilon, for the counts."""
+        """Choose the cuts; return the unspent part of their epsilon, which goes to the counts."""
         n_rounds = self.n_rounds(rows)
         if n_rounds == 0:
             return self.structure_epsilon
@@ -525,26 +515,26 @@ class DiffGenPlan(Plan[SealedTable]):
     # --- the sizes of the classes -----------------------------------------------------------------
 
     def class_sizes(self, sizes: Sealed, noise: Noise) -> Integers | None:
-        """Draw the published sizes of the classes, if they are needed; they may be negative."""
+        """Return noisy class sizes if they are needed; they may be negative."""
         if not self.sizes_epsilon:
             return None
         drawn: Integers = noise.open(sizes, Laplace(self.class_sizes_scale), "class sizes")
         return drawn
 
     def row_total(self, sizes: Integers | None) -> int | None:
-        """Give the number of rows as far as it is public: told, or the sum of the class sizes."""
+        """Return the public number of rows: from the schema, or the sum of noisy class sizes."""
         public = self.schema.counted_rows
         if public is not None or sizes is None:
             return public
         return max(0, int(sizes.sum()))
 
     def fitted_total(self, total: int | None, groups: DomainMechanism, noisy: NoisyCells) -> int:
-        """Give the number of rows that consistent counts add up to, from all that says it."""
+        """Return the number of rows that consistent counts sum to, from all available estimates."""
         if total is None:
             return groups.total_of(noisy)
         if self.schema.counted_rows is not None or groups.threshold is not None:
             return total
-        # Both sums are unbiased, so they are weighed by how exact they are.
+        # Both sums are unbiased, so they are weighted by precision.
         of_sizes = 2 * self.n_classes * float(self.class_sizes_scale) ** 2
         of_groups = groups.domain.size * groups.variance
         share = of_groups / (of_sizes + of_groups)
@@ -556,20 +546,20 @@ def _notes(plan: DiffGenPlan, rounds: list[Specialization], groups: DomainMechan
     notes = ["The cuts are drawn in `cuts.svg`."]
     if wanted != AUTO and len(rounds) < int(wanted):
         notes.append(
-            f"{wanted} specializations were asked for; taxonomies, grids and lists allow "
+            f"{wanted} specializations were requested; taxonomies, grids and lists allow "
             f"{len(rounds)}."
         )
     if wanted == AUTO and not rounds:
-        notes.append("There are too few rows for a split: the counts are those of the classes.")
+        notes.append("There are too few rows for a split, so only classes are counted.")
     if groups.threshold is None:
         notes.append(
             f"`{NOISY_COUNT}` is a group's count with noise of standard deviation "
-            f"{math.sqrt(groups.variance):.3g}: unbiased, negative ones included. `{COUNT}` is "
-            + ("its least-squares fit." if plan.method.consistent else "the same cut off at 0.")
+            f"{math.sqrt(groups.variance):.3g}: unbiased, and possibly negative. `{COUNT}` is "
+            + ("its least-squares fit." if plan.method.consistent else "the same clipped at 0.")
         )
     else:
         notes.append(
             f"There are {groups.domain.size:,} groups; those with a noisy count below "
-            f"{groups.threshold} are not listed, and rare groups are among them."
+            f"{groups.threshold} are not listed, including rare groups."
         )
     return notes

@@ -1,7 +1,7 @@
-"""DiffP-C4.5 (Friedman and Schuster 2010): a decision tree learned by private questions.
+"""Method dp-c45 (DiffP-C4.5, Friedman and Schuster 2010): a private decision tree.
 
-A baseline to compare with: it publishes one classifier and no data. The promise and the proof are
-in ``dp_c45.md``.
+A baseline for comparison: it publishes one classifier and no data. Guarantee and proof:
+``dp_c45.md``.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from hushtable.schema import Categorical, Schema
 
 Codes = Mapping[str, Integers]
 
-_Z = 0.6745  # C4.5's default: errors are read at the upper end of a one-sided 75 % interval
+_Z = 0.6745  # C4.5's default: upper end of a one-sided 75% interval of errors
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class DecisionTree:
     Parameters
     ----------
     counts : tuple of int
-        Noisy counts of the classes; at an inner node the sums of its children's.
+        Noisy counts of the classes; at an inner node, the sums of its children's.
     column : str or None
-        What the node asks for; None at a leaf.
+        Column that the node tests; None at a leaf.
     split : int or None
-        For a numeric column: the first code that goes to the second child.
+        For a numeric column, the first code of the second child.
     children : tuple of DecisionTree
         One per value of the column, or two.
     """
@@ -63,7 +63,7 @@ class DecisionTree:
     children: tuple[DecisionTree, ...] = ()
 
     def predict(self, codes: Codes) -> Integers:
-        """Give the class code of each row, rows being codes of the schema's columns."""
+        """Return the class code of each row; rows are codes of the schema's columns."""
         n_rows = len(next(iter(codes.values())))
         found = np.full(n_rows, int(np.argmax(self.counts)), np.int64)
         if self.column is None:
@@ -84,16 +84,16 @@ class DecisionTree:
 
 @dataclass(frozen=True, kw_only=True)
 class DpC45(Parameters):
-    """Learn one decision tree under pure differential privacy.
+    """Train one decision tree under pure differential privacy.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole tree, such as 1 or ln(5).
+        Epsilon of the whole tree, such as 1 or ln(5).
     depth : int
-        Questions from the root to a leaf, at most.
+        Maximum number of tests from the root to a leaf.
     target : str, optional
-        The column to predict; the schema's target if it is not given.
+        Column to predict; by default, the schema's target.
 
     Examples
     --------
@@ -106,28 +106,28 @@ class DpC45(Parameters):
     """
 
     name: ClassVar[str] = "dp-c45"
-    paper: ClassVar[str] = "Friedman and Schuster 2010 (DiffP-C4.5); what DiffGen is compared with."
-    summary: ClassVar[str] = "Learn one decision tree by private questions; publishes no data."
+    paper: ClassVar[str] = "Friedman and Schuster 2010 (DiffP-C4.5), for comparison with DiffGen."
+    summary: ClassVar[str] = "Train one decision tree by private queries; publishes no data."
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     depth: int = parameter(read=whole(), default=5)
     target: str | None = parameter(default=None)
 
     def guarantee(self, schema: Schema) -> tuple[Guarantee, ...]:
-        """Promise pure differential privacy for one added or removed unit."""
+        """Return pure differential privacy for one added or removed unit."""
         self._columns(schema)
         return (PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove"),)
 
     def step_epsilon(self, schema: Schema) -> Fraction:
-        """Give what a single question costs: B / ((2 + |A_n|) d + 2)."""
+        """Return the epsilon of a single query: B / ((2 + |A_n|) d + 2)."""
         _, predictors = self._columns(schema)
         n_numeric = sum(not isinstance(schema.attributes[n], Categorical) for n in predictors)
         return self.epsilon / ((2 + n_numeric) * self.depth + 2)
 
     def fit(self, engine: Engine, noise: Noise) -> DecisionTree:
-        """Hold the distinct rows, grow the tree by private questions, prune it."""
+        """Load the distinct rows, grow the tree by private queries, and prune it."""
         schema = engine.schema
-        # Not every path is as long as the budget allows.
+        # Some paths are shorter than the budget allows.
         account = Account(Promise.among(self.guarantee(schema)), spends_all=False)
         return accounted(engine, account, partial(self._grown, noise))
 
@@ -161,14 +161,14 @@ class _Grower:
         return self.schema.attributes[self.target].size
 
     def grow(self, rows: SealedCells, names: tuple[str, ...], depth: int) -> DecisionTree:
-        """Grow a subtree; nodes of one level hold different rows and share one budget."""
+        """Grow a subtree; nodes of one level have disjoint rows and share one budget."""
         total = self._noisy(rows.total(), "rows of a node")[0]
         columns = self.schema.attributes
         widest = max(
             (columns[n].size if isinstance(columns[n], Categorical) else 2 for n in names),
             default=1,
         )
-        # Too few rows to tell classes from noise in the children: stop.
+        # Stop if there are too few rows to distinguish classes from noise in the children.
         enough = total / (widest * self.n_classes) >= math.sqrt(2) / float(self.epsilon)
         ways = [way for name in names for way in self._ways(rows, name)] if depth and enough else []
         if not ways:
@@ -188,11 +188,11 @@ class _Grower:
 
     @property
     def _eta(self) -> Fraction:
-        """The exponent per row, as if scores were not monotone: as published."""
+        """Exponent per row for scores that are not monotone, as published."""
         return self.epsilon / (2 * self.max_rows)
 
     def _ways(self, rows: SealedCells, name: str) -> list[tuple[str, SealedWays, int]]:
-        """Give how a column may be asked for, valued by the rows that a majority gets right."""
+        """Return the possible tests of a column, scored by the rows of the majority class."""
         column = self.schema.attributes[name]
         if column.size < 2:
             return []
@@ -201,7 +201,8 @@ class _Grower:
         if not ordered:
             values = [[code] for code in range(column.size)]
             return [(name, table.group_ways(values, Max(), with_apart=False), -1)]
-        # Splits between the same occupied codes score alike: draw a run by its length.
+        # Splits between the same occupied codes have equal scores, so a run is sampled by its
+        # length.
         ways = table.span_ways(0, column.size - 1, Max(), with_apart=False)
         choice = WayChoice(self._eta, (1,), by_levels=False)
         _, split = self.noise.open(SealedWaysOfParts.of_one(ways), choice, "splits")
@@ -213,7 +214,7 @@ class _Grower:
 
 
 def _pruned(tree: DecisionTree) -> DecisionTree:
-    """Cut subtrees that do no better than a leaf, by C4.5's pessimistic errors of noisy counts."""
+    """Replace subtrees that are no better than a leaf, by C4.5's pessimistic error estimate."""
     if tree.column is None:
         return tree
     children = tuple(map(_pruned, tree.children))

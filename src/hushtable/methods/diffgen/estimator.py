@@ -1,13 +1,13 @@
-"""Count from generalized groups: every group of the released cuts with a noisy count.
+"""Estimator of generalized groups with noisy counts.
 
-Two errors stand between the groups and an answer, and they are told apart:
+Answers have two separate sources of error:
 
 - the noise that was added for privacy, whose distribution is known exactly;
-- the assumption that rows lie evenly inside a group, where a condition cuts through it.
+- the assumption that rows are spread evenly inside a group that a condition splits.
 
-In a domain too large to list, groups with a low noisy count are left out. Each of them is then
-taken to have the count that an empty group has on average, so that sums over empty groups are
-unbiased; rows in groups left out are not seen, which the total reveals where it is published.
+In a domain too large to list, groups with a low noisy count are left out. Each of them is assigned
+the mean count of an empty group that is left out, so that sums over empty groups are unbiased. Rows
+in such groups are not seen; the total, if published, shows their number.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from hushtable.privacy.distributions import laplace_mass
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 
 CUT_NOTE = (
-    "The condition cuts through generalized groups; rows are taken as spread evenly inside them."
+    "The condition splits generalized groups; rows are assumed to be spread evenly inside them."
 )
 
-_FAR = 40.0  # noise beyond 40 scales has probability e**-40
+_FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 
 
 @dataclass(frozen=True)
 class TotalError:
-    """The noise of the number of rows, by its central interval and standard deviation."""
+    """Noise of the number of rows: central interval and standard deviation."""
 
     low: float
     high: float
@@ -58,12 +58,12 @@ class TotalError:
 
 
 class GeneralizedEstimator(Estimator):
-    """Answer counts from a release of generalized groups, and map other rows to its cuts."""
+    """Answer counts from generalized groups, and map other rows to the cuts."""
 
     quantiles_by_counts = True
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self.recode = {name: _recoding(cut) for name, cut in self.settings["columns"].items()}
         self.n_groups = int(self.settings["n_groups"])
         self.threshold: int | None = self.settings["threshold"]
@@ -74,7 +74,7 @@ class GeneralizedEstimator(Estimator):
         self.total_noise = self._noise_of_total(self.settings)
 
     def _noise_of_total(self, settings: Mapping[str, Any]) -> TotalError | None:
-        """Describe the noise of the number of rows: none if it is public."""
+        """Return the noise of the number of rows; None if it is public."""
         scale = settings["class_sizes_scale"]
         if self.schema.counted_rows is not None or scale is None:
             return None
@@ -95,7 +95,7 @@ class GeneralizedEstimator(Estimator):
 
     @cached_property
     def noise(self) -> ErrorLaw:
-        """The noise of one count; exact counts have none."""
+        """Noise of one count; exact counts have none."""
         return ErrorLaw(np.zeros(1, np.int64), np.ones(1)) if not self.rate else _laplace(self.rate)
 
     # --- rows -------------------------------------------------------------------------------------
@@ -104,17 +104,17 @@ class GeneralizedEstimator(Estimator):
         return repeated(self.table.column(COUNT).to_numpy())
 
     def frame(self) -> pa.Table:
-        """Repeat each group as often as its count says."""
+        """Repeat each group according to its count."""
         rows = self.table.select(list(self.schema.attributes))
         return rows.take(pa.array(self._repeated()))
 
     @property
     def n_rows(self) -> int:
-        """How many rows `frame` gives."""
+        """Number of rows of `frame`."""
         return int(as_numpy(self.table.column(COUNT)).sum())
 
     def drawn_frame(self) -> pa.Table:
-        """Draw a value inside its part for every generalized one, evenly and independently."""
+        """Sample a value uniformly from inside every generalized value, independently."""
         repeats, rng = self._repeated(), fresh()
         columns = {}
         for name, column in self.schema.attributes.items():
@@ -125,7 +125,7 @@ class GeneralizedEstimator(Estimator):
         return pa.table(columns)
 
     def generalize(self, codes: Mapping[str, NDArray[np.int64]]) -> pa.Table:
-        """Write rows of some of the schema's columns in the values of the cuts."""
+        """Generalize rows of some of the schema's columns to the values of the cuts."""
         return pa.table(
             {
                 name: to_labels(
@@ -138,11 +138,11 @@ class GeneralizedEstimator(Estimator):
         )
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Tell what drawing values from inside generalized cells leaves."""
+        """Return the association left after sampling values from inside generalized cells."""
         return after_cuts(self.schema, self.recode, self.codes, self.noisy)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw the counts of cells from their uncertainty, and where in them rows are."""
+        """Sample counts of cells from their uncertainty, and positions of rows inside cells."""
         cells = PublishedCells(self.schema, self.recode, self.codes)
         codes = redrawn_cells(cells, self.noisy, self.noise.variance, rng)
         return codes, np.ones(len(next(iter(codes.values()))))
@@ -152,9 +152,9 @@ class GeneralizedEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over rows.
 
-        The number of rows, where it is published, takes off what all functions have in common, as
-        far as it is known better than from the groups themselves. Rows in groups that are not
-        listed are taken to be like those of listed ones.
+        The published number of rows, if there is one, reduces the noise that all functions share,
+        weighted by its precision relative to the groups. Rows in unlisted groups are assumed to
+        resemble those of listed ones.
         """
         cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
@@ -165,8 +165,8 @@ class GeneralizedEstimator(Estimator):
             if self.threshold is not None:
                 raise Refused(
                     f"groups with a noisy count below {self.threshold} are not listed, and the "
-                    "number of rows is not published; counts can be asked for, and so can frame(), "
-                    "which has the rows of listed groups alone."
+                    "number of rows is not published; ask for counts, or use frame() "
+                    "for the rows of listed groups only."
                 )
             values, weights, of_total = inside @ self.noisy, inside, np.zeros((len(functions), 1))
         else:
@@ -183,21 +183,21 @@ class GeneralizedEstimator(Estimator):
             there = np.maximum(self.noisy, 0.0)
             apart = weights * np.sqrt(there / max(1.0, float(there.sum())))
             hidden = max(0.0, self.total - float(self.noisy.sum()))
-            model = model + hidden**2 * (apart @ apart.T)  # one row drawn at random tells as much
-            notes.append("Rows in groups that are not listed are taken to be like the others.")
+            model = model + hidden**2 * (apart @ apart.T)  # as precise as one randomly drawn row
+            notes.append("Rows in groups that are not listed are assumed to resemble the others.")
         if not together:
             privacy, model = np.diag(privacy.diagonal()), np.diag(model.diagonal())
         return Sums(values, privacy, model, notes=tuple(notes))
 
     @property
     def _worth_of_total(self) -> float:
-        """Weigh the number of rows against the sum of all groups, by their variances."""
+        """Weight of the number of rows against the sum of all groups, by variance."""
         of_groups = len(self.noisy) * self.noise.variance
         of_total = self.total_noise.std**2 if self.total_noise else 0.0
         return of_groups / (of_groups + of_total) if of_groups else 0.0
 
     def _like(self, inside: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Give the means of functions over the rows of listed groups."""
+        """Return the means of functions over the rows of listed groups."""
         there = np.maximum(self.noisy, 0.0)
         means: NDArray[np.float64] = inside @ there / max(1.0, float(there.sum()))
         return means
@@ -223,7 +223,8 @@ class GeneralizedEstimator(Estimator):
             notes += more
         high = answer.high
         if inside.model_std > 0 and self.total is not None:
-            # No more rows than there are; where groups are whole, their own noise says it better.
+            # The upper end cannot exceed all rows. If no group is split, their own noise is more
+            # precise.
             everybody = self.total - (self.total_noise.low if self.total_noise else 0.0)
             high = max(answer.low, min(high, everybody))
         return Estimate(
@@ -236,7 +237,7 @@ class GeneralizedEstimator(Estimator):
         )
 
     def _all_shares(self, predicate: Predicate, shares: NDArray[np.float64]) -> float:
-        """Add up the shares of all groups, listed or not."""
+        """Sum the shares of all groups, listed or not."""
         if self.threshold is None:
             return float(shares.sum())
         density, n_others = {}, self.n_groups
@@ -251,7 +252,7 @@ class GeneralizedEstimator(Estimator):
         return float(predicate.weigh(density)) * n_others
 
     def _sum(self, shares: NDArray[np.float64], all_shares: float) -> Estimate:
-        """Add up groups, each by the share of it that counts; not below 0."""
+        """Sum groups, each weighted by the share that satisfies the condition; at least 0."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
         n_whole = int(np.count_nonzero(whole))
         value = float(shares @ self.noisy)
@@ -270,8 +271,7 @@ class GeneralizedEstimator(Estimator):
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            # The ends are whole groups again, without those that are cut and with them, and noise
-            # comes on top of either.
+            # At the ends, split groups count as empty or whole; noise is added to either end.
             low = value - error.below - NORMAL * math.sqrt(at_least)
             high = value + error.above + NORMAL * math.sqrt(at_most)
         return Estimate(
@@ -284,7 +284,7 @@ class GeneralizedEstimator(Estimator):
 
     @cached_property
     def _left_out(self) -> tuple[float, float]:
-        """Give mean and variance of the noise of an empty group that is left out."""
+        """Return mean and variance of the noise of an empty group that is left out."""
         below = self.noise.values < (self.threshold or 0)
         chances = self.noise.probabilities[below] / self.noise.probabilities[below].sum()
         values = self.noise.values[below]
@@ -296,13 +296,13 @@ class GeneralizedEstimator(Estimator):
     ) -> tuple[Estimate, list[str]]:
         """Allow for rows in groups that are not listed."""
         note = (
-            f"Groups with a noisy count below {self.threshold} are not listed; the interval allows "
-            "for none up to all of the rows in them."
+            f"Groups with a noisy count below {self.threshold} are not listed; the interval ranges "
+            "from none to all of the rows in them."
         )
         if self.total is None:
             return answer, [
                 f"Groups with a noisy count below {self.threshold} are not listed, and the number "
-                "of rows is not published: rows in such groups are not part of the estimate."
+                "of rows is not published: the estimate does not include rows in such groups."
             ]
         listed = self._sum(np.ones(len(shares)), float(self.n_groups))
         spread = math.hypot(listed.privacy_std, self.total_noise.std if self.total_noise else 0.0)
@@ -321,10 +321,11 @@ class GeneralizedEstimator(Estimator):
 
 
 def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estimate:
-    """Take a part off the number of rows: what is left."""
+    """Return the number of rows minus a part."""
     noise = noise or TotalError(0.0, 0.0, 0.0)
     value = total - part.value
-    # Independent noise adds up in squares; on top of what is cut, which may be at its end, plainly.
+    # Independent noise adds in squares; with a model error, which may be at its end, half-widths
+    # add.
     together = math.hypot if part.model_std == 0 else operator.add
     return Estimate(
         value=max(0.0, value),
@@ -336,14 +337,14 @@ def _complement(part: Estimate, total: float, noise: TotalError | None) -> Estim
 
 
 def _laplace(rate: float) -> ErrorLaw:
-    """Tabulate discrete Laplace noise of scale 1/rate."""
+    """Return discrete Laplace noise of scale 1/rate as a table."""
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
     return ErrorLaw(values, laplace_mass(rate, values))
 
 
 def _recoding(cut: Mapping[str, Any]) -> Recoding:
-    """Read a cut back."""
+    """Read a cut from plain data."""
     known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
     if "starts" in cut:
         special = tuple(cut.get("special", ()))

@@ -1,4 +1,4 @@
-"""The published table of a generalized release: labels, class, raw and non-negative counts."""
+"""Published table of a generalized release: labels, class, raw and non-negative counts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
-if TYPE_CHECKING:  # so that reading a release loads no sampler
+if TYPE_CHECKING:  # reading a release must not load samplers
     from hushtable.privacy.domain_mechanism import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns that are published beside the schema's own."""
+"""Columns that are published in addition to the schema's own."""
 
 
 def generalized_table(
@@ -30,24 +30,24 @@ def generalized_table(
     consistent: bool = False,
     exact: bool = False,
 ) -> pa.Table:
-    """Write groups as rows of labels, in the order of the domain.
+    """Return groups as rows of labels, in the order of the domain.
 
     Parameters
     ----------
     schema : Schema
         The public schema.
     recode : mapping of str to Recoding
-        The cut of each generalized column; others keep their values.
+        Cut of each generalized column; others keep their values.
     counted : sequence of str
-        The columns of `cells`; a column that is not among them has one label for all.
+        Columns of `cells`; a column that is not among them has one label for all rows.
     cells : NoisyCells
         The groups and their raw noisy counts.
     total : int or None
-        The number of rows as published, for consistent counts.
+        Published number of rows, for consistent counts.
     consistent : bool
-        Whether counts are fitted to the total instead of cut off at 0.
+        Whether counts are fitted to the total instead of clipped at 0.
     exact : bool
-        Whether the counts have no noise, so that there are no raw ones beside them.
+        Whether the counts have no noise, so that there are no separate raw counts.
     """
     table = {}
     for name, column in schema.attributes.items():

@@ -1,6 +1,6 @@
-"""Parts of a cut: nodes of a taxonomy, intervals of a public grid, or sets of listed values.
+"""Parts of a cut: taxonomy nodes, intervals of a public grid, or sets of listed values.
 
-What a part may be split into is laid down by the schema; nothing here looks at data.
+The schema alone determines how a part may be split; this module does not use data.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from hushtable.schema import Categorical, Column
 from hushtable.taxonomy import ROOT, Node, Taxonomy
 
 
-@dataclass(frozen=True, eq=False)  # a part is itself: told apart by identity
+@dataclass(frozen=True, eq=False)  # parts are compared by identity
 class Part(ABC):
-    """One part of a cut; at the top it also holds what is apart, special values and missing."""
+    """One part of a cut; the top part also contains special values and missing."""
 
     attribute: str
     holds_apart: bool
@@ -26,27 +26,27 @@ class Part(ABC):
     @property
     @abstractmethod
     def label(self) -> str:
-        """What the part is called, without what is apart."""
+        """Name of the part, without special values and missing."""
 
     @cached_property
     def apart(self) -> tuple[str, ...]:
-        """What it holds that is apart, and that is split off first, each by itself."""
+        """Special values and missing in this part; the first split separates each of them."""
         return ("missing",) if self.holds_apart else ()
 
     @property
     def full_label(self) -> str:
-        """What the part is called."""
+        """Name of the part."""
         return " or ".join((self.label, *self.apart))
 
     @cached_property
     def fan_out(self) -> int:
-        """Into how many parts it is split, with what is apart: the same for each way."""
+        """Number of parts after a split, including special values and missing."""
         return 2 + len(self.apart)
 
     @property
     @abstractmethod
     def n_rounds(self) -> int:
-        """How often this part and what comes of it can be split: public."""
+        """Number of possible splits of this part and its descendants. Public."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,31 +57,31 @@ class Branch(Part):
 
     @property
     def label(self) -> str:
-        """The node's label."""
+        """Label of the node."""
         return self.node.label
 
     @cached_property
     def children(self) -> tuple[Branch, ...]:
-        """The parts it splits into, without what is apart."""
+        """Parts after a split, without special values and missing."""
         below = self.node.children
         if not below and self.holds_apart:
-            below = (self.node,)  # all there is to split off are the missing values
+            below = (self.node,)  # only missing can be split off
         return tuple(Branch(self.attribute, False, node) for node in below)
 
     @cached_property
     def fan_out(self) -> int:
-        """Its children, and what is apart."""
+        """Number of children, plus special values and missing."""
         return len(self.children) + len(self.apart)
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each node with children below, itself included."""
+        """One for each node with children, including this one."""
         return sum(child.n_rounds for child in self.children) + bool(self.children)
 
 
 @dataclass(frozen=True, eq=False)
 class Span(Part):
-    """An interval of a line, by its first and last code."""
+    """An interval of an ordered column, by its first and last code."""
 
     column: Column
     first: int
@@ -95,13 +95,13 @@ class Span(Part):
 
     @property
     def label(self) -> str:
-        """Its first and last value."""
+        """First and last value."""
         low, high = self.column.value(self.first), self.column.value(self.last)
         return f"{low}" if self.first == self.last else f"{low} to {high}"
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each grid point, or public bin, but the first."""
+        """One for each grid point, or public bin, except the first."""
         begins = bin_starts(self.column)
         if begins is None:
             return self.last - self.first
@@ -118,14 +118,14 @@ class Span(Part):
 
 @dataclass(frozen=True, eq=False)
 class ListedValues(Part):
-    """Some values of a list that has neither order nor taxonomy, by their codes."""
+    """Some values of a list without order and taxonomy, by their codes."""
 
     column: Categorical
     codes: tuple[int, ...]
 
     @property
     def label(self) -> str:
-        """Its values, or those that it lacks, whichever are fewer."""
+        """The values, or the absent values if these are fewer."""
         names = self.column.values
         lacks = sorted(set(range(len(names))).difference(self.codes))
         if not lacks and len(names) > 1:
@@ -136,21 +136,21 @@ class ListedValues(Part):
 
     @cached_property
     def fan_out(self) -> int:
-        """A value and the others, and what is apart."""
+        """A value and the others, plus special values and missing."""
         return min(len(self.codes), 2) + len(self.apart)
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each value but the first; one if all there is to split off is apart."""
+        """One for each value except the first; one if only special values can be split off."""
         return max(len(self.codes) - 1, int(self.holds_apart))
 
     @cached_property
     def halves(self) -> tuple[tuple[int, ...], ...]:
-        """Each value by itself: what may be split off. Of two values it does not matter which."""
+        """Values that may be split off: each one, or for two values only the first."""
         return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
 
     def split(self, way: int) -> tuple[ListedValues, ...]:
-        """Split a value off the others; a single one only from what is apart."""
+        """Split a value off the others; a single value only from special values and missing."""
         half = self.halves[way]
         rest = tuple(code for code in self.codes if code not in half)
         return tuple(
@@ -161,24 +161,24 @@ class ListedValues(Part):
 
 
 def is_span(column: Column) -> bool:
-    """Say whether a column is cut along a line: numbers, moments, and categories with an order.
+    """Return whether a column is split along an order: numbers, dates, times, ordered categories.
 
-    A taxonomy says more than an order does.
+    A taxonomy takes precedence over an order.
     """
     return column.is_line and getattr(column, "taxonomy", None) is None
 
 
 def bin_starts(column: Column) -> Integers | None:
-    """Give the codes at which alone a column may be cut, if its schema declares bins."""
+    """Return the codes at which a column may be split if its schema declares bins, else None."""
     starts = getattr(column, "bin_starts", None)
     return None if starts is None else np.asarray(starts, np.int64)
 
 
 def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
-    """Give the one part of the topmost cut.
+    """Return the single part of the topmost cut.
 
-    A list without taxonomy is one part that splits into all its values at once, or, `one_by_one`,
-    into one of them and the others.
+    A list without taxonomy is one part that splits into all its values at once, or, with
+    `one_by_one`, into one of them and the others.
     """
     apart = column.n_apart > 0
     if is_span(column):
@@ -191,7 +191,7 @@ def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
 
 
 def largest_gains(part: Part, most: int) -> list[int]:
-    """List by how many parts a cut may grow at each of up to `most` splits, largest first.
+    """Return the number of parts that each of up to `most` splits may add, largest first.
 
     Examples
     --------
@@ -210,7 +210,7 @@ def largest_gains(part: Part, most: int) -> list[int]:
 
 
 def _without_single_children(node: Node) -> Node:
-    """Leave out nodes that stand for the same values as their only child."""
+    """Remove nodes that represent the same values as their only child."""
     while len(node.children) == 1:
         node = node.children[0]
     return Node(node.label, tuple(map(_without_single_children, node.children)))

@@ -1,10 +1,10 @@
-"""Push cuts down, one specialization after the other, knowing only value-by-class histograms.
+"""Search for cuts by repeated specialization, from value-by-class histograms.
 
 A cut divides the codes of one attribute into parts: nodes of its taxonomy, intervals of its public
-grid, or sets of listed values, of which one is split off at a time. The score of splitting a part
-depends on the class counts of its children alone, so one histogram per attribute serves the whole
-search. What a search may choose from is laid down by the schema; the histograms only decide how
-likely each choice is.
+grid, or sets of listed values that are split off one at a time. The score of splitting a part
+depends only on the class counts of its children, so one histogram per attribute suffices for the
+whole search. The schema determines the possible choices; the histograms only determine their
+probabilities.
 """
 
 from __future__ import annotations
@@ -49,14 +49,9 @@ Table = ClassTable | SealedClassTable
 
 
 class ClassCounts:
-    """Hold one attribute's value-by-class histogram, ready to be split.
+    """Value-by-class histogram of one attribute, ready to be split.
 
-    Parameters
-    ----------
-    column : Column
-        The attribute's public description.
-    histogram : Sealed, or array (codes, classes)
-        Counts: sealed, or bare for methods that open them so.
+    `histogram` (codes, classes) is sealed, or an array for methods that see exact counts.
     """
 
     def __init__(self, column: Column, histogram: Sealed | Integers) -> None:
@@ -71,11 +66,11 @@ class ClassCounts:
             self._code_of = {value: code for code, value in enumerate(column.values)}
 
     def codes_below(self, node: Node) -> list[int]:
-        """Give the codes of the values below a node."""
+        """Return the codes of the values below a node."""
         return [self._code_of[value] for value in node.leaves()]
 
     def codes_of(self, part: Part) -> Codes:
-        """Give the codes of the values of a part."""
+        """Return the codes of the values of a part."""
         if isinstance(part, Span):
             return range(part.first, part.last + 1)
         if isinstance(part, ListedValues):
@@ -86,20 +81,20 @@ class ClassCounts:
 
 @dataclass(frozen=True)
 class Choice:
-    """The ways to split one part: equally good ways share a score and are counted together."""
+    """The possible splits of one part; splits of equal score are counted together."""
 
     part: Part
     ways: Ways | SealedWays
 
     @property
     def n_in_all(self) -> int:
-        """How many ways there are: public."""
+        """Number of possible splits. Public."""
         if isinstance(self.part, ListedValues):
             return len(self.part.halves)
         return self.part.n_rounds if isinstance(self.part, Span) else 1
 
     def split(self, way: int) -> tuple[Part, ...]:
-        """Split in a way: a node into its children, an interval before a code or a public bin."""
+        """Split a node into its children, or an interval before a code or a public bin."""
         if isinstance(self.part, ListedValues):
             return self.part.split(way)
         if isinstance(self.part, Span):
@@ -112,9 +107,9 @@ class Choice:
 def choice_of(
     part: Part, counts: ClassCounts, score: Score, table: Table | None = None
 ) -> Choice | None:
-    """Score every way to split a part; None if there is none, which the schema alone decides.
+    """Score every split of a part; None if there is none, which depends on the schema only.
 
-    `table` is the part's own, if it has one already; by default that of the whole attribute.
+    `table` is the part's own table if it exists; by default that of the whole attribute.
     """
     if part.n_rounds == 0:
         return None
@@ -136,13 +131,13 @@ def choice_of(
 
 @dataclass(frozen=True)
 class Specialization:
-    """One round: a part and what took its place."""
+    """One round: a part and its replacement."""
 
     part: Part
     children: tuple[Part, ...]
 
     def plain(self) -> dict[str, Any]:
-        """Write it as plain data for the statement."""
+        """Return plain data for the statement."""
         children = [part.full_label for part in self.children]
         return {
             "column": self.part.attribute,
@@ -153,21 +148,11 @@ class Specialization:
 
 @dataclass
 class Cuts:
-    """Hold the current cut of every attribute and what may be split next.
+    """Current cut of every attribute, and the possible splits."""
 
-    Parameters
-    ----------
-    counts : mapping of str to ClassCounts
-        The private histograms.
-    score : Score
-        What the splits are valued by.
-    one_by_one : bool
-        Whether values of a list without taxonomy are split off one at a time.
-    """
-
-    counts: Mapping[str, ClassCounts]
-    score: Score
-    one_by_one: bool = False
+    counts: Mapping[str, ClassCounts]  # private histograms
+    score: Score  # score of splits
+    one_by_one: bool = False  # whether values of a list without taxonomy are split off singly
     parts: dict[str, list[Part]] = field(init=False)
     rounds: list[Specialization] = field(init=False, default_factory=list)
     _choices: dict[Part, Choice] = field(init=False, default_factory=dict)
@@ -188,10 +173,10 @@ class Cuts:
             self._choices[part], self._tables[part] = choice, table
 
     def choices(self, most_groups: int | None = None) -> Iterator[Choice]:
-        """Go through what may be split, in the order of the attributes and of their cuts.
+        """Yield the possible splits, in the order of the attributes and of their cuts.
 
-        What would make more groups than `most_groups` is left out: how many there would be follows
-        from the schema and the splits so far.
+        Splits that would make more groups than `most_groups` are left out; this number follows from
+        the schema and the splits so far.
         """
         sizes = {name: _n_codes(self.counts[name].column, cut) for name, cut in self.parts.items()}
         n_groups = prod(sizes.values())
@@ -202,7 +187,7 @@ class Cuts:
                     yield self._choices[part]
 
     def specialize(self, part: Part, children: tuple[Part, ...]) -> None:
-        """Put children in the place of their parent."""
+        """Replace a part by its children."""
         cut = self.parts[part.attribute]
         at = cut.index(part)
         cut[at : at + 1] = children
@@ -216,7 +201,7 @@ class Cuts:
         self.rounds.append(Specialization(part, children))
 
     def recodings(self) -> dict[str, Recoding]:
-        """Turn the cut of each attribute into a recoding."""
+        """Return the cut of each attribute as a recoding."""
         return {
             name: recoding_of(counts.column, self.parts[name])
             for name, counts in self.counts.items()
@@ -232,11 +217,11 @@ def specialize_jointly(
     noise: Noise,
     most_groups: int | None = None,
 ) -> None:
-    """Choose part and split together, `n_rounds` times at most, each time with `epsilon`.
+    """Choose part and split together, at most `n_rounds` times, each time with `epsilon`.
 
-    It stops where every split would make more than `most_groups`, which costs nothing to find out.
-    The base measure gives every attribute that can still be split the same weight, whatever the
-    size of its domain: divided evenly over its parts, and over the splits of a part.
+    Stop if every split would make more than `most_groups`; this check costs nothing. The base
+    measure gives every attribute that can still be split the same weight, whatever the size of its
+    domain, divided evenly over its parts and over the splits of a part.
     """
     eta = epsilon / (sensitivity * (1 if cuts.score.monotone else 2))
     for _ in range(n_rounds):
@@ -248,7 +233,7 @@ def specialize_jointly(
 
 
 def base_measure(choices: Sequence[Choice]) -> list[int]:
-    """Weigh the ways to split each part, so that every attribute has the same weight in all.
+    """Return a weight for the splits of each part, such that every attribute has the same total.
 
     Examples
     --------
@@ -272,14 +257,14 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
 def choose_way(
     choices: Sequence[Choice], weights: Sequence[int], *, eta: Fraction, noise: Noise
 ) -> tuple[Choice, int]:
-    """Draw a way of a choice with probability proportional to weight * exp(eta * score)."""
+    """Sample a split with probability proportional to weight * exp(eta * score)."""
     ways = SealedWaysOfParts.of([_sealed(choice) for choice in choices])
     which, way = noise.open(ways, WayChoice(eta, tuple(weights)), "cuts")
     return choices[which], way
 
 
 def _sealed(choice: Choice) -> SealedWays:
-    assert isinstance(choice.ways, SealedWays)  # noqa: S101 - bare ones are not drawn from
+    assert isinstance(choice.ways, SealedWays)  # noqa: S101 - unsealed ones are not sampled
     return choice.ways
 
 
@@ -288,8 +273,8 @@ def specialize_as_printed(
 ) -> None:
     """Follow Algorithm 1 of the paper; `epsilon` is its epsilon', spent on every single choice.
 
-    Lines 4 and 9: a new interval gets its split at once. Line 7: one part is chosen, all of them
-    equally likely but for their score. The exponent is epsilon' / (2 sensitivity) throughout.
+    Lines 4 and 9: a new interval gets its split at once. Line 7: one part is chosen, with equal
+    base probabilities. The exponent is epsilon' / (2 sensitivity) throughout.
     """
     pending: dict[Part, int] = {}
     eta = epsilon / (2 * sensitivity)
@@ -308,10 +293,10 @@ def specialize_as_printed(
 
 
 def recoding_of(column: Column, cut: list[Part]) -> Recoding:
-    """Turn a cut into a recoding.
+    """Return a cut as a recoding.
 
-    A cut that was never pushed down has one code for everything, what is apart included; in any
-    other, special values and missing have their own codes, the last.
+    A cut that was never split has one code for everything, including special values and missing. In
+    any other cut, special values and missing have their own codes, which come last.
 
     Examples
     --------
@@ -336,7 +321,7 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
 
 
 def _is_whole(column: Column, cut: list[Part]) -> bool:
-    """Say whether a cut was never pushed down, so that one code stands for everything."""
+    """Return whether a cut was never split, so that one code represents everything."""
     return len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
 
 
@@ -345,7 +330,7 @@ def _n_codes(column: Column, cut: list[Part]) -> int:
 
 
 def _values_of(column: Categorical, part: Part) -> Iterator[str]:
-    """Go through the values of a part of listed values."""
+    """Yield the values of a part of a categorical column."""
     if isinstance(part, ListedValues):
         return (column.values[code] for code in part.codes)
     assert isinstance(part, Branch)  # noqa: S101 - the only other kind that is listed
@@ -353,7 +338,7 @@ def _values_of(column: Categorical, part: Part) -> Iterator[str]:
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
-    """Write a cut as plain data for the statement."""
+    """Return a cut as plain data for the statement."""
     codes: dict[str, Any] = {}
     if isinstance(recoding, Intervals):
         codes["starts"] = list(recoding.starts)
@@ -369,12 +354,12 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
 
 
 def _labels_apart(column: Column, cut: list[Part]) -> Iterator[str]:
-    """Name the parts; a name that two of them share gets their values added."""
+    """Yield the names of the parts; names that occur twice get their values added."""
     labels = [part.full_label for part in cut]
     for part, label in zip(cut, labels, strict=True):
         if labels.count(label) > 1 and isinstance(column, Categorical):
             values = _values_of(column, part)
-            if isinstance(part, ListedValues):  # its name is made up, and could be that of a value
+            if isinstance(part, ListedValues):  # a composed name could equal that of a value
                 values = map(repr, values)
             yield f"{label} ({', '.join(values)})"
         else:

@@ -1,4 +1,4 @@
-"""The column that is to be predicted, and those it is predicted by."""
+"""Target column and its predictors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hushtable.schema import Categorical, Schema
 def target_and_predictors(
     schema: Schema, target: str | None, *, method: str
 ) -> tuple[str, tuple[str, ...]]:
-    """Give the column to predict, the schema's target if none is named, and all others; or refuse.
+    """Return the target (by default the schema's) and all other columns; or refuse.
 
     Examples
     --------
@@ -27,12 +27,12 @@ def target_and_predictors(
 
 
 def _target_problems(schema: Schema, target: str | None) -> list[str]:
-    """List what makes a column unfit for being predicted."""
+    """List the reasons why a column cannot be the target."""
     if target is None:
-        return ["target is missing; name the column to predict, or give one role: target."]
+        return ["target is missing; name the column to predict, or set role: target in the schema."]
     if target not in schema.attributes:
         return [
-            f"target is {target!r}, which is not a published column; the schema has "
+            f"target is {target!r}, which is not published; published columns are "
             f"{', '.join(schema.attributes)}."
         ]
     column = schema.attributes[target]
@@ -43,7 +43,7 @@ def _target_problems(schema: Schema, target: str | None) -> list[str]:
         ]
     problems = []
     if column.size < 2:
-        problems.append(f"target {target!r} has one value; there is nothing to predict.")
+        problems.append(f"target {target!r} has only one value; choose a target with at least two.")
     if len(schema.attributes) == 1:
-        problems.append(f"target {target!r} is the only column; nothing is left to predict it by.")
+        problems.append(f"target {target!r} is the only column; publish at least one predictor.")
     return problems

@@ -1,7 +1,7 @@
-"""Top-down specialization (Fung, Wang and Yu 2007): k-anonymous generalized rows.
+"""Method top-down-specialization (Fung, Wang and Yu 2007): k-anonymous generalized rows.
 
-A baseline to compare with: k-anonymity, not differential privacy. The promise and what it does not
-cover are in ``top_down_specialization.md``.
+A baseline for comparison: k-anonymity, not differential privacy. ``top_down_specialization.md``
+states the guarantee and its limits.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from hushtable.schema import Categorical, Schema
 
 @dataclass(frozen=True, kw_only=True)
 class TopDownSpecialization(Method):
-    """Specialize as long as every group keeps at least k rows; publish exact counts.
+    """Specialize as long as every group has at least k rows; publish exact counts.
 
     Parameters
     ----------
     k : int
-        Rows of a group, at least 2.
+        Minimum number of rows of a group, at least 2.
     target : str, optional
-        The column to predict, published unchanged; the schema's target if it is not given.
+        Column to predict, published unchanged; by default, the schema's target.
 
     Examples
     --------
@@ -49,7 +49,7 @@ class TopDownSpecialization(Method):
 
     name: ClassVar[str] = "top-down-specialization"
     paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
-    summary: ClassVar[str] = "Generalize until each group has k rows: k-anonymity, exact counts."
+    summary: ClassVar[str] = "Generalize to groups of at least k rows: k-anonymity, exact counts."
     estimator_kind: ClassVar[str] = "generalized"
     opens_bare: ClassVar[str] = (
         "groups are chosen by exact counts, and the counts of groups are published as they are."
@@ -66,7 +66,7 @@ class TopDownSpecialization(Method):
 
 @dataclass(frozen=True)
 class TopDownSpecializationPlan(Plan[SealedTable]):
-    """Hold which column is predicted by which."""
+    """Target column and its predictors."""
 
     method: TopDownSpecialization
     schema: Schema
@@ -75,11 +75,11 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """K-anonymity in all columns but the target; it composes with nothing."""
+        """K-anonymity in all columns except the target; it does not compose."""
         return (KAnonymity(k=self.method.k),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many groups there may be."""
+        """Forecast the number of groups."""
         schema = self.schema
         n_classes = schema.attributes[self.target].size
         most = schema.domain.size if rows is None else rows // self.method.k * n_classes
@@ -100,7 +100,7 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Hold the distinct rows, specialize the best valid part again and again."""
+        """Load the distinct rows, and repeatedly specialize the best valid part."""
         table = source.bare("groups and their counts")
         columns, k = self.schema.attributes, self.method.k
         histograms = table.histograms(self.predictors, by=self.target)
@@ -117,7 +117,9 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
         groups = table.counts(counted, recode={name: recode[name] for name in split})
-        kept = slice(None) if n_rows >= k else slice(0)  # fewer than k rows: none are shown
+        kept = (
+            slice(None) if n_rows >= k else slice(0)
+        )  # with fewer than k rows, none are published
         listed = NoisyCells(groups.codes[kept], groups.counts[kept])
         return Released(
             tables={"data": generalized_table(self.schema, recode, counted, listed, exact=True)},
@@ -137,14 +139,14 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
 
 
 class _RowGroups:
-    """Hold which group every distinct row is in, and how it would be divided."""
+    """Group of every distinct row, and how groups would be divided."""
 
     def __init__(self, columns: dict[str, Any], codes: dict[str, Integers], rows: Integers) -> None:
         self.columns, self.codes, self.rows = columns, codes, rows
         self.group = np.zeros(len(rows), np.int64)
 
     def child_of(self, part: Part, children: tuple[Part, ...]) -> Integers:
-        """Give the number of each row's child from 1 on, 0 for rows outside the part."""
+        """Return the number of each row's child from 1 on, 0 for rows outside the part."""
         column, codes = self.columns[part.attribute], self.codes[part.attribute]
         number = np.zeros(column.size, np.int64)
         for at, child in enumerate(children, start=1):
@@ -157,7 +159,7 @@ class _RowGroups:
         return number[codes]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:
-        """Divide groups by child: new group of each row, and the sizes of the groups."""
+        """Divide groups by child: return the new group of each row, and the sizes of the groups."""
         key = self.group * (int(child.max()) + 1) + child
         _, group = np.unique(key, return_inverse=True)
         group = group.reshape(-1)
@@ -165,9 +167,9 @@ class _RowGroups:
 
 
 def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
-    """Take the valid part with the largest gain per anonymity lost, until none is left."""
+    """Specialize the valid part with the largest gain per anonymity lost, until none is left."""
     smallest = int(groups.rows.sum())
-    invalid: set[Part] = set()  # a part that is invalid once stays so: groups only shrink
+    invalid: set[Part] = set()  # a part stays invalid, because groups only shrink
     while True:
         best: tuple[float, Part, tuple[Part, ...], Integers, int] | None = None
         for choice in cuts.choices():
@@ -189,8 +191,8 @@ def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
 
 
 def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
-    """Give the information gain of the best way to split a part, and its children."""
+    """Return the information gain of the best split of a part, and its children."""
     ways = choice.ways
-    assert isinstance(ways, Ways)  # noqa: S101 - the histograms are bare
+    assert isinstance(ways, Ways)  # noqa: S101 - the histograms are not sealed
     at = int(ways.scores.argmax())
     return int(ways.scores[at]), choice.split(int(ways.starts[at]))

@@ -1,4 +1,4 @@
-"""Recursive partitioning, with its estimator, its proof and Mondrian to compare with."""
+"""Recursive partitioning with its estimator and proof, and the baseline Mondrian."""
 
 from hushtable.methods.listing import Listing
 

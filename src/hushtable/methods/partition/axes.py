@@ -1,7 +1,7 @@
-"""How a column may be cut: what is public about the splits of a region along one attribute.
+"""Axes of a partition: how regions may be split along one attribute.
 
-A region is a product of parts, one per attribute. What a part is and how it can be split follows
-from the schema and the part alone, never from the values that are present.
+A region is a product of parts, one per attribute. The possible splits of a part depend only on the
+schema and the part, never on the values in the data.
 """
 
 from __future__ import annotations
@@ -18,30 +18,15 @@ from hushtable.schema import Categorical, Column, OnGrid
 Integers = NDArray[np.int64]
 
 MAX_SUBSET_VALUES = 8
-"""Up to so many codes, an unordered column is split into any two subsets: 127 ways at most."""
+"""An unordered column with at most this many codes is split into any two subsets."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One attribute, with its codes in a public order; a missing value comes last.
+    """One attribute with its codes in a public order; missing is last.
 
-    A part of the axis is two whole numbers. On an ordered axis they are the first and the last
-    position. On an axis of subsets the first is a bit mask of positions and the second is 0.
-
-    Parameters
-    ----------
-    name : str
-        The attribute.
-    codes : tuple of int or None
-        The code at each position; None where positions are codes.
-    size : int
-        Number of positions.
-    subsets : bool
-        Whether any subset may be a part.
-    starts : tuple of int or None
-        The first code of each position, where positions are public bins.
-    n_apart : int
-        How many of the last positions are apart: special values, and missing.
+    A part of the axis is a pair of integers. On an ordered axis, these are the first and the last
+    position. On an axis of subsets, the first is a bit mask of positions and the second is 0.
 
     Examples
     --------
@@ -53,16 +38,16 @@ class Axis:
     [0, 3]
     """
 
-    name: str
-    codes: tuple[int, ...] | None
-    size: int
-    subsets: bool
-    starts: tuple[int, ...] | None = None
-    n_apart: int = 0
+    name: str  # name of the attribute
+    codes: tuple[int, ...] | None  # code at each position; None if positions are codes
+    size: int  # number of positions
+    subsets: bool  # whether any subset may be a part
+    starts: tuple[int, ...] | None = None  # first code of each position, for public bins
+    n_apart: int = 0  # number of special values and missing, which are the last positions
 
     @property
     def whole(self) -> tuple[int, int]:
-        """The part that holds everything."""
+        """The part that contains all positions."""
         return ((1 << self.size) - 1, 0) if self.subsets else (0, self.size - 1)
 
     @cached_property
@@ -72,35 +57,35 @@ class Axis:
         return np.argsort(np.asarray(self.codes, np.int64))
 
     def positions(self, codes: Integers) -> NDArray[np.int32]:
-        """Turn codes of the schema into positions."""
+        """Convert codes of the schema to positions."""
         if self.starts is not None:
             return np.searchsorted(self.starts, codes, side="right").astype(np.int32) - 1
         places = codes if self._position_of is None else self._position_of[codes]
         return places.astype(np.int32)
 
     def n_codes(self, first: Integers, last: Integers) -> Integers:
-        """Count the positions of parts."""
+        """Return the number of positions of parts."""
         return np.bitwise_count(first).astype(np.int64) if self.subsets else last - first + 1
 
     def share(self, first: int, last: int) -> Fraction:
-        """Give the share of all positions that a part has."""
+        """Return the share of all positions that a part has."""
         n_codes = first.bit_count() if self.subsets else last - first + 1
         return Fraction(n_codes, self.size)
 
     def n_splits(self, first: Integers, last: Integers) -> Integers:
-        """Count the ways to split parts in two, neither side without positions."""
+        """Return the number of ways to split parts into two non-empty sides."""
         n_codes = self.n_codes(first, last)
         return (1 << (n_codes - 1)) - 1 if self.subsets else n_codes - 1
 
     def middle(self, first: int, last: int) -> int:
-        """Give the split of a part into halves by position; the left one is larger if need be."""
+        """Return the split of a part into halves by position; the left half may have one more."""
         if not self.subsets:
             return first + (last - first) // 2 + 1
         inside = [position for position in range(self.size) if first >> position & 1]
         return sum(1 << position for position in inside[: (len(inside) + 1) // 2])
 
     def halves(self, first: int, last: int, cut: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Split a part: at a position (the first of the right half), or into a mask and the rest.
+        """Split a part at a position (the first of the right half), or into a mask and the rest.
 
         Examples
         --------
@@ -112,14 +97,14 @@ class Axis:
         return (first, cut - 1), (cut, last)
 
     def code_bounds(self, parts: Integers) -> Integers:
-        """Give the first and the last code of parts (n, 2) of an axis whose codes are in order."""
+        """Return the first and last code of parts (n, 2), for an axis in code order."""
         if self.starts is None:
             return parts
         starts = np.asarray(self.starts, np.int64)
         return np.stack((starts[parts[:, 0]], starts[1:][parts[:, 1]] - 1), axis=1)
 
     def codes_of(self, first: int, last: int) -> Integers:
-        """List the codes of a part, rising."""
+        """Return the codes of a part, ascending."""
         if self.starts is not None:
             (bounds,) = self.code_bounds(np.array([[first, last]])).tolist()
             return np.arange(bounds[0], bounds[1] + 1)
@@ -133,11 +118,11 @@ class Axis:
 
 
 def axis_of(name: str, column: Column) -> Axis:
-    """Say how a column may be cut.
+    """Return the axis of a column.
 
-    Numbers, and categories that have an order, are cut in that order; categories with a taxonomy in
-    the order of its leaves. Other categories are split into any two subsets if they are few; if
-    not, in the order in which the schema lists them. A missing value is one more value, at the end.
+    Numbers and ordered categories are split in their order; categories with a taxonomy in the order
+    of its leaves. Other categories are split into any two subsets if there are few; otherwise in
+    the order of the schema. Missing is one more value, at the end.
 
     Examples
     --------
@@ -152,7 +137,7 @@ def axis_of(name: str, column: Column) -> Axis:
 
 
 def ordered_axis_of(name: str, column: Column) -> Axis:
-    """Put the codes of a column in a public order and cut only between neighbors."""
+    """Return an axis with the codes in a public order, split only between neighbors."""
     if not isinstance(column, Categorical):
         return _line(name, column)
     if column.ordered or column.taxonomy is None:
@@ -163,11 +148,11 @@ def ordered_axis_of(name: str, column: Column) -> Axis:
 
 
 def _line(name: str, column: OnGrid) -> Axis:
-    """Cut numbers and moments between neighbors, or between public bins."""
+    """Return an axis of numbers, dates or times, split between neighbors or public bins."""
     n_special = len(column.special_names)
-    apart = column.n_apart if n_special else 0  # a missing value alone is one more at the end
+    apart = column.n_apart if n_special else 0  # missing alone is one more value at the end
     if column.bin_starts is None:
         return Axis(name, None, column.size, False, n_apart=apart)
-    # The last start is that of no position: where the last one ends.
+    # The last start is the end of the last position.
     starts = (*column.bin_starts, *range(column.n_values, column.size + 1))
     return Axis(name, None, len(starts) - 1, False, starts, apart)

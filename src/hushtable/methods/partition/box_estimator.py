@@ -1,4 +1,4 @@
-"""Count from published boxes with exact counts, and make rows from them."""
+"""Estimator of published boxes with exact counts."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from hushtable.methods.partition.regions import COUNT, distinct_parts
 from hushtable.predicate import parse
 from hushtable.predicate.covering import Covering
 
-CUT_NOTE = "The condition cuts through groups; rows are taken as spread evenly inside them."
+CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly inside them."
 
 Integers = NDArray[np.int64]
 
 
 class BoxEstimator(Estimator):
-    """Answer counts from boxes of exact counts; only what is cut leaves anything open."""
+    """Answer counts from boxes with exact counts; errors come only from split boxes."""
 
     quantiles_by_counts = True
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self._plan = Mondrian(**self.parameters).plan(self.schema)
         target = self._plan.target
         self._n_classes = 1 if target is None else self.schema.attributes[target].size
@@ -48,7 +48,7 @@ class BoxEstimator(Estimator):
         return as_numpy(self.table[COUNT]).astype(np.float64)
 
     def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
-        """Give the sides of the boxes as sets of codes, and that of each box and class."""
+        """Return the sides of the boxes as sets of codes, and the set of each box and class."""
         coverings, codes = {}, {}
         places = {axis.name: at for at, axis in enumerate(self._plan.axes)}
         for name in dict.fromkeys((*names, self._plan.axes[0].name)):
@@ -87,7 +87,7 @@ class BoxEstimator(Estimator):
         return Sums(values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any()))
 
     def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Make rows, with values drawn evenly from their box, anew on every call."""
+        """Return rows with values sampled uniformly from their box, different on every call."""
         return draw_rows(
             self.schema,
             self._plan.axes,
@@ -101,14 +101,14 @@ class BoxEstimator(Estimator):
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return int(self._counts.sum())
 
     def published(self, rng: Generator) -> Published:
-        """Lay rows beside the original's, drawn anew whenever they are asked for."""
+        """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,
             self.frame(rng),
             redraw=lambda again: encoded(self.schema, self.frame(again)),
-            notes=("Values inside a group are drawn anew for each repetition.",),
+            notes=("Values inside a group are sampled again for each repetition.",),
         )

@@ -1,8 +1,8 @@
-"""What counts of single columns say about a condition, and about where in a region rows are.
+"""Bounds on a condition from one-way counts, and positions of rows inside regions.
 
-A condition on one column has a count of its own. One on several has at most as many rows as each of
-its parts, and at least what is left when the rows without one of them are taken away (Frechet);
-this needs no assumption. Inside a region, rows are taken to lie along each column as all rows do.
+A condition on one column has its own count. A condition on several columns has at most as many rows
+as each of its parts, and at least the total minus the rows that fail each part (Frechet bounds);
+this needs no assumption. Inside a region, each column is assumed to be distributed as overall.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 TAIL = (1.0 - CONFIDENCE) / 2.0
-"""The chance to be off at either end."""
+"""Error probability at either end."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """Say between what numbers a count lies, at 95 %."""
+    """95% bounds of a count."""
 
     low: float
     high: float
@@ -42,26 +42,16 @@ class Bounds:
 
 @dataclass(frozen=True)
 class Pieces:
-    """Hold what parts of a column are made of: where they meet the parts that were counted.
+    """Intersections of parts of a column with the parts that were counted."""
 
-    Parameters
-    ----------
-    owner : array
-        The part that each piece belongs to.
-    first, last : array
-        The pieces, as parts of the axis.
-    weight : array
-        The share of the part's rows in each piece; those of a part add up to 1.
-    """
-
-    owner: Integers
-    first: Integers
+    owner: Integers  # part that each piece belongs to
+    first: Integers  # pieces, as parts of the axis
     last: Integers
-    weight: Floats
+    weight: Floats  # share of the part's rows in each piece; the weights of a part sum to 1
 
 
 def covering_of(axis: Axis, parts: Integers) -> Covering:
-    """Write parts as sets of codes."""
+    """Return parts as sets of codes."""
     if not axis.subsets and axis.codes is None:
         bounds = axis.code_bounds(parts)
         return Covering(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
@@ -71,9 +61,9 @@ def covering_of(axis: Axis, parts: Integers) -> Covering:
 
 
 def pieces_of(counted: ColumnParts, parts: Integers) -> Pieces:
-    """Cut parts of a column where it was counted, with the rows that each piece has.
+    """Intersect parts of a column with the counted parts; weight pieces by their rows.
 
-    A part without any counted rows is spread evenly.
+    A part without any counted rows is weighted uniformly.
     """
     axis = counted.axis
     if axis.subsets:
@@ -103,27 +93,17 @@ def _n_codes(axis: Axis, first: Integers, last: Integers) -> Floats:
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """Answer from counts of single columns.
-
-    Parameters
-    ----------
-    schema : Schema
-        The public schema.
-    columns : mapping of str to ColumnParts
-        The counted parts of each column.
-    everybody : Bounds
-        The number of rows.
-    """
+    """Bounds from one-way counts."""
 
     schema: Schema
-    columns: Mapping[str, ColumnParts]
-    everybody: Bounds
+    columns: Mapping[str, ColumnParts]  # counted parts of each column
+    everybody: Bounds  # number of rows
 
     def of(self, formula: Formula) -> Bounds:
         """Bound how many rows satisfy a condition.
 
-        Every column of it is one more chance to be off, and what the regions say is another: ends
-        that all hold at 95 % together are farther out for each.
+        The bounds of the columns and of the regions must hold simultaneously at 95%, so the
+        critical value grows with the number of columns (Bonferroni).
         """
         return self._of(formula, -normal_quantile(TAIL / (1 + len(formula.columns))))
 
@@ -134,7 +114,8 @@ class ColumnBounds:
             return Bounds(0.0, self.everybody.high)
         parts = independent_parts(formula)
         if len(parts) == 1:
-            # Every part is bounded by itself; they share columns, which Frechet does not mind.
+            # Each part is bounded separately. They share columns, but Frechet bounds allow any
+            # dependence.
             parts = list(formula.parts)
         found = [self._of(part, reach) for part in parts]
         if formula.every:
@@ -145,7 +126,7 @@ class ColumnBounds:
         return Bounds(max(one.low for one in found), high)
 
     def _of_one(self, formula: Formula, reach: float) -> Bounds:
-        """Count what matches along a column, or all but what does not: the less noisy one."""
+        """Sum the matching parts, or subtract the others from the total if that is less noisy."""
         counted = self.columns[formula.columns[0]]
         shares = self.along(formula, counted.axis, counted.parts)
         inside = _sum(counted, shares, reach)
@@ -159,24 +140,24 @@ class ColumnBounds:
         return inside
 
     def along(self, formula: Formula, axis: Axis, parts: Integers) -> Floats:
-        """Give the share of each part of a column that a condition on it alone takes, evenly."""
+        """Return the share of each part that satisfies a condition, weighting codes equally."""
         predicate = Predicate(self.schema, "", formula)
         covering = {axis.name: covering_of(axis, parts)}
         return predicate.shares(covering, {axis.name: np.arange(len(parts))})
 
     def shares(self, formula: Formula, axis: Axis, parts: Integers) -> Floats:
-        """Give the share of the rows of each part of a column that satisfy a condition on it."""
+        """Return the share of the rows of each part that satisfy a condition on this column."""
         evenly = self.along(formula, axis, parts)
         pieces = pieces_of(self.columns[axis.name], parts)
         each = self.along(formula, axis, np.stack((pieces.first, pieces.last), axis=1))
         found = np.bincount(pieces.owner, pieces.weight * each, len(parts))
-        # None and all are exact; what is cut stays cut, however few rows are thought to be there.
+        # 0 and 1 are exact; a split part stays split, however few rows it is estimated to have.
         inside = np.clip(found, 1e-9, 1.0 - 1e-9)
         return np.where((evenly == 0.0) | (evenly == 1.0), evenly, inside)
 
 
 def _sum(counted: ColumnParts, shares: Floats, reach: float) -> Bounds:
-    """Add up whole parts for the lower end, and cut ones too for the upper."""
+    """Sum whole parts for the lower end, and split parts too for the upper end."""
     whole, some = shares == 1.0, shares > 0.0
     low = float(counted.noisy[whole].sum()) - _half(counted.scale[whole], reach)
     high = float(counted.noisy[some].sum()) + _half(counted.scale[some], reach)
@@ -184,9 +165,9 @@ def _sum(counted: ColumnParts, shares: Floats, reach: float) -> Bounds:
 
 
 def _half(scales: Floats, reach: float) -> float:
-    """Give half the interval of a sum of noises that reaches so many normal deviations.
+    """Return the half-width of a sum of noise, for a normal critical value of `reach`.
 
-    By Cornish and Fisher, as `hushtable.estimate.quantiles.nearly_normal` for 1.96 of them.
+    Cornish-Fisher expansion, as in `hushtable.estimate.quantiles.nearly_normal`.
     """
     variances = laplace_variance(scales)
     variance = float(variances.sum())

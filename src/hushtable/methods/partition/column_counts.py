@@ -1,8 +1,8 @@
-"""Count each column by itself, beside the tree: regions say little about columns they do not cut.
+"""One-way counts beside the tree, because regions say little about columns they do not split.
 
-A column of few values is counted value by value. A longer one is cut by a tree of its own, which is
-grown as the tree of all columns is. Each column pays its part of what is set aside for all of them;
-why these parts add up is said in ``partition.md``.
+A column of few values is counted by value. A longer one is split by its own tree, grown like the
+tree of all columns. Each column pays an equal part of their common budget; ``partition.md`` shows
+that these parts add up.
 """
 
 from __future__ import annotations
@@ -33,64 +33,40 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 LEVELS = 5
-"""How often a column is halved: into 32 parts."""
+"""Number of times a column is halved: 32 parts."""
 
 CHOICES = Fraction(1, 2)
-"""What share of a column's budget its cuts get, where they are chosen."""
+"""Share of a column's budget for its splits, if they are chosen."""
 
-_NO_LIMIT = 1 << 20  # leaves of one column are far fewer
+_NO_LIMIT = 1 << 20  # one column has far fewer leaves
 
 
 @dataclass(frozen=True)
 class ColumnParts:
-    """Hold the published parts of one column, and their noisy counts.
+    """Published parts of one column, and their noisy counts."""
 
-    Parameters
-    ----------
-    axis : Axis
-        The column.
-    parts : array (parts, 2)
-        First and last position of each, or its mask and 0.
-    noisy : array
-        Noisy counts.
-    scale : array
-        Scales of their noise.
-    total : float
-        How many rows there are, as regions say, whose noise is less than that of a column.
-    """
-
-    axis: Axis
-    parts: Integers
-    noisy: Floats
-    scale: Floats
-    total: float
+    axis: Axis  # the column
+    parts: Integers  # (parts, 2): first and last position of each, or its mask and 0
+    noisy: Floats  # noisy counts
+    scale: Floats  # scales of their noise
+    total: float  # number of rows, from the regions, which have less noise than a column
 
     @cached_property
     def rows(self) -> Floats:
-        """The nearest counts that are not negative and add up: cut off, noise would be rows."""
+        """Nearest non-negative counts with the right sum; clipping alone would add rows."""
         return on_simplex(self.noisy, self.total, self.scale**2)
 
 
 @dataclass(frozen=True)
 class CountedColumns:
-    """Say which columns are counted by themselves, and for how much.
+    """Columns with one-way counts, and their budget."""
 
-    Parameters
-    ----------
-    axes : tuple of Axis
-        The columns; none where there are to be no such counts.
-    epsilon : Fraction
-        What they pay together, each the same part.
-    max_rows : int
-        Rows of one unit.
-    """
-
-    axes: tuple[Axis, ...]
-    epsilon: Fraction
-    max_rows: int
+    axes: tuple[Axis, ...]  # the columns; empty if there are no such counts
+    epsilon: Fraction  # total epsilon; each column pays the same part
+    max_rows: int  # rows of one unit
 
     def rules(self, axis: Axis) -> GrowthRules:
-        """Say how a column is cut: at no cost where all its values can be counted."""
+        """Return how a column is split: at no cost if all its values can be counted."""
         epsilon = self.epsilon / len(self.axes)
         is_short = axis.size <= 1 << LEVELS
         each = Fraction(0) if is_short else CHOICES * epsilon / LEVELS
@@ -101,7 +77,7 @@ class CountedColumns:
             split="midpoint" if is_short else "median",
             quality=EVEN,
             epsilon=epsilon,
-            epsilon_test=epsilon,  # no level has a test
+            epsilon_test=epsilon,  # unused: no level has a test
             epsilon_split=(each, each),
             max_rows=self.max_rows,
             max_regions=_NO_LIMIT,
@@ -109,30 +85,27 @@ class CountedColumns:
 
     @property
     def largest_scale(self) -> Fraction:
-        """The scale of the noisiest count; 0 where there is none."""
+        """Largest noise scale of a count; 0 if there is none."""
         if not self.axes:
             return Fraction(0)
         return self.max_rows * len(self.axes) / ((1 - CHOICES) * self.epsilon)
 
     def typical_width(self, rows: int) -> float:
-        """Expect half of the parts of a column, and one that is cut: a share of the rows."""
+        """Return the expected width of a count by one column, as a share of the rows."""
         if not self.axes:
             return math.inf
         return math.fsum(min(self._width(axis, rows), 1) for axis in self.axes) / len(self.axes)
 
     def _width(self, axis: Axis, rows: int) -> float:
         n_parts = min(axis.size, 1 << LEVELS)
-        is_short = n_parts == axis.size  # all its values are counted, and no choice is paid
+        is_short = n_parts == axis.size  # all values are counted, and no choice is paid
         left = 1 if is_short else 1 - CHOICES
         rate = left * self.epsilon / (self.max_rows * len(self.axes))
         noise = laplace_error(rate, max(n_parts // 2, 1), "")
         return 2 * noise.half_width / max(rows, 1) + (0 if is_short else 1 / n_parts)
 
     def count(self, cells: SealedCells, names: Sequence[str], noise: Noise) -> pa.Table | None:
-        """Count all columns with noise, from cells of the columns of these names.
-
-        Gives one row per part of a column.
-        """
+        """Count all columns with noise, from cells of the columns `names`; one row per part."""
         if not self.axes:
             return None
         found = []
@@ -165,7 +138,7 @@ def _count_column(rows: SealedRegions, axis: Axis, rules: GrowthRules, noise: No
 
 
 def read_columns(table: pa.Table, axes: Sequence[Axis], total: float) -> dict[str, ColumnParts]:
-    """Read the table back, column by column, each with as many rows as there are."""
+    """Read the table by column; `total` is the number of rows."""
     owner = np.asarray(table["column"].to_pylist(), object)
     parts = np.stack((as_numpy(table["first"]), as_numpy(table["last"])), axis=1)
     noisy = as_numpy(table[NOISY_COUNT]).astype(np.float64)

@@ -1,13 +1,13 @@
-"""Least squares over a tree of noisy counts: the best counts of the leaves that all of them allow.
+"""Least squares over a tree of noisy counts.
 
-The cells (a leaf's classes) are measured, and so are some of the nodes above them. With independent
-noise of known variance, the least squares estimate is the best linear unbiased one (Gauss, Markov).
-Its normal equations have the matrix
+The cells (classes of leaves) are measured, and so are some of the nodes above them. With
+independent noise of known variance, least squares gives the best linear unbiased estimate
+(Gauss-Markov theorem). Its normal equations have the matrix
 
     A = diag(1 / cell variance) + sum over measured nodes v of (1 / variance of v) 1_v 1_v',
 
-1_v marking the cells below v. A is solved by one walk up the tree and one down (each step is the
-Sherman-Morrison formula), and its inverse is the covariance of the estimate.
+where 1_v marks the cells below v. A is solved by one pass up the tree and one down (each step is
+the Sherman-Morrison formula), and its inverse is the covariance of the estimate.
 """
 
 from __future__ import annotations
@@ -28,21 +28,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NoisyTree:
-    """Describe what was measured on a tree, and how well.
-
-    Parameters
-    ----------
-    left : array
-        First child of each node, the second follows it; -1 for a leaf. Nodes are in the order of
-        their levels.
-    levels : array
-        Level of each node, rising.
-    cell_scale : array (leaves, classes)
-        Scale of the discrete Laplace noise on each cell.
-    node_scale : array
-        Scale of the noise on a node's count; infinite where it was not measured.
-    total : int, optional
-        The number of rows, where it is known.
+    """Measurements of a tree and their noise.
 
     Examples
     --------
@@ -52,11 +38,11 @@ class NoisyTree:
     [50.0, 50.0]
     """
 
-    left: Integers
-    levels: Integers
-    cell_scale: Floats
-    node_scale: Floats
-    total: int | None = None
+    left: Integers  # first child of each node, the second follows; -1 for a leaf; level order
+    levels: Integers  # level of each node, ascending
+    cell_scale: Floats  # scale of the discrete Laplace noise on each cell (leaves, classes)
+    node_scale: Floats  # scale of the noise on a node's count; infinite if not measured
+    total: int | None = None  # number of rows, if known
 
     @cached_property
     def _leaves(self) -> Integers:
@@ -64,7 +50,7 @@ class NoisyTree:
 
     @cached_property
     def _by_level(self) -> list[tuple[Integers, Integers]]:
-        """The inner nodes of each level, and their first children."""
+        """Inner nodes of each level, and their first children."""
         ends = np.searchsorted(self.levels, np.arange(int(self.levels[-1]) + 2))
         found = []
         for begin, end in pairwise(ends.tolist()):
@@ -78,7 +64,7 @@ class NoisyTree:
 
     @cached_property
     def _weight(self) -> Floats:
-        """One over the variance of a node's count; 0 where there is none."""
+        """1 / variance of a node's count; 0 if it was not measured."""
         weight = np.zeros(len(self.left))
         measured = np.isfinite(self.node_scale)
         weight[measured] = 1.0 / laplace_variance(self.node_scale[measured])
@@ -86,7 +72,7 @@ class NoisyTree:
 
     @cached_property
     def _spread(self) -> Floats:
-        """Sum of the covariance of the cells below each node, given what is measured below it."""
+        """Sum of the covariance of the cells below each node, given the measurements below it."""
         return self._upward(self._cell_variance.sum(axis=1))
 
     def _upward(self, of_leaves: Floats, below: Floats | None = None) -> Floats:
@@ -96,7 +82,7 @@ class NoisyTree:
         for inner, left in [(self._leaves, None), *reversed(self._by_level)]:
             if left is not None:
                 values[inner] = values[left] + values[left + 1]
-            if below is None:  # the spread itself, shrunk by the node's own measurement
+            if below is None:  # the covariance sum, reduced by the node's own measurement
                 spread[inner] = values[inner] / (1.0 + self._weight[inner] * values[inner])
                 values[inner] = spread[inner]
             else:
@@ -104,9 +90,9 @@ class NoisyTree:
         return values
 
     def _solve(self, cells: Floats) -> tuple[Floats, Floats]:
-        """Solve A x = cells; give x and the sum of x below each node."""
+        """Solve A x = cells; return x and the sum of x below each node."""
         sums = self._upward((self._cell_variance * cells).sum(axis=1), self._spread)
-        pull = np.zeros(len(self.left))  # what the measurements above take off the right side
+        pull = np.zeros(len(self.left))  # subtracted from the right side by measurements above
         for inner, left in self._by_level:
             sums[inner] -= pull[inner] * self._spread[inner]
             pull[left] = pull[left + 1] = pull[inner] + self._weight[inner] * sums[inner]
@@ -132,13 +118,10 @@ class NoisyTree:
         return fitted
 
     def error(self, weights: Floats) -> tuple[float, float, float]:
-        """Describe the error of a weighted sum of the fitted cells.
+        """Return the error of a weighted sum of the fitted cells.
 
-        Returns
-        -------
-        std, kurtosis, step
-            Its standard deviation and excess kurtosis, and the largest weight with which a single
-            whole-numbered noise enters.
+        Return its standard deviation, its excess kurtosis, and the largest weight of a single
+        integer noise variable.
         """
         factors, scales = self._noise_of(weights)
         variances = factors**2 * laplace_variance(scales)
@@ -149,13 +132,13 @@ class NoisyTree:
         return variance**0.5, kurtosis, float(np.abs(factors).max())
 
     def covariance(self, weights: Sequence[Floats]) -> Floats:
-        """Give the covariance of the errors of several weighted sums of the fitted cells."""
+        """Return the covariance of the errors of several weighted sums of the fitted cells."""
         found = [self._noise_of(one) for one in weights]
         factors = np.stack([factor for factor, _ in found])
         return np.asarray((factors * laplace_variance(found[0][1])) @ factors.T)
 
     def _noise_of(self, weights: Floats) -> tuple[Floats, Floats]:
-        """Write the error of a weighted sum as weights of independent noises, with their scales."""
+        """Return the error of a weighted sum as weights and scales of independent noise."""
         solved, sums = self._solve(weights)
         if self.total is not None:
             ones, sums_of_ones = self._of_ones

@@ -1,8 +1,7 @@
-"""Count from published regions with noisy counts, and make rows from them.
+"""Estimator of published regions with noisy counts; also makes rows from them.
 
-Two things stand between the published regions and the truth: the noise on their counts, whose
-distribution is known, and regions that a condition cuts through, where rows are taken to be spread
-evenly inside.
+Answers have two sources of error: the noise of the counts, whose distribution is known, and regions
+that a condition splits, where rows are assumed to be spread evenly.
 """
 
 from __future__ import annotations
@@ -51,13 +50,13 @@ from hushtable.predicate.formula import Formula, Junction
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.schema import Column, Schema
 
-CUT_NOTE = "The condition cuts through regions; rows are taken as spread evenly inside them."
+CUT_NOTE = "The condition splits regions; rows are assumed to be spread evenly inside them."
 BOUND_NOTE = (
-    "The condition cuts through regions; the interval says what these and the counts of single "
-    "columns allow, and the value takes rows inside a region as lying along each column as all do."
+    "The condition splits regions. The interval follows from the counts of regions and of single "
+    "columns; the estimate assumes that each column is distributed inside a region as overall."
 )
 COLUMN_NOTE = (
-    "The answer is from counts of parts of the column; inside a part, rows may lie anywhere."
+    "The answer uses counts of parts of the column; the position of rows in a part is unknown."
 )
 
 Integers = NDArray[np.int64]
@@ -70,7 +69,7 @@ class RegionEstimator(Estimator):
     quantiles_by_counts = True
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         self._method = Partition(**self.parameters)
         self._plan = self._method.plan(self.schema)
         self._leaves, self._nodes = self.tables["data"], self.tables["tree"]
@@ -92,14 +91,14 @@ class RegionEstimator(Estimator):
 
     @cached_property
     def counts(self) -> Floats:
-        """Counts of regions by class, fitted to all that was measured; may be negative."""
+        """Counts of regions by class, fitted to all measurements; may be negative."""
         tree, node_counts = self._measured
         noisy = as_numpy(self._leaves[NOISY_COUNT]).reshape(self._shape)
         return tree.fit(noisy.astype(np.float64), node_counts)
 
     @cached_property
     def _parts(self) -> dict[str, tuple[Axis, Integers, Integers]]:
-        """For each attribute: its axis, the different parts, and which of them a leaf has."""
+        """For each attribute: its axis, the distinct parts, and the part of each leaf."""
         first, last = leaf_parts(self._nodes, self._plan.axes)
         return {
             axis.name: (axis, *distinct_parts(np.stack((first[:, at], last[:, at]), axis=1)))
@@ -108,7 +107,7 @@ class RegionEstimator(Estimator):
 
     @cached_property
     def _columns(self) -> ColumnBounds | None:
-        """What counts of single columns say, where there are some."""
+        """Answers from one-way counts, if there are any."""
         if "columns" not in self.tables:
             return None
         everything = np.ones(self._shape)
@@ -125,21 +124,24 @@ class RegionEstimator(Estimator):
         shares = self._shares(formula)
         value = float((shares * self.counts).sum())
         privacy_std, half = self._noise_of(shares)
-        low, high = value - half, max(value, 0.0) + half  # an answer below 0 is not sure of 0
+        low, high = (
+            value - half,
+            max(value, 0.0) + half,
+        )  # a negative estimate does not rule out positive counts
         cut = (shares > 0.0) & (shares < 1.0)
         if not cut.any():
             return self._answer(value, low, high, privacy_std, model_std=0.0)
         error = cut_error(shares[cut], self.counts[cut])
         at_least, at_most = shares.copy(), shares.copy()
         at_least[cut], at_most[cut] = 0.0, error.most
-        # The ends are whole regions again, and noise comes on top of either.
+        # At the ends, split regions count as empty or whole; noise is added to either end.
         low = value - error.below - self._noise_of(at_least)[1]
         high = max(value, 0.0) + error.above + self._noise_of(at_most)[1]
         if self._columns is None:
             return self._answer(value, low, high, privacy_std, error.std, CUT_NOTE)
         bounds = self._columns.of(formula)
         low, high = sorted((max(low, bounds.low), min(high, bounds.high)))
-        # What is left open is at most what an even chance of all between the ends leaves.
+        # The model error is at most that of a uniform distribution between the ends.
         model_std = min(error.std, (high - low) / math.sqrt(12))
         return self._answer(
             min(max(value, low), high), low, high, min(privacy_std, high - low), model_std,
@@ -167,9 +169,9 @@ class RegionEstimator(Estimator):
         )
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
-        """Estimate sums over rows: from regions, or about one column from its own counts.
+        """Estimate sums over rows from regions, or from one-way counts for a single column.
 
-        The latter where they leave less open: which does is told by published numbers alone.
+        One-way counts are used if their error is smaller; only published numbers decide this.
         """
         regions = self._sums_of_regions(functions, together=together)
         names = {name for one in functions for name in one.columns}
@@ -201,15 +203,15 @@ class RegionEstimator(Estimator):
         )
 
     def _noise_of(self, shares: Floats) -> tuple[float, float]:
-        """Give the noise of a weighted sum: its standard deviation, and half its 95 % interval."""
+        """Return standard deviation and 95% half-width of the noise of a weighted sum."""
         std, kurtosis, step = self._measured[0].error(shares)
-        # Noise is in whole numbers, of which half a step allows for the unevenness.
+        # Continuity correction for noise in whole numbers.
         return std, nearly_normal(kurtosis) * std + step / 2
 
     def _shares(self, formula: Formula) -> Floats:
-        """Give the part of each region (and class) that satisfies a condition.
+        """Return the share of each region (and class) that satisfies a condition.
 
-        Along a column that was counted by itself, rows are taken to lie as all rows do; else
+        Along a column with one-way counts, rows are assumed to be distributed as overall; otherwise
         evenly.
         """
         columns, name = self._columns, formula.columns[0] if len(formula.columns) == 1 else None
@@ -222,7 +224,7 @@ class RegionEstimator(Estimator):
             result = self._shares(parts_[0])
             for part in parts_[1:]:
                 share = self._shares(part)
-                # This form of OR gives exactly 1 where either is 1.
+                # This form of OR is exactly 1 if either share is 1.
                 result = result * share if formula.every else result + share * (1 - result)
             return result
         coverings, codes = self._coverings(formula.columns)
@@ -230,7 +232,7 @@ class RegionEstimator(Estimator):
         return predicate.shares(coverings, codes).reshape(self._shape)
 
     def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
-        """Give the parts of some columns as sets of codes, and the part of each region."""
+        """Return the parts of some columns as sets of codes, and the part of each region."""
         n_leaves, n_classes = self._shape
         coverings, codes = {}, {}
         for name in dict.fromkeys((*names, self._plan.axes[0].name)):
@@ -245,9 +247,9 @@ class RegionEstimator(Estimator):
     # --- rows ---------------------------------------------------------------------------------
 
     def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Make rows: as many as the counts say, with values as the parameter `summarize` asks.
+        """Return rows according to the counts, with values chosen by the parameter `summarize`.
 
-        Values that are drawn are drawn anew on every call; with `rng`, from there.
+        Sampled values differ between calls; `rng` makes them reproducible.
         """
         first, last = leaf_parts(self._nodes, self._plan.axes)
         return draw_rows(
@@ -263,19 +265,19 @@ class RegionEstimator(Estimator):
         )
 
     def published(self, rng: Generator) -> Published:
-        """Lay rows beside the original's, drawn anew whenever they are asked for."""
+        """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,
             self.frame(rng),
             redraw=lambda again: encoded(self.schema, self.frame(again)),
-            notes=("Values inside a region are drawn anew for each repetition.",),
+            notes=("Values inside a region are sampled again for each repetition.",),
         )
 
 
 def _sums_of_column(
     schema: Schema, counted: ColumnParts, functions: Sequence[RowFunction], *, together: bool
 ) -> Sums:
-    """Estimate sums of functions of one column from its own counts."""
+    """Estimate sums of functions of one column from its one-way counts."""
     name = counted.axis.name
     covering = {name: covering_of(counted.axis, counted.parts)}
     cells = PublishedCells(schema, covering, {name: np.arange(len(counted.noisy))})
@@ -283,7 +285,9 @@ def _sums_of_column(
     variances = laplace_variance(counted.scale)
     privacy = (inside * variances) @ inside.T
     fourth = inside**4 @ (variances**2 * laplace_kurtosis(counted.scale))
-    squares = np.maximum(privacy.diagonal() ** 2, 1e-100)  # what is zero everywhere has no noise
+    squares = np.maximum(
+        privacy.diagonal() ** 2, 1e-100
+    )  # a function that is zero everywhere has no noise
     model = cells.inside(functions, counted.noisy, together=together)
     return Sums(
         values=inside @ counted.noisy,
@@ -308,24 +312,9 @@ def draw_rows(
 ) -> pa.Table:
     """Make rows from regions.
 
-    Parameters
-    ----------
-    schema : Schema
-        The public schema.
-    axes : sequence of Axis
-        The columns that were cut.
-    first, last : array (regions, axes)
-        The parts of the regions.
-    counts : array (regions, classes)
-        How many rows to make.
-    target : str or None
-        The column of the classes.
-    summarize : {"sample", "midpoint", "lower"}
-        Values drawn from the region, or its middle or lowest ones.
-    columns : mapping of str to ColumnParts, optional
-        Counts of single columns, along which values are drawn; else evenly.
-    rng : Generator, optional
-        Where drawn values come from.
+    `first` and `last` (regions, axes) are the parts of the regions; `counts` (regions, classes) the
+    numbers of rows. Values along columns with one-way counts (`columns`) follow these; others are
+    uniform in the region.
     """
     n_classes = counts.shape[1]
     cells = repeated(counts.ravel())
@@ -346,9 +335,9 @@ def draw_rows(
 
 
 def _drawn_pieces(pieces: Pieces, which: Integers, n_parts: int, rng: Generator) -> Integers:
-    """Give a piece of its part for each row, by the rows that pieces have."""
+    """Sample a piece of its part for each row, weighted by the rows of the pieces."""
     starts = np.searchsorted(pieces.owner, np.arange(n_parts))
-    # Weights of a part add up to 1, so those of part p end at p + 1.
+    # Weights of a part sum to 1, so those of part p end at p + 1.
     ends = np.cumsum(pieces.weight)
     ends += pieces.owner - (ends - pieces.weight)[starts][pieces.owner]
     picks = np.searchsorted(ends, which + rng.random(len(which)), side="right")
@@ -365,7 +354,7 @@ def _drawn(
     summarize: str,
     rng: Generator,
 ) -> Integers:
-    """Give a code of its part for each row."""
+    """Return a code of its part for each row."""
     in_order = not axis.subsets and axis.codes is None
     bounds = axis.code_bounds(parts) if in_order else parts
     if summarize == "sample" or not column.is_line:
@@ -377,12 +366,12 @@ def _drawn(
         starts = np.cumsum(n_codes) - n_codes
         return np.asarray(np.concatenate(sets)[starts[which] + drawn])
     first = bounds[:, 0]
-    if summarize == "midpoint":  # of the values: what is apart is at the end and has no middle
+    if summarize == "midpoint":  # of the values; special values come last and have no middle
         first = (first + np.maximum(first, np.minimum(bounds[:, 1], column.n_values - 1))) // 2
     return np.asarray(first[which])
 
 
 def _values(column: Column, codes: Integers) -> pa.Array:
-    """Turn codes into values; missing is null."""
+    """Convert codes to values; missing is null."""
     present, position = np.unique(codes, return_inverse=True)
     return typed(column, [column.value(int(code)) for code in present]).take(pa.array(position))

@@ -1,6 +1,6 @@
-"""Mondrian (LeFevre, DeWitt and Ramakrishnan 2006): k-anonymous groups by halving at medians.
+"""Method mondrian (LeFevre, DeWitt and Ramakrishnan 2006): k-anonymous groups by median splits.
 
-A baseline to compare with. The promise and what it does not cover are in ``mondrian.md``.
+A baseline for comparison. ``mondrian.md`` states the guarantee and its limits.
 """
 
 from __future__ import annotations
@@ -33,33 +33,21 @@ Integers = NDArray[np.int64]
 Cuts = Literal["median", "middle"]
 
 GROUP = "group"
-"""The column that numbers the groups, beside the schema's own."""
+"""Column with the group number, in addition to the schema's own."""
 
 TYPICAL_ROWS = 1_000_000
-"""What the forecast takes for the number of rows where it is not told."""
+"""Number of rows that forecasts assume if none is given."""
 
 
 @dataclass(frozen=True)
 class MondrianGroups:
-    """Hold what is published: the box of each group, and its rows by class.
+    """Published groups: the box of each group, and its rows by class."""
 
-    Parameters
-    ----------
-    axes : tuple of Axis
-        The columns treated as identifying.
-    target : str or None
-        The column that is published unchanged.
-    first, last : array (groups, axes)
-        The boxes, as positions on the axes.
-    counts : array (groups, classes)
-        Exact numbers of rows.
-    """
-
-    axes: tuple[Axis, ...]
-    target: str | None
-    first: Integers
+    axes: tuple[Axis, ...]  # columns treated as quasi-identifiers
+    target: str | None  # column that is published unchanged
+    first: Integers  # boxes (groups, axes), as positions on the axes
     last: Integers
-    counts: Integers
+    counts: Integers  # exact numbers of rows (groups, classes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,18 +57,18 @@ class Mondrian(Method):
     Parameters
     ----------
     k : int
-        Rows in a group, at least 2.
+        Minimum number of rows of a group, at least 2.
     relaxed : bool
-        Divide rows with the median value so that the halves are even. If not, rows with equal
-        values stay together.
+        Divide rows with the median value so that both halves have equal size. By default, rows with
+        equal values stay together.
     by_class : bool
-        Halve the column that tells most about the class, and not the widest.
+        Split the column with most information about the class instead of the widest.
     cuts : {"median", "middle"}
-        Where groups are halved: ``median``, at the rows' own values, with the smallest box around
-        each group; ``middle``, in the middle of the widest side of the group's region, which is
-        public, and boxes are these regions. `relaxed` and `by_class` are for medians.
+        Where groups are split: at the ``median`` of their rows, with the smallest box around each
+        group, or in the ``middle`` of the widest side of the group's region. Regions of ``middle``
+        are public and serve as boxes; `relaxed` and `by_class` require ``median``.
     target : str, optional
-        Column that is published unchanged; else the schema's target.
+        Column that is published unchanged; by default, the schema's target.
 
     Examples
     --------
@@ -93,14 +81,14 @@ class Mondrian(Method):
 
     name: ClassVar[str] = "mondrian"
     paper: ClassVar[str] = (
-        "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, to compare with."
+        "LeFevre, DeWitt and Ramakrishnan, Mondrian multidimensional k-anonymity, for comparison."
     )
-    summary: ClassVar[str] = "Divide rows into groups of at least k by halving at medians; not DP."
+    summary: ClassVar[str] = "Divide rows into groups of at least k by median splits; not DP."
     estimator_kind: ClassVar[str] = "boxes"
-    opens_bare: ClassVar[str] = "groups are halved by exact counts, which are given as they are."
+    opens_bare: ClassVar[str] = "groups are split by exact counts, which are published as they are."
     one_machine: ClassVar[str] = (
-        "mondrian divides all rows again and again, so it is a method for one machine, about a "
-        "million rows. Take a sample of so many rows out of Spark."
+        "mondrian divides all rows repeatedly, so it runs on one machine, for about a "
+        "million rows. Take a sample of this size out of Spark."
     )
 
     k: int = parameter(read=whole(at_least=2))
@@ -110,13 +98,13 @@ class Mondrian(Method):
     target: str | None = parameter(default=None)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say what public cuts cannot have."""
+        """Check that public cuts are not combined with options that use the rows."""
         if fields_are_right and self.cuts == "middle" and (self.relaxed or self.by_class):
-            return ["relaxed and by_class look at the rows; cuts in the middle have neither."]
+            return ["relaxed and by_class use the rows; they require cuts = 'median'."]
         return []
 
     def plan(self, schema: Schema) -> MondrianPlan:
-        """Work out what is grouped by, or refuse."""
+        """Return the columns to group by, or refuse."""
         axes, target = self._axes(schema)
         return MondrianPlan(self, schema, axes, target)
 
@@ -127,14 +115,16 @@ class Mondrian(Method):
             known = ", ".join(schema.attributes)
             problems.append(f"target is {target!r}; it must be a published column: {known}.")
         if target is None and self.by_class:
-            problems.append("by_class needs a target; name one, or give the schema one.")
+            problems.append("by_class needs a target; name one, or set it in the schema.")
         axes = tuple(
             ordered_axis_of(name, column)
             for name, column in schema.attributes.items()
             if name != target
         )
         if not axes:
-            problems.append(f"target {target!r} is the only column; there is nothing to group by.")
+            problems.append(
+                f"target {target!r} is the only column; publish at least one more to group by."
+            )
         if problems:
             raise ParameterError(problems)
         return axes, target
@@ -151,7 +141,7 @@ class Mondrian(Method):
         return self.plan(engine.schema).groups(sealed.bare("rows"))
 
     def divided(self, table: Engine, axes: tuple[Axis, ...], target: str | None) -> MondrianGroups:
-        """Divide the rows of a table that may be seen."""
+        """Divide the rows of an unsealed table."""
         schema, names = table.schema, [axis.name for axis in axes]
         cells = table.counts(names if target is None else [*names, target])
         positions = np.stack(
@@ -162,8 +152,8 @@ class Mondrian(Method):
         classes = np.zeros(len(positions), np.int64) if target is None else cells.codes[:, -1]
         if cells.counts.sum() < self.k:
             raise Refused(
-                f"the table has fewer than k = {self.k} rows; no group can be published. Lower k, "
-                "or publish nothing."
+                f"the table has fewer than k = {self.k} rows; no group can be published. Lower k "
+                "or add rows."
             )
         sizes = np.array([axis.size for axis in axes])
         whole = _Group(positions, classes, cells.counts, n_classes)
@@ -179,7 +169,7 @@ class Mondrian(Method):
         )
 
     def _divide(self, whole: _Group, sizes: Integers) -> Iterator[_Group]:
-        """Halve groups as long as both halves keep k rows."""
+        """Split groups as long as both halves have at least k rows."""
         open_groups = [whole]
         while open_groups:
             group = open_groups.pop()
@@ -191,8 +181,8 @@ class Mondrian(Method):
 
     def _halves(self, group: _Group, sizes: Integers) -> tuple[_Group, _Group] | None:
         if group.region is not None:
-            # One cut, which the region decides: were others tried where it leaves too few, rows
-            # would decide which column is cut.
+            # The region decides on one split. If others were tried when it leaves too few rows, the
+            # rows would decide which column is split.
             halves = group.halved_in_the_middle(sizes)
             small = halves is None or min(half.n_rows for half in halves) < self.k
             return None if small else halves
@@ -213,7 +203,7 @@ class Mondrian(Method):
 
 @dataclass(frozen=True)
 class MondrianPlan(Plan[SealedTable]):
-    """Hold the columns that are grouped by, and the one that is published unchanged."""
+    """The columns to group by, and the column that is published unchanged."""
 
     method: Mondrian
     schema: Schema
@@ -222,11 +212,11 @@ class MondrianPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """k-anonymity in all columns but the target, which is not counted."""
+        """k-anonymity in all columns except the target; not counted in a ledger."""
         return (KAnonymity(k=self.method.k),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many groups there will be."""
+        """Forecast the number of groups."""
         rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "warning": "rows and classes of groups are counted exactly; this is not differential "
@@ -245,17 +235,17 @@ class MondrianPlan(Plan[SealedTable]):
         return Forecast(lines=lines, split={}, n_cells=n_cells, memory_mb=memory)
 
     def groups(self, table: Engine) -> MondrianGroups:
-        """Divide the rows of a table that may be seen."""
+        """Divide the rows of an unsealed table."""
         return self.method.divided(table, self.axes, self.target)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Divide the rows and publish the boxes; nothing here is random."""
+        """Divide the rows and publish the boxes; nothing is random."""
         found = self.groups(source.bare("rows"))
         return Released(tables=box_tables(self.schema, found))
 
 
 def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
-    """Write the groups: for people with values, and for estimators with places on the axes."""
+    """Return the groups as tables: with values for people, with positions for estimators."""
     n_groups, n_classes = found.counts.shape
     group = np.repeat(np.arange(n_groups), n_classes)
     columns = {}
@@ -283,7 +273,7 @@ def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
 
 @dataclass(frozen=True)
 class _Group:
-    """Rows of one group, as cells with counts, and their region where it is public."""
+    """Rows of one group, as cells with counts, and its region if that is public."""
 
     positions: Integers
     classes: Integers
@@ -311,7 +301,7 @@ class _Group:
 
     @cached_property
     def disorder(self) -> float:
-        """Entropy of the class times the rows."""
+        """Entropy of the class times the number of rows."""
         share = self.by_class[self.by_class > 0] / self.n_rows
         return float(-self.n_rows * (share @ np.log2(share)))
 
@@ -321,7 +311,7 @@ class _Group:
         )
 
     def halved_in_the_middle(self, sizes: Integers) -> tuple[_Group, _Group] | None:
-        """Halve the region's widest side, the first of equals; None if it is a single cell."""
+        """Split the widest side of the region (the first on ties); None if it is a single cell."""
         first, last = self.first, self.last
         at = int(np.argmax((last - first + 1) / sizes * (last > first)))
         if first[at] == last[at]:
@@ -336,7 +326,7 @@ class _Group:
         )
 
     def halved(self, at: int, *, relaxed: bool) -> tuple[_Group, _Group]:
-        """Halve at the median of a column; the left half has the lower values."""
+        """Split at the median of a column; the left half has the lower values."""
         order = np.argsort(self.positions[:, at], kind="stable")
         counts = self.counts[order]
         until = np.cumsum(counts)
@@ -348,7 +338,7 @@ class _Group:
                 self._part(order[right], (counts - taken)[right]),
             )
         values = self.positions[order, at]
-        ends = np.flatnonzero(np.diff(values))  # the last cell of each value but the highest
+        ends = np.flatnonzero(np.diff(values))  # last cell of each value except the highest
         best = int(ends[np.argmax(np.minimum(until[ends], self.n_rows - until[ends]))]) + 1
         return (
             self._part(order[:best], counts[:best]),

@@ -1,6 +1,6 @@
-"""Recursive partitioning and summarization: publish regions of the table with noisy counts.
+"""Method partition: recursive partitioning of the domain into regions with noisy counts.
 
-The promise, the algorithm and the proofs are in ``partition.md`` beside this file.
+Guarantee, algorithm and proofs: ``partition.md``.
 """
 
 from __future__ import annotations
@@ -46,54 +46,53 @@ Summarize = Literal["sample", "midpoint", "lower"]
 Integers = NDArray[np.int64]
 
 MAX_CLASSES = 1000
-"""Most values of a target: each region has a count for each of them."""
+"""Maximum number of values of a target; each region has a count for each of them."""
 
 MAX_COUNTS = 20_000_000
-"""Most counts, over all regions and classes."""
+"""Maximum number of counts, over all regions and classes."""
 
 TYPICAL_ROWS = 1_000_000
-"""What the forecast takes for the number of rows where it is not told."""
+"""Number of rows that forecasts assume if none is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Partition(Method):
-    """Split the table's domain into regions of similar size and publish their noisy counts.
+    """Split the domain into regions with similar numbers of rows, and publish noisy counts.
 
     Parameters
     ----------
     epsilon : number or str
-        Bound on the privacy loss of the whole release, such as 1 or ln(5).
+        Epsilon of the whole release, such as 1 or ln(5).
     max_depth : int
-        Number of times a region may be split, 1 or more. Public: it must not be chosen by trying.
+        Maximum number of splits on a path, at least 1. Public: it must not be tuned on the data.
     stop_count : int
         Regions with a smaller noisy count are not split further, from level `test_from` on.
     test_from : int
         First level on which regions are counted before a split; from `max_depth` on, none are.
     target : str, optional
-        Column whose classes are kept apart in the counts; else the schema's target. Splits are made
-        to separate them.
+        Column whose classes are counted separately; by default, the schema's target. Splits try to
+        separate them.
     split : {"median", "class", "random-attribute", "midpoint"}
-        How regions are split: ``median`` chooses among all splits of all columns at once, for even
-        halves; ``class`` does so for what a side tells of the target; ``random-attribute`` chooses
-        among the splits of a column drawn beforehand, and ``midpoint`` halves the widest one, at no
-        cost.
+        How regions are split: ``median`` chooses among all splits of all columns for equal halves,
+        ``class`` for information about the target, ``random-attribute`` among the splits of a
+        column drawn at random, ``midpoint`` halves the widest column at no cost.
     budget : number or str
-        Share of epsilon kept for the counts of the leaves, such as 1/2. The rest is divided evenly
-        over the levels; what a path does not use goes to its leaf.
+        Share of epsilon for the counts of the leaves, such as 1/2. The rest is divided evenly over
+        the levels; a leaf gets what its path does not use.
     test_share : number or str
-        Share of a level's part of epsilon that its counting test gets, on levels that have one.
+        Share of a level's epsilon for its stopping test, on levels that have one.
     column_share : number or str
-        Share of epsilon for counts of each column by itself, such as 1/4; with 0 there are none,
-        and rows are taken as spread evenly inside regions.
+        Share of epsilon for one-way counts of each column, such as 1/4. With 0 there are none, and
+        rows are assumed to be spread evenly inside regions.
     summarize : {"sample", "midpoint", "lower"}
-        How rows are made from a region: values drawn from it (``sample``), or its middle or lowest
-        ones.
+        How rows are made from a region: with values sampled from it (``sample``), or with its
+        middle or lowest values.
     consistent : bool
-        Fit the counts of leaves to the noisy counts of the tests, by least squares. Where most
-        levels are tested, large sums are less noisy then. But those counts decided which regions
-        were split, so that sums come out too large, and their intervals hold less often than said.
+        Fit the counts of leaves to the noisy counts of the stopping tests, by least squares. If
+        most levels are tested, this reduces the noise of large sums. But those counts decided which
+        regions were split, so sums are biased upward, and intervals have less than 95% coverage.
     max_regions : int
-        Growth ends at so many regions.
+        Maximum number of regions.
 
     Examples
     --------
@@ -117,7 +116,7 @@ class Partition(Method):
     paper: ClassVar[str] = (
         "Qardaji and Li, recursive partitioning and summarization (sections 3 and 4), repaired."
     )
-    summary: ClassVar[str] = "Publish regions of similar size with noisy counts."
+    summary: ClassVar[str] = "Publish regions with similar numbers of rows and noisy counts."
     estimator_kind: ClassVar[str] = "regions"
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
@@ -134,7 +133,7 @@ class Partition(Method):
     max_regions: int = parameter(read=whole(), default=200_000)
 
     def plan(self, schema: Schema) -> PartitionPlan:
-        """Work out everything that is fixed before the data is read, or refuse."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         target = schema.target if self.target is None else self.target
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
         columns = self._counted_columns(schema)
@@ -142,15 +141,16 @@ class Partition(Method):
         problems = self._misfits(schema, target)
         if target is None and self.split == "class":
             problems.append(
-                "split is 'class', which needs a column to tell of; name a target, or choose "
-                "another split."
+                "split is 'class', which needs a target; name a target, or choose another split."
             )
         if not axes:
-            problems.append(f"target {target!r} is the only column; there is nothing to split.")
+            problems.append(
+                f"target {target!r} is the only column; publish at least one more to split by."
+            )
         if max(rules.max_rows / rules.epsilon_test, columns.largest_scale) > MAX_SCALE:
             problems.append(
                 f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
-                "leaves nothing but noise. Raise epsilon, or lower max_depth."
+                "is too small: counts would be only noise. Raise epsilon, or lower max_depth."
             )
         if problems:
             raise ParameterError(problems)
@@ -158,14 +158,14 @@ class Partition(Method):
         plan = PartitionPlan(self, schema, axes, target, n_classes, rules, columns)
         if plan.most_regions * n_classes > MAX_COUNTS:
             raise TooLarge(
-                f"up to {plan.most_regions:,} regions times {n_classes:,} classes are more than "
+                f"up to {plan.most_regions:,} regions times {n_classes:,} classes exceed "
                 f"{MAX_COUNTS:,} counts. Lower max_regions or max_depth, or give the target a "
                 "coarser domain."
             )
         return plan
 
     def _misfits(self, schema: Schema, target: str | None) -> list[str]:
-        """List what in the schema cannot be published like this."""
+        """List the parts of the schema that this method cannot publish."""
         problems = misfits(schema, self.name, (NODE, COUNT, NOISY_COUNT, NOISE_SCALE))
         if target is not None and target not in schema.attributes:
             known = ", ".join(schema.attributes)
@@ -173,18 +173,18 @@ class Partition(Method):
         elif target is not None and schema.attributes[target].size > MAX_CLASSES:
             problems.append(
                 f"target {target!r} has {schema.attributes[target].size:,} values; at most "
-                f"{MAX_CLASSES:,} classes can be counted apart. Give it a coarser domain."
+                f"{MAX_CLASSES:,} classes are supported. Give it a coarser domain."
             )
         return problems
 
     def _quality(self, target: str | None) -> int:
-        """Say what splits are valued by."""
+        """Return the quality function of splits."""
         if target is None:
             return EVEN
         return TELLING if self.split == "class" else EVEN_AND_APART
 
     def _counted_columns(self, schema: Schema) -> CountedColumns:
-        """Say which columns are counted by themselves; a single one is all that the tree cuts."""
+        """Return the columns with one-way counts; none if there is only one column."""
         axes = tuple(axis_of(name, column) for name, column in schema.attributes.items())
         share = self.column_share if len(axes) > 1 else Fraction(0)
         return CountedColumns(
@@ -210,7 +210,7 @@ class Partition(Method):
 
 @dataclass(frozen=True)
 class PartitionPlan(Plan[SealedTable]):
-    """Hold the axes, the classes and the rules by which the tree grows."""
+    """Axes, classes and growth rules of the tree."""
 
     method: Partition
     schema: Schema
@@ -227,32 +227,32 @@ class PartitionPlan(Plan[SealedTable]):
 
     @cached_property
     def n_cells(self) -> int:
-        """Size of the domain of the axes."""
+        """Number of cells in the domain of the axes."""
         return math.prod(axis.size for axis in self.axes)
 
     @property
     def most_regions(self) -> int:
-        """How many regions there may be."""
+        """Maximum number of regions."""
         return most_leaves(self.axes, self.rules)
 
     @cached_property
     def split_cost(self) -> Fraction:
-        """What a path spends on its splits, at most."""
+        """Maximum epsilon that a path spends on splits."""
         return sum(map(self.rules.split_budget, range(self.rules.max_depth)), Fraction(0))
 
     @cached_property
     def test_cost(self) -> Fraction:
-        """What a path spends on its stopping tests, at most."""
+        """Maximum epsilon that a path spends on stopping tests."""
         n_tests = sum(map(self.rules.is_tested, range(self.rules.max_depth)))
         return n_tests * self.rules.epsilon_test
 
     @property
     def leaf_epsilon(self) -> Fraction:
-        """What is left for the counts of a leaf, at least."""
+        """Minimum epsilon left for the counts of a leaf."""
         return self.rules.epsilon - self.split_cost - self.test_cost
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many regions there may be, how noisy their counts are, and what is held."""
+        """Forecast the number of regions, the noise of their counts, and memory."""
         rows = self.schema.expected_rows(rows)
         rules, n_axes, n_regions = self.rules, len(self.axes), self.most_regions
         is_tested = rules.is_tested(rules.max_depth - 1)
@@ -260,18 +260,18 @@ class PartitionPlan(Plan[SealedTable]):
         lines: dict[str, str | float | int] = {
             "regions, at most": n_regions,
             "standard deviation of a count at full depth": std,
-            "classes counted apart in each region": self.n_classes,
+            "classes counted in each region": self.n_classes,
         }
         if is_tested:
             lines["standard deviation of a stopping test"] = self._noise_std(rules.epsilon_test)
         if rows is not None:
             per_cell = rows / (n_regions * self.n_classes)
-            lines["rows per count at full depth, if spread evenly"] = per_cell
+            lines["rows per count at full depth, if evenly distributed"] = per_cell
             lines |= width_line(self.typical_width(rows))
             if per_cell < std and not is_tested:
                 lines["warning"] = (
                     f"{rows:,} rows over {n_regions:,} regions: the noise is larger than a typical "
-                    "count. Lower max_depth, or test from an earlier level on."
+                    "count. Lower max_depth, or lower test_from."
                 )
         split = {"counts of leaves": self.leaf_epsilon}
         split |= {"splits": self.split_cost} if self.split_cost else {}
@@ -279,7 +279,7 @@ class PartitionPlan(Plan[SealedTable]):
         split |= {"counts of columns": self.columns.epsilon} if self.columns.axes else {}
         held = TYPICAL_ROWS if rows is None else max(rows, 1)
         cells = min(held, self.n_cells)
-        # Codes, positions and orders of the cells; parts, nodes and counts of the regions.
+        # Cells: codes, positions and orders. Regions: parts, nodes and counts.
         per_region = 64 * n_axes + 400 + 80 * self.n_classes
         memory = (cells * (16 * n_axes + 40) + n_regions * per_region) / 1e6
         return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)
@@ -288,19 +288,19 @@ class PartitionPlan(Plan[SealedTable]):
         return math.sqrt(laplace_variance(float(self.rules.max_rows / epsilon)))
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Add up the noise of the leaves, as many and as noisy as they may be."""
+        """Sum the noise of the leaves, for the largest and noisiest tree."""
         return laplace_error(
             self.leaf_epsilon / self.rules.max_rows,
             n_asked(share, self.most_regions) * self.n_classes,
-            "The question takes the same share of the regions as of the rows, which median splits "
-            "aim for, and asks for all classes; the tree is grown to its full depth. Trees that "
+            "The question selects the same share of regions as of rows, which median splits "
+            "aim for, and all classes; the tree has its full depth. Trees that "
             "stop earlier have fewer and less noisy counts.",
         )
 
     def typical_width(self, rows: int) -> float:
-        """Expect the splits of a path to be spread over the columns, and to reach full depth.
+        """Return the expected width for paths of full depth whose splits are spread over columns.
 
-        Or, where they are counted by themselves, half of the parts of a column.
+        If one-way counts give narrower intervals, return their width.
         """
         through_regions = width_through_cells(
             n_cuts=self.rules.max_depth,
@@ -312,7 +312,7 @@ class PartitionPlan(Plan[SealedTable]):
         return min(through_regions, self.columns.typical_width(rows))
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Count the occupied cells once, grow the tree on them, publish its leaves with noise."""
+        """Count the occupied cells once, grow the tree, and publish its leaves with noise."""
         names = [axis.name for axis in self.axes]
         by_class = self.target is not None
         counted = [*names, self.target] if self.target is not None else names
@@ -326,7 +326,7 @@ class PartitionPlan(Plan[SealedTable]):
             nodes, scales, total=self.schema.counted_rows, consistent=self.method.consistent
         )
         fitted = measured.fit(noisy.astype(np.float64), node_counts)
-        # The nearest whole counts in the metric of the noise, none below 0.
+        # Nearest whole, non-negative counts, weighted by the variance of the noise.
         total = round(float(fitted.sum()))
         counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(scales).ravel())
         table = leaf_table(
@@ -339,7 +339,7 @@ class PartitionPlan(Plan[SealedTable]):
 def _noisy_leaves(
     tree: Tree, rows: SealedRegions, leaves: list[int], rules: GrowthRules, noise: Noise
 ) -> tuple[Integers, NDArray[np.float64]]:
-    """Add to each count of a leaf the noise that what is left on its path pays for."""
+    """Add noise to the counts of each leaf, scaled to the epsilon left on its path."""
     with_same: dict[Fraction, list[int]] = {}
     for at, leaf in enumerate(tree.leaves.tolist()):
         with_same.setdefault(tree.epsilon[leaf], []).append(at)

@@ -1,7 +1,7 @@
-"""What a partition looks like as tables, and how it is read back.
+"""Tables of a partition, and how they are read.
 
-``tree`` has one row per node, level by level, the root first. ``data`` has one row per leaf and
-class, in the order of the nodes.
+``tree`` has one row per node, level by level, root first. ``data`` has one row per leaf and class,
+in the order of the nodes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_scale"
-"""Columns that are published beside the schema's own."""
+"""Columns that are published in addition to the schema's own."""
 
 
 def tree_table(tree: Tree, axes: Sequence[Axis], rules: GrowthRules) -> pa.Table:
-    """Write the nodes of a tree: how each was split, and the count of its stopping test."""
+    """Return the nodes of a tree as a table: splits and counts of stopping tests."""
     leaf = np.asarray(tree.left) < 0
     untested = ~np.asarray(tree.tested)
     names = pa.array([axis.name for axis in axes], pa.string())
@@ -46,18 +46,10 @@ def tree_table(tree: Tree, axes: Sequence[Axis], rules: GrowthRules) -> pa.Table
 def measurements(
     nodes: pa.Table, cell_scale: Floats, *, total: int | None, consistent: bool
 ) -> tuple[NoisyTree, Floats]:
-    """Read what was measured on a tree: the noise of all counts, and the counts of nodes.
+    """Return the noise of all counts of a tree, and the noisy counts of its nodes.
 
-    Parameters
-    ----------
-    nodes : Table
-        The table ``tree``.
-    cell_scale : array (leaves, classes)
-        Scale of the noise on the counts of the leaves.
-    total : int, optional
-        The number of rows, where it is public.
-    consistent : bool
-        Whether the counts of nodes are to be used.
+    `cell_scale` (leaves, classes) is the noise scale of the leaf counts; `total` the number of rows
+    if it is public; `consistent` whether the counts of nodes are used.
     """
     left = as_numpy(nodes["left"], null=-1)
     scale = as_numpy(nodes[NOISE_SCALE], null=np.nan)
@@ -67,11 +59,11 @@ def measurements(
 
 
 def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integers]:
-    """Walk down a tree; give the parts of its leaves, two arrays (leaves, axes)."""
+    """Return the parts of the leaves of a tree, as two arrays (leaves, axes)."""
     left = as_numpy(nodes["left"], null=-1)
     cuts = as_numpy(nodes["cut"], null=0)
     at_axis = {axis.name: at for at, axis in enumerate(axes)}
-    names = nodes["column"].to_pylist()  # encoding them would load a library for a few names
+    names = nodes["column"].to_pylist()  # dictionary encoding would load a library
     split_axis = np.array([-1 if name is None else at_axis[name] for name in names], np.int64)
     whole = np.array([axis.whole for axis in axes], np.int64)
     first = np.tile(whole[:, 0], (len(left), 1))
@@ -103,11 +95,10 @@ def leaf_table(
     noisy: Integers,
     scales: Floats,
 ) -> pa.Table:
-    """Write the leaves: the region, the class, the fitted and the noisy count.
+    """Return the leaves as a table: region, class, fitted and noisy count.
 
-    A region lists the values of categorical columns, null for missing; of a numeric column it has
-    the lowest and the highest value and whether missing values are in it, too, and which special
-    values where it has any.
+    A region lists the values of a categorical column, null for missing. For a numeric column it has
+    the lowest and highest value, whether missing values are included, and which special values.
     """
     n_leaves, n_classes = noisy.shape
     first, last = leaf_parts(nodes, axes)
@@ -131,7 +122,7 @@ def leaf_table(
 
 
 def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
-    """List the different parts of an axis, and which of them each leaf has."""
+    """Return the distinct parts of an axis, and the part of each leaf."""
     order = np.lexsort(parts.T[::-1])
     ordered = parts[order]
     fresh = np.ones(len(parts), np.bool_)
@@ -142,7 +133,7 @@ def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
 
 
 def part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
-    """Write parts of a column as lists of values, or as their ends."""
+    """Return parts of a column as lists of values, or as their ends."""
     kind = arrow_type(column)
     if isinstance(column, Categorical):
         lists = [typed(column, [column.value(int(c)) for c in axis.codes_of(*part)])

@@ -1,7 +1,7 @@
-"""Grow the tree of regions, level by level, paying for every look at the data.
+"""Growth of the tree of regions, level by level; every query of the data is paid.
 
-The budget is kept per path: what a region has left is what its ancestors and it did not spend. Why
-that is enough is proved in ``partition.md``.
+The budget is tracked per path: a region has what its ancestors and itself did not spend.
+``partition.md`` proves that this suffices.
 """
 
 from __future__ import annotations
@@ -25,77 +25,55 @@ Integers = NDArray[np.int64]
 Split = Literal["class", "median", "random-attribute", "midpoint"]
 
 MOST_SPLITS = 10
-"""All splits have the same base measure, but those of one axis together never more than so many."""
+"""All splits have the same base measure, but the splits of one axis count as at most this many."""
 
 MOST_APART = 8
-"""Regions that cuts for nothing may make, at most: each of them is then grown like a root."""
+"""Maximum number of regions made by free splits on special values; each grows like a root."""
 
-_UNIT = 1 << 40  # of so many splits together; an axis has at most 2**31
+_UNIT = 1 << 40  # base measure of an axis; an axis has at most 2**31 splits
 
 
 @dataclass(frozen=True)
 class GrowthRules:
-    """Say how a tree is grown; all of it is public.
+    """Public rules for growing a tree."""
 
-    Parameters
-    ----------
-    max_depth : int
-        Number of levels that may be split.
-    stop_count : int
-        A region whose noisy count is below is not split.
-    test_from : int
-        First level with a stopping test.
-    split : {"class", "median", "random-attribute", "midpoint"}
-        How splits are chosen.
-    quality : int
-        What splits are valued by.
-    epsilon : Fraction
-        What a path may spend in all, its leaf included.
-    epsilon_test, epsilon_split : Fraction
-        What a stopping test costs, and the choice of a split on a level without and with a test.
-    max_rows : int
-        Rows of one unit.
-    max_regions : int
-        Number of leaves at which growth ends.
-    """
-
-    max_depth: int
-    stop_count: int
-    test_from: int
-    split: Split
-    quality: int
-    epsilon: Fraction
-    epsilon_test: Fraction
-    epsilon_split: tuple[Fraction, Fraction]
-    max_rows: int
-    max_regions: int
+    max_depth: int  # number of levels that may be split
+    stop_count: int  # a region with a smaller noisy count is not split
+    test_from: int  # first level with a stopping test
+    split: Split  # how splits are chosen
+    quality: int  # quality function of splits
+    epsilon: Fraction  # total epsilon of a path, including its leaf
+    epsilon_test: Fraction  # epsilon of a stopping test
+    epsilon_split: tuple[Fraction, Fraction]  # of choosing a split on a level without, with a test
+    max_rows: int  # rows of one unit
+    max_regions: int  # maximum number of leaves
 
     @property
     def sensitivity(self) -> int:
-        """How far one unit moves a score against any other (errata 001-3 and 001-8)."""
+        """Sensitivity of score differences to one unit (errata 001-3 and 001-8)."""
         return MOVES[self.quality] * self.max_rows
 
     @property
     def most_apart(self) -> int:
-        """How many regions there may be before the first look at the data."""
+        """Maximum number of regions before the data is queried."""
         return min(MOST_APART, self.max_regions)
 
     def is_tested(self, level: int) -> bool:
-        """Say whether regions of a level are tested before they are split."""
+        """Return whether regions of a level are tested before they are split."""
         return level >= self.test_from
 
     def split_budget(self, level: int) -> Fraction:
-        """Say what the choice of a split costs on a level."""
+        """Return the epsilon of choosing a split on a level."""
         return self.epsilon_split[self.is_tested(level)]
 
 
 @dataclass
 class Tree:
-    """Hold a grown tree: nodes in the order of their levels, the root first.
+    """A tree of regions: nodes in the order of their levels, root first.
 
     ``left[i]`` is the first child of node i and ``left[i] + 1`` the second; -1 marks a leaf.
-    ``noisy[i]`` is the noisy count of its stopping test where ``tested[i]``. ``epsilon[i]`` is what
-    the path has left at node i: at a leaf, what its counts are noised with.
+    ``noisy[i]`` is the noisy count of its stopping test if ``tested[i]``. ``epsilon[i]`` is what
+    the path has left at node i: at a leaf, the epsilon of its counts.
     """
 
     levels: list[int] = field(default_factory=list)
@@ -107,7 +85,7 @@ class Tree:
     epsilon: list[Fraction] = field(default_factory=list)
 
     def add(self, level: int, epsilon: Fraction) -> int:
-        """Add a node, a leaf for now."""
+        """Add a node as a leaf and return its number."""
         self.levels.append(level)
         self.left.append(-1)
         self.axis.append(-1)
@@ -119,13 +97,13 @@ class Tree:
 
     @property
     def leaves(self) -> Integers:
-        """The numbers of the leaves, rising."""
+        """Numbers of the leaves, ascending."""
         return np.flatnonzero(np.asarray(self.left) < 0)
 
 
 @dataclass
 class _Open:
-    """The regions of one level that may still be split: node, its number, and its extent."""
+    """Regions of one level that may still be split: node, region number, extent."""
 
     nodes: Integers
     regions: Integers
@@ -145,10 +123,10 @@ class _Open:
 
 
 def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
-    """List axis and position of the cuts that split off special values before the tree is grown.
+    """List axis and position of the free splits that separate special values.
 
-    A column with two of them makes three times as many regions. They are `most` at most: columns
-    that come when there is no room are cut like any other.
+    A column with two special values triples the number of regions, which is limited by `most`.
+    Columns that would exceed it are split like any other.
     """
     cuts, n_regions = [], 1
     for at, axis in enumerate(axes):
@@ -159,9 +137,9 @@ def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
 
 
 def most_leaves(axes: Sequence[Axis], rules: GrowthRules) -> int:
-    """Say how many leaves there may be, by what is public.
+    """Return the maximum number of leaves. Public.
 
-    What is split off before the tree is grown is grown like a root, as far as it has cells.
+    Each region made by a free split grows like a root, as far as it has cells.
     """
     cut = {at for at, _ in apart_cuts(axes, rules.most_apart)}
     roots = [1]  # how many cells each has
@@ -176,11 +154,8 @@ def grow(
 ) -> tuple[Tree, list[int]]:
     """Grow a tree.
 
-    Returns
-    -------
-    Tree, list of int
-        The tree, whose splits and noisy counts have been paid for, and the regions of its leaves
-        in the order of `Tree.leaves`, whose counts have not.
+    Return the tree, whose splits and noisy counts are paid, and the regions of its leaves in the
+    order of `Tree.leaves`, whose counts are not.
     """
     growth = _Growth(rows, axes, rules, noise, Tree())
     leaves = growth.run()
@@ -189,7 +164,7 @@ def grow(
 
 @dataclass(frozen=True)
 class _Growth:
-    """A tree that is being grown."""
+    """State of a growing tree."""
 
     rows: SealedRegions
     axes: Sequence[Axis]
@@ -198,7 +173,7 @@ class _Growth:
     tree: Tree
 
     def run(self) -> list[int]:
-        """Grow level by level; give the regions of the leaves."""
+        """Grow level by level; return the regions of the leaves."""
         rules = self.rules
         open_ = self._apart(self._root())
         region_of: dict[int, int] = {}
@@ -206,7 +181,8 @@ class _Growth:
         for level in range(rules.max_depth):
             n_splits = self._count_splits(open_)
             goes_on = n_splits.any(axis=1)
-            # Growth ends at a public number of leaves, in a public order: no look at the data.
+            # Growth ends at a public number of leaves, in a public order, without querying the
+            # data.
             goes_on &= np.cumsum(goes_on) <= rules.max_regions - n_leaves
             if rules.is_tested(level):
                 goes_on[goes_on] = self._test(open_.keep(goes_on))
@@ -231,7 +207,7 @@ class _Growth:
         )
 
     def _apart(self, open_: _Open) -> _Open:
-        """Split off what is apart, each by itself: by the schema, so nothing is paid."""
+        """Split off each special value; this follows from the schema, so it costs nothing."""
         for at, cut in apart_cuts(self.axes, self.rules.most_apart):
             holds = (open_.first[:, at] < cut) & (open_.last[:, at] >= cut)
             divided = open_.keep(holds)
@@ -241,7 +217,7 @@ class _Growth:
         return open_
 
     def _count_splits(self, open_: _Open) -> Integers:
-        """Count the ways to split each region along each axis."""
+        """Return the number of ways to split each region along each axis."""
         return np.stack(
             [
                 axis.n_splits(open_.first[:, at], open_.last[:, at])
@@ -251,7 +227,7 @@ class _Growth:
         )
 
     def _test(self, open_: _Open) -> NDArray[np.bool_]:
-        """Count regions with noise; say which are large enough to be split."""
+        """Count regions with noise; return which are large enough to split."""
         tree, epsilon = self.tree, self.rules.epsilon_test
         totals = self.rows.totals(open_.regions.tolist())
         noisy = self.noise.open(totals, Laplace(self.rules.max_rows / epsilon), "stopping tests")
@@ -263,18 +239,18 @@ class _Growth:
     def _choose_split(
         self, node: int, open_: _Open, i: int, n_splits: Integers, epsilon: Fraction
     ) -> None:
-        """Choose axis and cut of a region, the i-th of those that are open."""
+        """Choose axis and cut of the i-th open region."""
         tree, axes = self.tree, self.axes
         parts = list(zip(open_.first[i].tolist(), open_.last[i].tolist(), strict=True))
         ways = {at: n for at, n in enumerate(n_splits.tolist()) if n}
         if self.rules.split == "midpoint":
-            widest = max(ways, key=lambda at: axes[at].share(*parts[at]))  # the first of equals
+            widest = max(ways, key=lambda at: axes[at].share(*parts[at]))  # the first on ties
             tree.axis[node], tree.cut[node] = widest, axes[widest].middle(*parts[widest])
             return
         if self.rules.split == "random-attribute":
             drawn = list(ways)[self.noise.integer_below(len(ways))]
             ways = {drawn: ways[drawn]}
-        if sum(ways.values()) == 1:  # no choice, so nothing to pay for
+        if sum(ways.values()) == 1:  # no choice, so no cost
             (only,) = ways
             tree.axis[node], tree.cut[node] = only, axes[only].middle(*parts[only])
             return
@@ -283,22 +259,22 @@ class _Growth:
             int(open_.regions[i]), {at: parts[at] for at in ways}, sum(ways.values()),
             quality=self.rules.quality,
         )  # fmt: skip
-        # A column with a million values would crowd out the others, so the base measure of its
-        # splits is divided: it counts like `MOST_SPLITS` of them.
+        # A column with a million values would dominate the others, so the base measure of its
+        # splits is reduced: together they count as `MOST_SPLITS`.
         weights = tuple(_UNIT // max(n, MOST_SPLITS) for n in ways.values())
         choice = WayChoice(epsilon / self.rules.sensitivity, weights, by_levels=False)
         which, cut = self.noise.open(splits, choice, "splits")
         tree.axis[node], tree.cut[node] = list(ways)[which], cut
 
     def _split(self, open_: _Open) -> _Open:
-        """Carry out the splits of a level; give the regions of the next."""
+        """Apply the splits of a level; return the regions of the next."""
         tree, nodes = self.tree, open_.nodes.tolist()
         axes = np.array([tree.axis[node] for node in nodes], np.int64)
         cuts = np.array([tree.cut[node] for node in nodes], np.int64)
         halves = self.rows.divide(open_.regions.tolist(), axes, cuts)
         first, last = np.repeat(open_.first, 2, axis=0), np.repeat(open_.last, 2, axis=0)
         children = []
-        level = tree.levels[-1] + 1  # behind all there are, whatever the parent's
+        level = tree.levels[-1] + 1  # after all existing levels, whatever the parent's
         for i, node in enumerate(nodes):
             at = tree.axis[node]
             part = int(open_.first[i, at]), int(open_.last[i, at])

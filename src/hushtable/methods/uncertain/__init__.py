@@ -1,4 +1,4 @@
-"""Uncertain k-anonymity, with its estimator, proofs and condensation to compare with."""
+"""Uncertain k-anonymity: method, estimator, proofs, and the baseline condensation."""
 
 from functools import partial
 

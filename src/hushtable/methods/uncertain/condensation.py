@@ -1,6 +1,6 @@
-"""Condensation: groups of k records are replaced by pseudo-records with the same moments.
+"""Method condensation: groups of k records are replaced by pseudo-records with their moments.
 
-The algorithm and what is (not) promised are in ``condensation.md`` beside this file.
+Algorithm and limits: ``condensation.md``.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ class Condensation(Method):
     Parameters
     ----------
     k : int
-        Smallest group of records that is condensed.
+        Minimum number of records in a group.
     scales : mapping of str to number
-        Public scale of columns, COLUMN=NUMBER on the command line; the default comes from their
-        ranges. Neighbors are found in these scales.
+        Public scale of columns, COLUMN=NUMBER on the command line. Neighbors are found in these
+        units; the default comes from the columns' ranges.
     carry : sequence of str
-        Columns published as they are, separated by commas on the command line. Groups are formed
-        among records with equal values.
+        Columns published unchanged, comma-separated on the command line. Groups are formed among
+        records with equal values.
 
     Examples
     --------
@@ -53,15 +53,15 @@ class Condensation(Method):
     """
 
     name: ClassVar[str] = "condensation"
-    paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), to compare with."
+    paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), for comparison."
     summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
     estimator_kind: ClassVar[str] = "uncertain"
     opens_bare: ClassVar[str] = (
-        "every record is seen, and records are drawn from the exact moments of groups of them."
+        "all records are seen; pseudo-records are sampled from exact moments of groups."
     )
     one_machine: ClassVar[str] = (
-        "condensation looks for the nearest records of each record, so it is a method for one "
-        "machine, about 100,000 records. Take a sample of so many rows out of Spark."
+        "condensation searches the nearest records of each record, so it runs on one "
+        "machine, for about 100,000 records. Take a sample of this size out of Spark."
     )
 
     k: int = parameter(read=whole(at_least=2))
@@ -69,14 +69,14 @@ class Condensation(Method):
     carry: Sequence[str] = parameter(read=read_names, default=())
 
     def plan(self, schema: Schema) -> CondensationPlan:
-        """Work out which columns are condensed, or refuse: the same as are made noisy elsewhere."""
+        """Return which columns are condensed (as for `Uncertain`), or refuse."""
         same = Uncertain(k=self.k, scales=self.scales, carry=self.carry, edges="open")
         return CondensationPlan(self, schema, same.plan(schema))
 
 
 @dataclass(frozen=True)
 class CondensationPlan(Plan[SealedTable]):
-    """Hold which columns are condensed, on which grids and in which scales."""
+    """Columns that are condensed, their grids and scales."""
 
     method: Condensation
     schema: Schema
@@ -84,23 +84,23 @@ class CondensationPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """Nothing: no bound is known on what pseudo-records tell about a record."""
+        """No guarantee: no bound is known on what pseudo-records reveal about a record."""
         return (
             NoGuarantee(
                 reason="pseudo-records follow the mean and covariance of groups of real ones, and "
-                "no bound is known on what that tells about a record"
+                "no bound is known on what they reveal about a record"
             ),
         )
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how many groups there will be."""
+        """Forecast the number of groups."""
         noisy = len(self.grids.names)
         rows = self.schema.expected_rows(rows)
         lines: dict[str, str | float | int] = {
             "condensed columns": noisy,
-            "warning": "intervals allow for the draw of pseudo-records alone. How far groups blur "
-            "a range is not known, so that they may hold much less often than 95 %, and two "
-            "columns together may come out further off than columns that are counted one by one.",
+            "warning": "intervals cover only the sampling of pseudo-records. The error of blurring "
+            "inside groups is unknown, so coverage may be far below 95%, and two-column counts "
+            "may be less accurate than if columns were published separately.",
         }
         if rows is not None:
             lines["groups, at most"] = rows // self.method.k
@@ -108,7 +108,7 @@ class CondensationPlan(Plan[SealedTable]):
         return Forecast(lines=lines, split={}, n_cells=self.schema.domain.size, memory_mb=memory)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Form groups around random records and draw pseudo-records for each."""
+        """Form groups around random records and sample pseudo-records for each."""
         names = self.grids.names
         values = record_values(source.bare("records"), [*names, *self.method.carry])
         pseudo = self.condense(values, noise)
@@ -119,12 +119,14 @@ class CondensationPlan(Plan[SealedTable]):
                 "model": "pseudo",
                 "noisy": [],
                 "levels": [],
-                "notes": ["Records are drawn from the mean and covariance of groups of real ones."],
+                "notes": [
+                    "Records are sampled from the mean and covariance of groups of real records."
+                ],
             },
         )
 
     def condense(self, values: Points, noise: Noise) -> Integers:
-        """Make the pseudo-records, counted in steps from each column's low."""
+        """Return the pseudo-records, in steps from each column's low."""
         grids, k, d = self.grids, self.method.k, len(self.grids.names)
         points = (values[:, :d] - grids.low) / grids.scale
         steps = np.empty((len(values), d), np.int64)
@@ -132,7 +134,7 @@ class CondensationPlan(Plan[SealedTable]):
         small = sum(len(rows) for rows in groups if len(rows) < k)
         if small or not len(values):
             raise Refused(
-                f"{small} records are among fewer than k = {k} with the same carried values (or "
+                f"{small} records share their carried values with fewer than k = {k} records (or "
                 "there are no records); choose a smaller k or carry less."
             )
         for rows in groups:
@@ -143,7 +145,7 @@ class CondensationPlan(Plan[SealedTable]):
 
 
 def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
-    """Take random records with their k - 1 nearest; the last few join the nearest group."""
+    """Group random records with their k - 1 nearest; the last few join the nearest group."""
     free = np.ones(len(points), np.bool_)
     groups: list[Integers] = []
     for seed in np.asarray(noise.distinct_below(len(points), k=len(points))).tolist():
@@ -164,7 +166,7 @@ def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
 
 
 def _pseudo_records(points: Points, noise: Noise) -> Points:
-    """Draw evenly along each eigenvector, with the variance its eigenvalue says."""
+    """Sample uniformly along each eigenvector, with its eigenvalue as variance."""
     mean = points.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(points.T, bias=True).reshape(len(mean), len(mean)))
     drawn = noise.uniform_below(2**53, size=points.size).reshape(points.shape) / 2**53 - 0.5

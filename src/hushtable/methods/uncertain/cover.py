@@ -1,19 +1,19 @@
-"""Who has cover at a noise level: how often fewer than k records fit what would be published.
+"""Cover at a noise level: how often fewer than k records fit the published point.
 
-*What.* The records of one level publish noise of the same size and shape. A record has cover in a
-draw of the noise if at least k records of its level, itself included, fit the published point at
-least as well as it does. The promise is a bound eta on the chance of a draw without cover.
+The records of one level publish noise of the same size and shape. A record has cover in a sample of
+the noise if at least k records of its level, itself included, fit the published point at least as
+well as it does. The guarantee is a bound eta on the probability of a sample without cover.
 
-*How.* That chance is estimated on draws of the noise itself (`count_uncovered`). Looking for levels
-takes few draws and may be wrong either way (`lacking`). The final check must not be: it makes fresh
-draws in two stages, a short one that lets the clear cases pass and a long one for all others, and
-asks for so few uncovered draws that a record whose chance is too large hardly passes (`fails`).
+This probability is estimated by sampling the noise (`count_uncovered`). The search for levels uses
+few samples and may be wrong in both directions (`lacking`). The final check (`fails`) must not be:
+it uses fresh samples in two stages, a short one that passes clear cases and a long one for the
+others. It allows so few uncovered samples that a record with too large a probability hardly passes.
 
-*Why so.* Each check has a chance to be wrong about some record. Turn t of the check may be wrong
-with half the chance of turn t - 1, so that over all turns, both stages and all records the chances
-add up to `CONFIDENCE_SHARE` of eta. The rest of eta is what records may have; the proof is in
-``uncertain.md``. Where k is asked for in expectation alone (eta is None), a closed formula tells
-and nothing is drawn.
+Each check has a probability of error for some record. Turn t of the check may err with half the
+probability of turn t - 1, so that over all turns, both stages and all records the error
+probabilities sum to `CONFIDENCE_SHARE` of eta. The rest of eta is available to the records; the
+proof is in ``uncertain.md``. If k is required only in expectation (eta is None), a closed formula
+decides without sampling.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ PER_DOUBLING = 8
 """Levels per doubling of the noise."""
 
 CONFIDENCE_SHARE = Fraction(1, 50)
-"""Share of eta that is kept for the chance that the check itself is wrong."""
+"""Share of eta reserved for errors of the check itself."""
 
-# Draws per check, times eta: a search for levels, and the two stages of the final check.
+# Number of samples per check, times eta: the search for levels, and the two stages of the final
+# check.
 _SEARCH, _FIRST, _SECOND = 12, 20, 100
 
 Flags = NDArray[np.bool_]
@@ -48,7 +49,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Level:
-    """Hold the records that publish the same level: their rows, the level and its shape."""
+    """Records that publish the same level: rows, level and shape."""
 
     rows: Integers
     rung: int
@@ -62,43 +63,23 @@ class Level:
 
 @dataclass(frozen=True)
 class CoverCheck:
-    """Tell which records of a level have cover.
+    """Check of the cover of the records of a level."""
 
-    Parameters
-    ----------
-    points : array (n, d)
-        All records, in units of the public scales.
-    k : array (n,)
-        How many records must fit, for each record.
-    eta : Fraction or None
-        Largest chance of fewer than k; None asks for k in expectation.
-    ruler : Ruler
-        What noise can be drawn.
-    noise : Noise
-        Where the draws for the checks come from.
-    """
+    points: Points  # all records (n, d), in units of the public scales
+    k: Integers  # number of records that must fit, for each record
+    eta: Fraction | None  # largest probability of fewer than k; None requires k in expectation
+    ruler: Ruler  # noise that can be sampled
+    noise: Noise  # source of the samples for the checks
 
-    points: Points
-    k: Integers
-    eta: Fraction | None
-    ruler: Ruler
-    noise: Noise
-
-    # --- while levels are looked for --------------------------------------------------------------
+    # --- search for levels ------------------------------------------------------------------------
 
     def lacking(
         self, level: Level, draws: Integers | None = None, asked: Integers | None = None
     ) -> Flags:
-        """Tell who lacks cover, by the closed formula or by a search-sized simulation.
+        """Return which records lack cover, by the closed formula or a short simulation.
 
-        Parameters
-        ----------
-        level : Level
-            The records and their noise.
-        draws : array, optional
-            Draws of the noise, from `search_draws`; by default fresh ones.
-        asked : array, optional
-            Positions in the level of those who are asked; by default all.
+        `draws` are samples of the noise from `search_draws` (by default fresh ones); `asked` are
+        positions in the level (by default all).
         """
         if self.eta is None:
             return self._lacking_on_average(level, asked)
@@ -107,7 +88,7 @@ class CoverCheck:
         return self.n_uncovered(level, draws, limit, asked) > limit
 
     def _lacking_on_average(self, level: Level, asked: Integers | None) -> Flags:
-        """Tell who would need wider noise than the level's for k records to fit on average."""
+        """Return which records need wider noise for k records to fit on average."""
         reach, is_box = self._reach(level), self.ruler.model == "uniform"
         sizes = reach * 2 + self.ruler.step if is_box else reach
         solve = uniform_scales if is_box else gaussian_scales
@@ -115,13 +96,13 @@ class CoverCheck:
         return np.asarray((scales if asked is None else scales[asked]) > 1)
 
     def search_draws(self, level: Level) -> Integers:
-        """Draw the noise of a level as often as a search needs."""
+        """Sample the noise of a level as often as a search needs."""
         return self._draws(level, _SEARCH)
 
     # --- the final check --------------------------------------------------------------------------
 
     def fails(self, level: Level, turn: int) -> Flags:
-        """Tell who fails the final check: a short stage for the clear cases, a long one for all."""
+        """Return which records fail the final check: a short stage first, then a long one."""
         first, second = self.quotas(turn)
         asked = np.arange(len(level.rows))
         if first >= 0:
@@ -133,10 +114,10 @@ class CoverCheck:
         return bad
 
     def quotas(self, turn: int) -> tuple[int, int]:
-        """Give how many uncovered draws pass the two stages of the check, in the n-th turn.
+        """Return the allowed numbers of uncovered samples in the two stages of a turn of the check.
 
-        A record whose chance of fewer than k is above the tolerated one passes a stage with
-        probability at most ``beta``; over both stages, all turns and all records that adds up to
+        A record whose probability of fewer than k exceeds the tolerated one passes a stage with
+        probability at most ``beta``; over both stages, all turns and all records this sums to
         `CONFIDENCE_SHARE` of eta.
         """
         eta = self.eta or Fraction(0)
@@ -147,7 +128,7 @@ class CoverCheck:
         )
         return first, second
 
-    # --- draws ------------------------------------------------------------------------------------
+    # --- samples ----------------------------------------------------------------------------------
 
     def _draws(self, level: Level, times: int) -> Integers:
         if self.eta is None:
@@ -161,19 +142,21 @@ class CoverCheck:
     def n_uncovered(
         self, level: Level, draws: Integers, limit: int, asked: Integers | None = None
     ) -> Integers:
-        """Count draws without cover, for all records of the level or for some positions in it.
+        """Count samples without cover, for all records of the level or for some positions in it.
 
         Counting stops above `limit`.
         """
         reach = self._reach(level)
         points, errors = self.points[level.rows], draws * self.ruler.step
         period = self.ruler.period
-        # On the grid a quarter of a step decides nothing, and is more than any rounding error.
+        # A quarter of a step does not change grid comparisons and exceeds any rounding error.
         half_sides: Vector | None = reach + self.ruler.step / 4
-        if self.ruler.model == "gaussian":  # in these units the noise is round
+        if self.ruler.model == "gaussian":  # in these units the noise is isotropic
             points, errors, half_sides = points / reach, errors / reach, None
             period = None if period is None else period / reach
-        order = leaf_order(points)  # neighbors side by side, so that far ones are skipped together
+        order = leaf_order(
+            points
+        )  # sorts neighbors together, so that far ones are skipped as blocks
         place = np.empty(len(points), np.int64)
         place[order] = np.arange(len(points))
         asked = np.arange(len(points)) if asked is None else asked
@@ -184,7 +167,7 @@ class CoverCheck:
 
 
 def _largest_quota(n: int, chance: float, beta: float) -> int:
-    """Find the largest c with P(Binomial(n, chance) <= c) <= beta; -1 if there is none.
+    """Return the largest c with P(Binomial(n, chance) <= c) <= beta; -1 if there is none.
 
     Examples
     --------

@@ -1,25 +1,24 @@
-"""Counts from uncertain records: each is in a range with the probability its noise gives it.
+"""Estimator of uncertain records: each is in a range with a probability given by its noise.
 
-The paper's estimate (19) adds up, over the records, the probability that the true record lies in
-the range if it is spread around the published point like the noise. That smooths twice: the
-published points already scatter around the true ones. To first order in the noise's variance,
-counting the published points themselves (smoothed once) errs half as much in the same direction,
-so twice the latter minus the former cancels it: Cook and Stefanski's simulation extrapolation
-(1994) with its two exact points. That costs variance, so the correction D is applied as far as it
-exceeds twice its own standard deviation: by the factor max(0, 1 - 4 V / D^2), in the manner of
-James and Stein. This is done on joined ends only: in open columns points that noise carried out of
-the range are lost to the count of points, and (21) brings them back, so that their difference is
-not smoothing alone. There the estimate is (21) as it stands. In regions a published point says
-nothing about its record but the region: each record is spread evenly over it (smoothed once), and
-there is nothing to correct.
+The paper's estimate (19) sums, over the records, the probability that the true record is in the
+range if it is distributed around the published point like the noise. This smooths twice, because
+the published points already scatter around the true ones. To first order in the noise variance,
+counting the published points (smoothed once) has half of that error, in the same direction. So
+twice the latter minus the former cancels it: the simulation extrapolation of Cook and Stefanski
+(1994) with its two exact points. This increases the variance, so the correction D is multiplied by
+max(0, 1 - 4 V / D^2), similar to James-Stein shrinkage, where V is its variance. It is used for
+wrapped ends only. In open columns, the count of points loses those that noise moved out of the
+range, and (21) restores them, so their difference is not only smoothing; the estimate is (21)
+without correction. With regions, a published point carries no information beyond the region: each
+record is spread evenly over it (smoothed once), and nothing needs correction.
 
-With noise as wide as the range no formula brings back what was smoothed away, and nothing in the
-published points shows it: ten equal records look like ten that are spread out. The 95 % interval
-therefore assumes nothing about the records. It is made of the bounds in `noise_reach`, one for
-each of several chances Q that share the 5 %, and is wide where the noise is. In regions it counts
-those that lie in the range entirely, and those that reach into it. `privacy_std` is the
-scatter of the estimate itself; `model_std` is the rest of the way to the farther end of the
-interval, so that 1.96 times `std` reaches it.
+If noise is as wide as the range, no formula restores what was smoothed away, and the published
+points do not show it: ten equal records look like ten different ones. The 95% interval therefore
+assumes nothing about the records. It combines the bounds of `noise_reach` for several probabilities
+Q, which share the 5%, and is wide if the noise is. With regions it counts the records whose regions
+are inside the range, and those whose regions overlap it. `privacy_std` is the standard deviation of
+the estimate; `model_std` is the rest of the distance to the farther end of the interval, so that
+1.96 times `std` reaches it.
 """
 
 from __future__ import annotations
@@ -61,17 +60,17 @@ Rule = Literal["corrected", "spread", "points"]
 STD, FROM, TO = "_std", "_from", "_to"
 
 CHANCES = (0.1, 0.3, 0.6, 0.9, 0.99, 0.999)
-"""How surely noise is believed to stay in reach; the interval takes the best bound of all."""
+"""Probabilities that noise stays within a range; the interval uses the best of their bounds."""
 
 _INTERVAL_NOTE = (
-    "The interval holds however the private records are spread; the estimate is usually far closer "
-    "where they are spread smoothly over the reach of the noise."
+    "The interval is valid for any private records; the estimate is usually much closer if they "
+    "are spread smoothly over the width of the noise."
 )
-_PSEUDO_NOTE = "Sums over pseudo-records, which keep the means and covariances of their groups."
-_REGION_NOTE = "Records are taken as spread evenly over their regions."
-_PLAIN_NOTE = "The noise smooths the count twice; in columns with open ends this is not corrected."
+_PSEUDO_NOTE = "Sums over pseudo-records, which have the means and covariances of their groups."
+_REGION_NOTE = "Records are assumed to be spread evenly over their regions."
+_PLAIN_NOTE = "Noise smooths the count twice; for open columns this is not corrected."
 
-_MAX_TABLE = 10_000  # class combinations of columns that a clause ties together
+_MAX_TABLE = 10_000  # limit of class combinations of columns that a clause links
 _CHUNK = 4_000_000  # numbers per working array
 
 
@@ -79,7 +78,7 @@ class UncertainEstimator(Estimator):
     """Estimate counts from uncertain records."""
 
     def _open(self) -> None:
-        """Take from the statement and the tables what answers need."""
+        """Extract what answers need from the statement and the tables."""
         table = self.table
         self._published = Schema.model_validate(
             {
@@ -112,7 +111,7 @@ class UncertainEstimator(Estimator):
         }
 
     def _width_of(self, name: str) -> Floats:
-        """Give sigma, or the width of the interval (a whole number of steps)."""
+        """Return sigma, or the width of the interval (a whole number of steps)."""
         std = _floats(self.table, name + STD)
         if self._model == "gaussian":
             return std
@@ -121,11 +120,11 @@ class UncertainEstimator(Estimator):
 
     def _numeric(self, name: str) -> Integer | Number:
         column = self._published.attributes[name]
-        assert isinstance(column, Integer | Number)  # noqa: S101 - the method refuses others
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the method rejects others
         return column
 
     def published(self, rng: Generator) -> Published:
-        """Lay the records beside the original's, with noisy values on the columns' grids."""
+        """Return the records in comparable form, with noisy values rounded to the grids."""
         there = self.schema.of_rows(self._published.attributes)
         codes = {
             name: self._nearest(name) if name in self._noisy else self._codes[name]
@@ -136,7 +135,7 @@ class UncertainEstimator(Estimator):
             blocks=(Block(there, codes),),
             whole_rows=self.frame(),
             notes=(
-                "Noisy values are rounded to the column's grid, and to its nearest end outside it.",
+                "Noisy values are rounded to the column's grid and clipped to its range.",
                 *absent(self.schema, there),
             ),
         )
@@ -147,11 +146,11 @@ class UncertainEstimator(Estimator):
 
     @property
     def asked(self) -> Schema:
-        """The columns that are published."""
+        """Schema of the published columns."""
         return self._published
 
     def kept(self) -> dict[tuple[str, str], float]:
-        """Tell what noise leaves of correlations: it adds to variances, not to covariances."""
+        """Return the share of correlation left by noise, which increases variances only."""
         if self._model == "pseudo" or self._wrap or self._in_regions or not self._n:
             return {}
         left = {}
@@ -170,25 +169,25 @@ class UncertainEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
         """Estimate sums over records.
 
-        Of a power of a noisy number an unbiased estimate is known, since the moments of its noise
-        are. So is one of the noise's covariance: the product of two estimates, less an unbiased
+        The moments of the noise are known, so powers of a noisy number have unbiased estimates. The
+        covariance of the noise is estimated by the product of two estimates minus an unbiased
         estimate of the product.
         """
         problems = [one for one in functions if not self._is_polynomial(one)]
         if problems:
             names = sorted({n for one in problems for n in one.columns if n in self._noisy})
             raise Refused(
-                f"{', '.join(names)} is published with noise, so rows cannot be chosen by it; "
-                "choose them by carried columns, or ask for a count."
+                f"{', '.join(names)} is published with noise and cannot select rows; "
+                "select rows by carried columns, or ask for a count."
             )
         if self._wrap or self._in_regions:
             noisy = {name for one in functions for name in one.powers if name in self._noisy}
             if noisy and any(one.powers.get(n, 0) for one in functions for n in noisy):
                 raise Refused(
-                    "the ends of noisy columns are joined, so a number near one end may be "
+                    "noisy columns wrap around, so a number near one end may be "
                     "published near the other and has no mean; ask for a count or a quantile."
                     if self._wrap
-                    else "a published number is any one of its region and tells no mean; ask for a "
+                    else "a published number is random in its region and has no mean; ask for a "
                     "count or a quantile, or publish with edges=open."
                 )
         single = [self._unbiased(function) for function in functions]
@@ -213,7 +212,7 @@ class UncertainEstimator(Estimator):
         )
 
     def _unbiased(self, function: RowFunction) -> Floats:
-        """Estimate a function of each true record without bias."""
+        """Return an unbiased estimate of a function of each true record."""
         result = np.ones(self._n)
         for name, factor in function.factors.items():
             if name not in self._noisy:
@@ -227,7 +226,7 @@ class UncertainEstimator(Estimator):
         return result if function.over_rows is None else result * function.over_rows(self._codes)
 
     def _place(self, name: str) -> tuple[Floats, Floats]:
-        """Give the place of noisy numbers between their bounds, and the noise's deviation there."""
+        """Return noisy numbers scaled to -1 to 1, and the standard deviation of their noise."""
         ruler = UnitRuler.of(self._numeric(name))
         std = _floats(self.table, name + STD) if self._model != "pseudo" else np.zeros(self._n)
         return (self._z[name] - ruler.middle) / ruler.half, std / ruler.half
@@ -236,9 +235,9 @@ class UncertainEstimator(Estimator):
         return nearest_codes(self._numeric(name), self._z[name])
 
     def count(self, where: str) -> Estimate:
-        """Estimate how many records satisfy a WHERE clause, with an interval that assumes nothing.
+        """Estimate how many records satisfy a WHERE clause; the interval needs no assumptions.
 
-        Double smoothing is corrected for on joined ends. In open columns the estimate is (21).
+        Double smoothing is corrected for wrapped ends. In open columns the estimate is (21).
         """
         predicate = parse(where, self._published)
         formula = predicate.formula
@@ -257,18 +256,18 @@ class UncertainEstimator(Estimator):
             formula,
             spread + factor * correction,
             f"Of the first-order correction for double smoothing, {correction.sum():.4g} records, "
-            f"{factor:.0%} was applied; the rest stood out too little from its own noise.",
+            f"{factor:.0%} was applied; the rest is not distinguishable from noise.",
         )
 
     def count_by(self, where: str, rule: Rule) -> float:
-        """Estimate a count by one rule, to compare them.
+        """Estimate a count by one rule, for comparison.
 
-        ``points`` counts the published points; ``spread`` is the paper's (21), or (19) on joined
+        ``points`` counts the published points; ``spread`` is the paper's (21), or (19) for wrapped
         ends, where the two agree; ``corrected`` is the latter, corrected for double smoothing.
         """
         predicate = parse(where, self._published)
         if self._in_regions and rule == "corrected":
-            rule = "spread"  # smoothed once, as points are: there is nothing to correct
+            rule = "spread"  # smoothed once, like points, so nothing needs correction
         if rule != "corrected":
             return float(self.probabilities(predicate, rule).sum())
         spread = self.probabilities(predicate, "spread")
@@ -276,13 +275,13 @@ class UncertainEstimator(Estimator):
         return float((spread + factor * correction).sum())
 
     def _correction(self, predicate: Predicate, spread: Floats) -> tuple[Floats, float]:
-        """Give the first-order correction of each record's weight, and the share to apply."""
+        """Return the first-order correction of each record's weight, and the share to apply."""
         correction = 2 * (self.probabilities(predicate, "points") - spread)
         size, variance = float(correction.sum()), 4 * float(np.sum(spread * (1 - spread)))
         return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
 
     def _pseudo_estimate(self, n: float) -> Estimate:
-        """Give the number of pseudo-records, as if they were drawn independently."""
+        """Return the number of pseudo-records, as if they were sampled independently."""
         std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
         margin = NORMAL * std
         return Estimate(
@@ -291,14 +290,14 @@ class UncertainEstimator(Estimator):
             high=min(n + margin, float(self._n)),
             privacy_std=std,
             model_std=0.0,
-            notes=("Counts pseudo-records; how far groups blur the range is not known.",),
+            notes=("Counts pseudo-records; the error from blurring inside groups is unknown.",),
         )
 
     def _estimate(self, formula: Formula, weights: Floats, note: str) -> Estimate:
         low, high = self._bounds(formula)
         value = min(max(float(weights.sum()), low), high)
-        # Records are independent; their scatter around the mean includes that of the true ones,
-        # so this errs on the large side.
+        # Records are independent. Their variance around the mean includes that of the true ones, so
+        # this is an upper estimate.
         privacy_std = math.sqrt(float(np.sum((weights - weights.mean()) ** 2))) if self._n else 0.0
         farthest = max(value - low, high - value) / NORMAL
         privacy_std = min(privacy_std, farthest)
@@ -312,8 +311,8 @@ class UncertainEstimator(Estimator):
         )
 
     def _bounds(self, formula: Formula) -> tuple[float, float]:
-        """Bound the true count from what each record possibly and certainly is."""
-        if self._in_regions:  # every record is in its region, for sure
+        """Bound the true count by the numbers of possible and certain records."""
+        if self._in_regions:  # every record is certainly in its region
             possible, certain = self._extent(formula, dict.fromkeys(self._noisy_columns(formula)))
             return float(certain.sum()), float(possible.sum())
         chances = (*CHANCES, 1.0) if self._model == "uniform" else CHANCES
@@ -321,12 +320,12 @@ class UncertainEstimator(Estimator):
         n_noisy = len(self._noisy_columns(formula))
         low, high = 0, self._n
         for chance in chances:
-            share = chance ** (1 / n_noisy)  # columns have independent noise
+            share = chance ** (1 / n_noisy)  # noise is independent between columns
             reach = {name: self._reach(name, share) for name in self._noisy_columns(formula)}
             possible, certain = self._extent(formula, reach)
             high = min(high, most_behind(int(possible.sum()), chance, alpha))
             low = max(low, self._n - most_behind(int((~certain).sum()), chance, alpha))
-        # Each bound may fail; should they cross, the truth is left anywhere between them.
+        # Each bound may fail; if they cross, the interval spans both.
         return float(min(low, high)), float(max(low, high))
 
     def _reach(self, name: str, chance: float) -> NDArray[np.int64]:
@@ -339,9 +338,9 @@ class UncertainEstimator(Estimator):
     def _extent(
         self, formula: Formula, reach: Mapping[str, NDArray[np.int64] | None]
     ) -> tuple[Bools, Bools]:
-        """Tell which records match somewhere within their reach, and which everywhere.
+        """Return which records match somewhere within their range, and which everywhere.
 
-        A reach of None is the record's region.
+        A range of None is the record's region.
         """
         if not self._noisy_columns(formula):
             found = self._carried(formula)
@@ -350,8 +349,8 @@ class UncertainEstimator(Estimator):
         if isinstance(formula, Junction) and len(parts) > 1:
             join = np.logical_and if formula.every else np.logical_or
             extents = [self._extent(part, reach) for part in parts]
-            # Reach is a box and the parts share no column, so a box lies within "A or B" only if
-            # it lies within one of them.
+            # The range is a box and the parts share no column, so a box is within "A or B" only if
+            # it is within one of them.
             return (
                 np.asarray(join.reduce([possible for possible, _ in extents])),
                 np.asarray(join.reduce([certain for _, certain in extents])),
@@ -371,14 +370,14 @@ class UncertainEstimator(Estimator):
     def _classes_within(
         self, name: str, classes: Classes, reach: NDArray[np.int64] | None, part: slice
     ) -> Floats:
-        """Mark the classes of a column that have a value within reach of each record's point."""
+        """Mark the classes of a column that have a value within the range of each record."""
         column = self._numeric(name)
         n = column.n_values
         if reach is None:
             first, last = (ends[part] for ends in self._ends[name])
         else:
-            # A point outside an open column stands for the nearest value: that is no farther from
-            # the true one.
+            # A point outside an open column is replaced by the nearest value, which is no farther
+            # from the true one.
             place = nearest_codes(column, self._z[name][part])
             first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
         marks = np.zeros((len(first), classes.n_classes), np.bool_)
@@ -389,7 +388,7 @@ class UncertainEstimator(Estimator):
         return marks.astype(np.float64)
 
     def probabilities(self, predicate: Predicate, rule: Rule) -> Floats:
-        """Give the weight of each record: the chance that it matches, or whether its point does."""
+        """Return the weight of each record: its probability to match, or whether its point does."""
         return self._weights(predicate.formula, rule)
 
     def _noisy_columns(self, formula: Formula) -> list[str]:
@@ -410,18 +409,18 @@ class UncertainEstimator(Estimator):
         )
 
     def _carried(self, formula: Formula) -> Bools:
-        """Tell which records match a formula about carried columns alone."""
+        """Return which records match a formula that uses only carried columns."""
         found = evaluate(formula, {name: self._codes[name] for name in formula.columns})
         return np.broadcast_to(found, self._n).astype(np.bool_)
 
     def _tabulate(self, formula: Formula, mass_of: MassOf, *, matching: bool = True) -> Floats:
-        """Sum over the combinations of classes, of columns tied together, that match (or not)."""
+        """Sum over the matching (or not matching) combinations of classes of linked columns."""
         classes = {name: self._class_of(formula, name) for name in formula.columns}
         n_cells = math.prod(kind.n_classes for kind in classes.values())
         if n_cells > _MAX_TABLE:
             raise TooLarge(
-                f"the clause ties together {n_cells:,} combinations of "
-                f"{', '.join(formula.columns)}, and the limit is {_MAX_TABLE:,}; compare columns "
+                f"the clause links {n_cells:,} combinations of "
+                f"{', '.join(formula.columns)}; the limit is {_MAX_TABLE:,}. Compare columns "
                 "with constants."
             )
         grids = np.meshgrid(*(kind.representatives for kind in classes.values()), indexing="ij")
@@ -443,7 +442,7 @@ class UncertainEstimator(Estimator):
         return classify(formula, name, column.size, column.n_values)
 
     def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
-        """Give, per record, the probability of each class of a column's values."""
+        """Return the probability of each class of a column's values, per record."""
         if name not in self._noisy:
             return self._carried_classes(name, classes, part)
         n = part.stop - part.start
@@ -476,7 +475,7 @@ class UncertainEstimator(Estimator):
         return np.eye(classes.n_classes)[classes.of(self._codes[name][part])]
 
     def frame(self) -> pa.Table:
-        """Give the published records: noisy and carried columns, then the ``_std`` columns."""
+        """Return the published records: noisy and carried columns, then the ``_std`` columns."""
         return self.table
 
 

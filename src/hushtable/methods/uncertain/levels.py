@@ -1,26 +1,25 @@
-"""Which noise level each record publishes, so that everyone has cover among those at that level.
+"""Choice of the noise level of each record, so that everyone has cover within their level.
 
-*What.* Records that carry different values, or publish noise of different size or shape, are told
-apart by anybody, so each set of them must cover itself. Few sets with little noise are wanted: the
-records are divided into levels of which each is checked by itself (`CoverCheck`).
+Records that carry different values, or publish noise of different size or shape, can be
+distinguished, so each set of them must provide its own cover. The aim is few sets with little
+noise: records are divided into levels, and each level is checked separately (`CoverCheck`).
 
-*How.* Levels stand on a ladder of sizes, `PER_DOUBLING` rungs for each doubling. For each group of
-records that are told apart anyway:
+Levels are on a logarithmic scale of sizes, with `PER_DOUBLING` steps (rungs) per doubling. For each
+group of records that can be distinguished anyway:
 
-1. `_by_shape`: where noise is shaped like neighborhoods, frequent shapes get levels of their own.
-   Records of rare shapes, and of shapes without cover, have noise of no shape together.
-2. `_climb`: the lowest rung at which all have cover is one level for all. From low rungs upwards, a
-   level of their own is tried for those who have cover with less noise (`_settled`: who has none is
-   evicted, which may leave others without, until nobody is). It is kept if those who remain still
-   have cover together, and noise is smaller on average.
-3. `_certified`: every level is checked on fresh draws. Those that fail rise by a rung and are
-   checked again, more strictly.
+1. `_by_shape`: if noise is shaped like neighborhoods, frequent shapes get their own levels. Records
+of rare shapes, and of shapes without cover, share unshaped noise. 2. `_climb`: the lowest rung at
+which all have cover is one level for all. From low rungs upward, a separate level is tried for
+records that have cover with less noise (`_settled` removes records without cover, which may leave
+others without, until all have it). It is kept if the remaining records still have cover together
+and the mean noise is smaller. 3. `_certified`: every level is checked on fresh samples. Levels that
+fail rise by one rung and are checked again, more strictly.
 
-*Why so.* Steps 1 and 2 may be wrong or wasteful, since they only propose: their draws are few, and
-a sample of the records is asked where there are many. Step 3 alone carries the promise, and it
-looks at every record.
+Steps 1 and 2 only propose levels, so they may be wrong or inefficient: they use few samples, and
+only a subset of the records if there are many. Only step 3 matters for the guarantee, and it checks
+every record.
 
-The statements that the code below relies on are proved in ``uncertain.md``.
+``uncertain.md`` proves the statements that this code relies on.
 """
 
 from __future__ import annotations
@@ -38,17 +37,17 @@ from hushtable.methods.uncertain.ruler import Integers
 
 LOWEST = -8 * PER_DOUBLING
 HIGHEST = {"uniform": 14 * PER_DOUBLING, "gaussian": 5 * PER_DOUBLING}
-"""The ladder of levels: from 2**-8 to 2**14 (cube side) or 2**5 (sigma) public scales."""
+"""Range of levels: from 2**-8 to 2**14 (cube side) or 2**5 (sigma) public scales."""
 
 SMALLEST_CLASS = Fraction(1, 20)
-"""A level of its own is worth it for this share of the records, and more than 4 k of them."""
+"""A separate level needs this share of the records, and more than 4 k of them."""
 
-_MAX_EVICTIONS = 8  # a set that is still crumbling then is not worth a level
-_TRIALS = 16  # at so many rungs at most a level of its own is tried
-_ASKED = 4000  # so many records tell about where all have cover; only then all are asked
+_MAX_EVICTIONS = 8  # limit of removal rounds for a separate level
+_TRIALS = 16  # maximum number of rungs at which a separate level is tried
+_ASKED = 4000  # number of records in a first search; then all are checked
 
 
-class NoCover(Exception):  # noqa: N818 - an outcome that the method turns into its own words
+class NoCover(Exception):  # noqa: N818 - an outcome that the method converts to a message
     """Some records have no cover at any level."""
 
     def __init__(self, rows: Integers) -> None:
@@ -58,13 +57,7 @@ class NoCover(Exception):  # noqa: N818 - an outcome that the method turns into 
 
 @dataclass(frozen=True)
 class LevelFinder:
-    """Divide records into levels so that every one has cover within its own.
-
-    Parameters
-    ----------
-    check : CoverCheck
-        Knows the records and tells who has cover.
-    """
+    """Divide records into levels so that each record has cover within its own."""
 
     check: CoverCheck
 
@@ -73,14 +66,14 @@ class LevelFinder:
         return HIGHEST[self.check.ruler.model]
 
     def find(self, groups: Sequence[Integers], shapes: Points) -> list[Level]:
-        """Find levels for groups of records that are told apart anyway.
+        """Find levels for groups of records that can be distinguished anyway.
 
         Parameters
         ----------
         groups : sequence of arrays
             Rows by what is published beside the noisy columns; cover never crosses groups.
         shapes : array (n, d)
-            Factor per record and column; all ones unless noise is scaled locally.
+            Factor per record and column; 1 unless noise is scaled locally.
 
         Raises
         ------
@@ -101,7 +94,7 @@ class LevelFinder:
     # --- 1: shapes --------------------------------------------------------------------------------
 
     def _by_shape(self, rows: Integers, shapes: Points) -> list[Level]:
-        """Propose levels for one group: one set per frequent shape, the rest without shape."""
+        """Propose levels for one group: one set per frequent shape, the rest unshaped."""
         levels: list[Level] = []
         kinds, kind_of = np.unique(shapes[rows], axis=0, return_inverse=True)
         kind_of = kind_of.reshape(-1)
@@ -117,7 +110,7 @@ class LevelFinder:
                 left |= members
         unshaped = np.ones(shapes.shape[1])
         if levels and 0 < left.sum() < self._smallest(rows):
-            return self._climb(rows, unshaped)  # too few to be left to themselves
+            return self._climb(rows, unshaped)  # the rest is too small to be separate
         try:
             return levels + self._climb(rows[left], unshaped)
         except NoCover:
@@ -126,13 +119,13 @@ class LevelFinder:
             return self._climb(rows, unshaped)
 
     def _smallest(self, rows: Integers) -> int:
-        """Say for how many of some records a level of their own is worth it."""
+        """Return the minimum number of records for a separate level."""
         return max(int(SMALLEST_CLASS * len(rows)), 4 * int(self.check.k[rows].max()) + 1)
 
-    # --- 2: levels of their own -------------------------------------------------------------------
+    # --- 2: separate levels -----------------------------------------------------------------------
 
     def _climb(self, rows: Integers, shape: Vector) -> list[Level]:
-        """Give low levels to those with cover there, and the lowest possible one to the rest."""
+        """Assign low levels to records with cover there, and the lowest possible to the rest."""
         if not len(rows):
             return []
         rest = self._lowest(Level(rows, self._top, shape), LOWEST - 1)
@@ -150,7 +143,7 @@ class LevelFinder:
         return best
 
     def _divided(self, rest: Level, rung: int, smallest: int) -> list[Level]:
-        """Divide records into those with cover at a rung and those above it; [] if they cannot."""
+        """Divide records into those with cover at a rung and the rest; [] if impossible."""
         low = self._settled(replace(rest, rung=rung), at_least=smallest)
         remaining = np.setdiff1d(rest.rows, low.rows)
         if not len(low.rows) or 0 < len(remaining) < smallest:
@@ -160,10 +153,10 @@ class LevelFinder:
         try:
             return [low, self._lowest(replace(rest, rows=remaining, rung=self._top), rung)]
         except NoCover:
-            return []  # they would be left without cover: keep them together
+            return []  # the rest would have no cover: keep all together
 
     def _settled(self, level: Level, *, at_least: int) -> Level:
-        """Evict who has no cover, until all who stay have it; nobody, if that takes too long."""
+        """Remove records without cover until all have it; empty if that takes too long."""
         draws = self.check.search_draws(level)
         for _ in range(_MAX_EVICTIONS):
             if len(level.rows) < at_least:
@@ -177,8 +170,9 @@ class LevelFinder:
     def _lowest(self, level: Level, below: int) -> Level:
         """Find the lowest level above `below` at which all these records have cover.
 
-        Some of the records are asked first; at the level that suffices for them all are asked, and
-        from there on only those that had no cover. What that overlooks the final check finds.
+        A subset of the records is checked first. At the level that suffices for it, all are
+        checked, and from there on only those without cover. The final check finds what this
+        overlooks.
         """
         asked = _spread(level)
         rung = self._lowest_rung(level, asked, below)
@@ -189,10 +183,11 @@ class LevelFinder:
         return replace(level, rung=rung)
 
     def _lowest_rung(self, level: Level, asked: Integers, below: int) -> int:
-        """Find the lowest rung above `below` at which those at some positions have cover."""
+        """Find the lowest rung above `below` at which the records at some positions have cover."""
         check = self.check
         if check.lacking(level, asked=asked).any():
-            # So few draws may be wrong, and this is the last resort: as many as in the final check.
+            # Few samples may be wrong, and this is the last resort, so use as many as the final
+            # check.
             bad = check.lacking(level) if check.eta is None else check.fails(level, turn=1)
             if bad.any():
                 raise NoCover(level.rows[bad])
@@ -204,7 +199,7 @@ class LevelFinder:
         )
 
     def _first_rung(self, level: Level) -> int:
-        """Find the lowest rung at which enough records have cover for a level of their own."""
+        """Find the lowest rung at which enough records have cover for a separate level."""
         asked = _spread(level)
         enough = self._smallest(level.rows) / len(level.rows) * len(asked)
         return _bisect(
@@ -215,10 +210,10 @@ class LevelFinder:
             ),
         )
 
-    # --- 3: the promise ---------------------------------------------------------------------------
+    # --- 3: the guarantee -------------------------------------------------------------------------
 
     def _certified(self, levels: list[Level]) -> list[Level]:
-        """Check every level on fresh draws; lift those that fail, and check them again."""
+        """Check every level on fresh samples; raise those that fail, and check them again."""
         if self.check.eta is None:
             return levels
         certain: list[Level] = []
@@ -239,7 +234,7 @@ class LevelFinder:
 
 
 def _bisect(low: int, high: int, suffices: Callable[[int], bool]) -> int:
-    """Find the lowest rung above `low` that suffices; `high` is known to.
+    """Return the lowest rung above `low` that suffices, given that `high` does.
 
     Examples
     --------
@@ -256,7 +251,7 @@ def _bisect(low: int, high: int, suffices: Callable[[int], bool]) -> int:
 
 
 def _spread(level: Level) -> Integers:
-    """Give positions of records spread evenly over a level, all of them if they are few."""
+    """Return evenly spaced positions of records of a level, or all if there are few."""
     n = len(level.rows)
     return np.arange(n) if n <= _ASKED else np.linspace(0, n - 1, _ASKED).astype(np.int64)
 

@@ -1,4 +1,4 @@
-"""What noise does to a record: its chance to lie in a range, and unbiased powers of its place."""
+"""Probability that a noisy record is in a range, and unbiased powers of noisy numbers."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def interval_probability(
     domain: tuple[float, float] | None = None,
     wrap: bool = False,
 ) -> Floats:
-    """Give the probability that records spread around `z` lie between two bounds.
+    """Return the probability that records distributed around `z` are between two bounds.
 
     Parameters
     ----------
     z, width : array (n,)
-        Published values; sigma, or the width of the interval from end to end.
+        Published values; sigma, or the full width of the interval.
     low, high : float
         The bounds.
     model : {"gaussian", "uniform"}
-        How the records are spread.
+        Distribution of the records.
     domain : pair of float, optional
-        Public range of the column: (21), the probability given that the record lies in it. In log
-        space, so that a point far outside the range does not become 0/0.
+        Public range of the column: (21), the probability given that the record is in it. Computed
+        in log space, so that a point far outside the range does not give 0/0.
     wrap : bool
         Whether the ends of the domain are joined.
 
@@ -67,7 +67,7 @@ def interval_probability(
 
 
 def _log_mass(low: Floats, high: Floats) -> Floats:
-    """Give log(Phi(high) - Phi(low)) without cancellation in either tail."""
+    """Return log(Phi(high) - Phi(low)) without cancellation in either tail."""
     flip = low > 0
     low, high = np.where(flip, -high, low), np.where(flip, -low, high)
     upper, lower = log_ndtr(high), log_ndtr(low)
@@ -90,7 +90,7 @@ def _wrapped(
             half = np.minimum(width, period) / 2
             inside = np.minimum(end, half) - np.maximum(begin, -half)
             total += np.maximum(inside, 0) / (2 * half)
-        else:  # the noise goes at most half way round
+        else:  # noise is limited to half of the period
             half = np.full(len(z), period / 2)
             begin, end = np.clip(begin, -half, half), np.clip(end, -half, half)
             total += (ndtr(end / width) - ndtr(begin / width)) / (2 * ndtr(half / width) - 1)
@@ -98,10 +98,10 @@ def _wrapped(
 
 
 def unbiased_power(place: Floats, std: Floats, exponent: int, kurtosis: float) -> Floats:
-    """Estimate a power of a number from a noisy one, for symmetric noise of known moments.
+    """Return an unbiased estimate of a power of a number with symmetric noise of known moments.
 
-    By the moments E[(x + e)^k], solved for x^k from the lowest k on; the noise's sixth and eighth
-    moments are taken as those of the normal or the uniform distribution.
+    The moments E[(x + e)^k] are solved for x^k, from the lowest k on. The sixth and eighth moments
+    of the noise are those of the normal or the uniform distribution.
 
     Examples
     --------

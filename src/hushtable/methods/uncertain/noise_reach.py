@@ -1,12 +1,11 @@
-"""Bounds on a count from how far the noise reaches, whatever the private records are.
+"""Bounds on a count from the range of the noise, for any private records.
 
-Choose how far noise is believed to go, so that an error stays within it with probability at least
-Q. A record in the range asked about is then *possibly* in it, as seen from its published point,
-with probability at least Q, independently of the others. If N records are in the range, the number
-of possible ones is at least Binomial(N, Q): whoever sees C of them knows that N is hardly much
-larger than C / Q. In the same way a record outside the range is *certainly* inside, as seen from
-its point, with probability at most 1 - Q, which bounds n - N. Nothing is assumed about how the
-records are spread.
+Choose a range of the noise that contains an error with probability at least Q. A record in the
+queried range is then *possible*, judged from its published point, with probability at least Q,
+independently of the others. If N records are in the range, the number of possible ones is at least
+Binomial(N, Q), so an observed number C bounds N by little more than C / Q. In the same way, a
+record outside the range is *certain* with probability at most 1 - Q, which bounds n - N. Nothing is
+assumed about the distribution of the records.
 """
 
 from __future__ import annotations
@@ -24,16 +23,16 @@ Integers = NDArray[np.int64]
 
 
 def most_behind(seen: int, chance: float, alpha: float) -> int:
-    """Give the largest N for which at most `seen` of N shown is no rarer than `alpha`.
+    """Return the largest N for which observing at most `seen` of N has probability >= `alpha`.
 
     Parameters
     ----------
     seen : int
-        How many showed up.
+        Number observed.
     chance : float
-        The smallest probability with which each one shows up, independently.
+        Smallest probability with which each one is observed, independently.
     alpha : float
-        The probability with which the true N may be larger than the result.
+        Probability with which the true N may exceed the result.
 
     Examples
     --------
@@ -44,8 +43,8 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
     """
     if chance >= 1:
         return seen
-    # N is plausible as long as the (seen + 1)-th to show up may come after the N-th: as long as
-    # fewer than N - seen others come before it with probability below 1 - alpha.
+    # N is plausible as long as the (seen + 1)-th success may come after the N-th trial: as long as
+    # fewer than N - seen failures come before it with probability below 1 - alpha.
     low, high = 0, 1
     while betainc(seen + 1, high + 1, chance) < 1 - alpha:
         low, high = high, 2 * high
@@ -59,12 +58,12 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
 
 
 def uniform_reach(widths: Floats, chance: float) -> Integers:
-    """Give how many steps hold an even error with a probability of at least `chance`.
+    """Return the number of steps that contain a uniform error with probability >= `chance`.
 
     Parameters
     ----------
     widths : array
-        Number of equally likely errors, an odd one: so many grid points around 0.
+        Number of equally likely errors around 0, which is odd.
     chance : float
         In (0, 1].
 
@@ -77,13 +76,13 @@ def uniform_reach(widths: Floats, chance: float) -> Integers:
 
 
 def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
-    """Give how many steps hold a discrete Gaussian error with probability at least `chance`.
+    """Return the number of steps that contain a discrete Gaussian error with this probability.
 
-    Sums of the density beyond r are at most its integral from r on, and the sum over all integers
-    is at least the integral over all (Poisson's summation formula). So the error is within r with
-    probability at least (2 Phi(r / sigma) - 1) / A, where A is 1, or on joined ends, where the
-    error goes at most half way round, Phi(h / sigma) + Phi(h' / sigma) - 1 with h and h' the
-    largest error to either side.
+    The sum of the density beyond r is at most its integral from r on, and the sum over all integers
+    is at least the integral over all (Poisson summation formula). So the error is within r with
+    probability at least (2 Phi(r / sigma) - 1) / A. Here A is 1; for wrapped ends, where the error
+    is at most half of the period, A is Phi(h / sigma) + Phi(h' / sigma) - 1, with h and h' the
+    largest errors to either side.
 
     Parameters
     ----------
@@ -92,7 +91,7 @@ def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -
     chance : float
         In (0, 1).
     n_values : int, optional
-        Grid points of the column, if its ends are joined.
+        Grid points of the column, if it wraps around.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Records as numbers: out of the engine's counts, and back into a table."""
+"""Records as arrays of numbers: read from an engine's counts, and written to a table."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from hushtable.schema import Column, Integer, Numeric
 
 
 def record_values(engine: Engine, columns: Sequence[str]) -> Points:
-    """Give the private records as numbers, one row each: values, or codes of categories.
+    """Return the private records as numbers, one row each: values, or codes of categories.
 
-    Records are the occupied cells of the finest table, each as often as it is counted, so every
-    engine has them, in an order that says nothing about the order of the private rows.
+    Records are the occupied cells of the full table, repeated by their counts. Every engine
+    provides them, in an order that does not depend on the order of the private rows.
     """
     cells = engine.counts(columns)
     values = np.empty(cells.codes.shape)
@@ -35,10 +35,10 @@ def record_values(engine: Engine, columns: Sequence[str]) -> Points:
 
 
 def records_by(carried: Points) -> list[Integers]:
-    """Group rows by the values they carry: one array of rows for each combination."""
+    """Group rows by their carried values: one array of rows for each combination."""
     if carried.shape[1] == 0:
         return [np.arange(len(carried))]
-    # Column by column first: there what is missing is one value, and in rows it is none.
+    # Column by column first, because NaN equals NaN within a column but not within rows.
     codes = [np.unique(column, return_inverse=True)[1].reshape(-1) for column in carried.T]
     _, group_of = np.unique(np.stack(codes, axis=1), axis=0, return_inverse=True)
     group_of = group_of.reshape(-1)
@@ -48,7 +48,7 @@ def records_by(carried: Points) -> list[Integers]:
 
 
 def carried_values(column: Column, values: Vector) -> pa.Array:
-    """Write values that records carry unchanged: numbers, or codes of all else."""
+    """Return carried values as an Arrow array; input is numbers, or codes of other columns."""
     if not isinstance(column, Numeric):
         return to_labels(column, values.astype(np.int64))
     missing = np.isnan(values)

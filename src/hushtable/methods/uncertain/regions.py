@@ -1,18 +1,18 @@
-"""Regions of near records, in which noise is even: everybody in one fits what is published alike.
+"""Regions of near records with uniform noise: all records of a region fit equally well.
 
-*What.* Noise that must hide the loneliest record is far too wide for all others. So records are
-divided into regions of at least k near ones, and what is published for a record is any value of
-its region, all equally likely. The ends of the region are published too.
+Noise that hides the most isolated record is far too wide for the others. So records are divided
+into regions of at least k near records. The published value of a record is uniformly random in its
+region, and the ends of the region are published too.
 
-*How.* `divided`: the record farthest from the middle takes its nearest neighbors, as in MDAV
-(Domingo-Ferrer, Mateo-Sanz 2002), until fewer than k are left, who join the nearest region. Of many
-records, halves are taken first. Distances are in standard deviations of the records, so that heavy
-tails make regions wide only where they are. `around`: ends are rounded outward to a coarse grid, so
-that they are nobody's values.
+`divided` forms the regions: the record farthest from the center takes its nearest neighbors, as in
+MDAV (Domingo-Ferrer, Mateo-Sanz 2002), until fewer than k are left, which join the nearest region.
+Large sets are halved first. Distances are in standard deviations of the records, so that heavy
+tails widen only their own regions. `around` rounds the ends outward to a coarse grid, so that they
+are not values of records.
 
-*Why so.* How regions are formed may look at the records in any way: the promise counts only
-records of the same region (``uncertain.md``). It needs two things, that a region has at least as
-many records as each of them asks for, and that the draw does not depend on which of them it is for.
+Regions may be formed from the records in any way, because the guarantee counts only records of the
+same region (``uncertain.md``). It requires that a region has at least the k of each of its records,
+and that the sample does not depend on which of its records it is for.
 """
 
 from __future__ import annotations
@@ -28,31 +28,25 @@ from hushtable.privacy.noise import Noise
 Integers = NDArray[np.int64]
 
 PARTS = 8
-"""Ends of a region lie on a grid with at least so many parts to its width (or on single steps)."""
+"""Ends of a region are on a grid with at least this many parts per width (or on single steps)."""
 
-_AT_ONCE = 4096  # records among which neighbors are looked for; more are halved first
+_AT_ONCE = 4096  # larger sets are halved before the search for neighbors
 
 
 @dataclass(frozen=True)
 class Regions:
-    """Hold the region of each record: its first and last grid point in each column.
+    """Region of each record: first and last grid point in each column."""
 
-    Parameters
-    ----------
-    first, last : array (n, d)
-        Steps from each column's low, both included.
-    """
-
-    first: Integers
+    first: Integers  # (n, d), in steps from each column's low, inclusive
     last: Integers
 
     @property
     def n_values(self) -> Integers:
-        """Number of grid points of each record's region, in each column."""
+        """Number of grid points of each record's region, per column."""
         return self.last - self.first + 1
 
     def draw(self, noise: Noise) -> Integers:
-        """Draw a grid point of each record's region, all equally likely: not a look at the record.
+        """Sample a grid point of each record's region uniformly, independently of the record.
 
         Examples
         --------
@@ -71,14 +65,9 @@ class Regions:
 
 
 def divided(steps: Integers, k: Integers) -> list[Integers]:
-    """Divide records into regions that have as many of them as each of their records asks for.
+    """Divide records into regions with at least the k of each of their records.
 
-    Parameters
-    ----------
-    steps : array (n, d)
-        The records, of which there are at least as many as one asks for.
-    k : array (n,)
-        How many each record asks for.
+    `steps` (n, d) has at least as many records as the largest `k` (n,).
 
     Examples
     --------
@@ -101,13 +90,13 @@ def divided(steps: Integers, k: Integers) -> list[Integers]:
 
 
 def _neighborhoods(points: Points, k: Integers) -> list[Integers]:
-    """Take far records with their nearest, those first who ask for most."""
+    """Group far records with their nearest neighbors, starting with the largest k."""
     left = np.arange(len(points))
     found: list[Integers] = []
     while len(left) and len(left) >= (size := int(k[left].max())):
         here = points[left]
-        # Who asks for most is served first, so a region is large enough for all who are in it,
-        # and for all who may join it later.
+        # Records with the largest k come first, so a region is large enough for all its records,
+        # including those that join it later.
         away = ((here - here.mean(axis=0)) ** 2).sum(axis=1)
         seed = int(np.argmax(np.where(k[left] == size, away, -1.0)))
         distances = ((here - here[seed]) ** 2).sum(axis=1)
@@ -122,14 +111,9 @@ def _neighborhoods(points: Points, k: Integers) -> list[Integers]:
 
 
 def around(steps: Integers, n_values: Integers) -> tuple[Integers, Integers]:
-    """Give the ends of a region around records: outward, on a grid coarser than their values.
+    """Return the ends of a region around records, rounded outward to a coarse grid.
 
-    Parameters
-    ----------
-    steps : array (n, d)
-        The records of the region.
-    n_values : array (d,)
-        Number of grid points of each column; no end lies beyond them.
+    `steps` (n, d) are the records of the region; `n_values` (d,) limits the ends to the columns.
 
     Examples
     --------

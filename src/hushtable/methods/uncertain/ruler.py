@@ -1,4 +1,4 @@
-"""Noise that can be drawn exactly: whole steps on each column's public grid."""
+"""Noise that can be sampled exactly: whole steps on each column's public grid."""
 
 from __future__ import annotations
 
@@ -16,33 +16,23 @@ Model = Literal["uniform", "gaussian"]
 Integers = NDArray[np.int64]
 
 SIGMA_PARTS = 1024
-"""A Gaussian's sigma is a whole number of such parts of the column's step."""
+"""A Gaussian's sigma is a multiple of the column's step divided by this number."""
 
 WIDEST_SIGMA = 4
-"""On joined ends a sigma of so many lengths of the column is as good as even, and the widest."""
+"""Largest sigma for wrapped ends, in lengths of the column; it is practically uniform."""
 
 
 @dataclass(frozen=True)
 class Ruler:
-    """Know which noise can be drawn exactly: on each column's public grid.
+    """Noise that can be sampled exactly on each column's public grid."""
 
-    Parameters
-    ----------
-    model : {"uniform", "gaussian"}
-        The kind of noise.
-    step : array (d,)
-        The distance between grid points, in units of the column's public scale.
-    n_values : array (d,), optional
-        Number of grid points of each column, if its two ends are joined; None for open columns.
-    """
-
-    model: Model
-    step: Vector
-    n_values: Integers | None = None
+    model: Model  # kind of noise
+    step: Vector  # distance between grid points (d,), in units of the column's public scale
+    n_values: Integers | None = None  # grid points of each column if it wraps; None if open
 
     @property
     def period(self) -> Vector | None:
-        """Length of each column in normalized units, if its ends are joined."""
+        """Length of each column in normalized units, if it wraps around."""
         return None if self.n_values is None else self.n_values * self.step
 
     def widths(self, size: Vector) -> Integers:
@@ -55,23 +45,23 @@ class Ruler:
         """
         if self.model == "uniform":
             widths = np.maximum(np.ceil((size / self.step - 1) / 2 - 1e-9), 0)
-            if self.n_values is not None:  # a box that goes all the way round reaches everything
+            if self.n_values is not None:  # a box of the full period contains all values
                 widths = np.minimum(widths, self.n_values // 2)
             return np.asarray(widths, np.int64)
         parts = np.maximum(np.ceil(size / self.step * SIGMA_PARTS - 1e-6), 1)
         if self.n_values is not None:
             parts = np.minimum(parts, self.n_values * (WIDEST_SIGMA * SIGMA_PARTS))
         whole = np.ceil(parts / SIGMA_PARTS) * SIGMA_PARTS
-        # Beyond this, parts of a step no longer matter and would not fit the sampler's integers.
+        # Beyond this, fractions of a step are negligible and would overflow the sampler's integers.
         return np.where(parts > 2**21, whole, parts).astype(np.int64)
 
     def reach(self, widths: Integers) -> Vector:
-        """Give sigma, or half the side from end to end, in normalized units."""
+        """Return sigma, or half of the full side, in normalized units."""
         parts = SIGMA_PARTS if self.model == "gaussian" else 1
         return widths * (self.step / parts)
 
     def draw(self, widths: Integers, noise: Noise) -> Integers:
-        """Draw one error per entry of `widths` (one row per record), in steps of the grid."""
+        """Sample one error per entry of `widths` (one row per record), in steps of the grid."""
         out = np.empty(widths.shape, np.int64)
         for column in range(widths.shape[1]):
             n_values = None if self.n_values is None else int(self.n_values[column])
@@ -85,27 +75,30 @@ class Ruler:
         return out
 
     def place(self, steps: Integers) -> Integers:
-        """Bring noisy values back into the columns, the way round their joined ends."""
+        """Wrap noisy values into the range of their columns."""
         return steps if self.n_values is None else steps % self.n_values
 
 
 def _uniform_errors(width: int, n_values: int | None, n: int, noise: Noise) -> Integers:
-    """Draw from the grid points up to `width` away; all the way round, each value once."""
+    """Sample the grid points up to `width` away; with a full period, each value once."""
     if n_values is not None and 2 * width + 1 > n_values:
         return noise.uniform_below(n_values, size=n) - (n_values - 1) // 2
     return noise.uniform_below(2 * width + 1, size=n) - width
 
 
 def _gaussian_errors(width: int, n_values: int | None, n: int, noise: Noise) -> Integers:
-    """Draw a discrete Gaussian; with joined ends, one that goes at most half way round."""
+    """Sample a discrete Gaussian; for wrapped ends, limited to half of the period."""
     variance = Fraction(width, SIGMA_PARTS) ** 2
     if n_values is None:
         return noise.discrete_gaussian(variance, size=n)
     kept = np.empty(0, np.int64)
-    tries = max(1, 3 * width // (SIGMA_PARTS * n_values))  # about as many as one inside takes
+    tries = max(
+        1, 3 * width // (SIGMA_PARTS * n_values)
+    )  # expected number of samples per accepted one
     while len(kept) < n:
         drawn = noise.discrete_gaussian(variance, size=(n - len(kept)) * tries + 16)
-        # n_values errors, one for each value round the column: none may be reached both ways.
+        # There are n_values errors, one for each value of the column, so that no value is reached
+        # from both sides.
         inside = (drawn >= -((n_values - 1) // 2)) & (drawn <= n_values // 2)
         kept = np.concatenate((kept, drawn[inside]))
     return kept[:n]

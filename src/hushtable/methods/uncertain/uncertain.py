@@ -1,6 +1,6 @@
-"""Uncertain k-anonymity: publish each numeric record as a noisy point and its distribution.
+"""Method uncertain: numeric records published as noisy points with their distribution.
 
-The promise, the algorithm and the proofs are in ``uncertain.md`` beside this file.
+Guarantee, algorithm and proofs: ``uncertain.md``.
 """
 
 from __future__ import annotations
@@ -36,41 +36,39 @@ with needing("science"):
     from scipy.spatial import cKDTree
 
 STD = "_std"
-"""Ending of the columns that hold the standard deviation of the noise."""
+"""Suffix of the columns with the standard deviation of the noise."""
 
 FROM, TO = "_from", "_to"
-"""Endings of the columns that hold the ends of a record's region."""
+"""Suffixes of the columns with the ends of a record's region."""
 
 MIN_ETA = Fraction(1, 1000)
-"""Smallest eta: the check draws 120 / eta errors per record."""
+"""Smallest eta; the check samples 120 / eta errors per record."""
 
 SHAPE_LIMIT = 2
-"""Locally scaled noise is at most 2**2 times as wide (or narrow) as the round one, per column."""
+"""Locally scaled noise is at most 2**2 times as wide (or narrow) as isotropic noise, per column."""
 
 TYPICAL_ROWS = 1_000_000
-"""What the forecast of memory takes for the number of rows where it is not told."""
+"""Number of rows that forecasts of memory assume if none is given."""
 
 EXPECTATION = "expectation"
-"""Stands for k records on average, in the place of a chance."""
+"""Value of eta that requires k records on average only."""
 
 Levels = Literal["safe", "exact"]
 Edges = Literal["region", "wrap", "open"]
 
 
 def _chance(name: str, given: Any) -> Fraction | str:
-    """Read the largest chance of fewer than k, or the word for k on average."""
+    """Read the largest probability of fewer than k records, or "expectation"."""
     if given == EXPECTATION:
         return EXPECTATION
     value = as_rational(given, name=name)
     if not MIN_ETA <= value <= Fraction(1, 2):
-        raise ParameterError(
-            f"{name} is {given}; it must be between 0.001 and 0.5, or 'expectation'."
-        )
+        raise ParameterError(f"{name} is {given}; it must be from 0.001 to 0.5, or 'expectation'.")
     return value
 
 
 def _floor(name: str, given: Any) -> Fraction:
-    """Read the smallest spread that is believed."""
+    """Read the smallest allowed spread of a neighborhood."""
     value = as_rational(given, name=name)
     if not 0 < value <= 1:
         raise ParameterError(f"{name} is {given}; it must be above 0, at most 1.")
@@ -88,7 +86,7 @@ def read_scales(name: str, given: Any) -> dict[str, float]:
             problems += error.problems
             continue
         if value <= 0:
-            problems.append(f"{name}[{column!r}] is {scale}; a scale must be above 0.")
+            problems.append(f"{name}[{column!r}] is {scale}; it must be above 0.")
         scales[column] = float(value)
     if problems:
         raise ParameterError(problems)
@@ -96,13 +94,13 @@ def read_scales(name: str, given: Any) -> dict[str, float]:
 
 
 def read_names(name: str, given: Any) -> tuple[str, ...]:
-    """Read names of columns: a sequence, or a text with commas between them."""
+    """Read names of columns: a sequence, or comma-separated text."""
     names = given.split(",") if isinstance(given, str) else given
     return tuple(column.strip() for column in names if column.strip())
 
 
 def _own_k(name: str, given: Any) -> dict[str, Any]:
-    """Read what values of a column stand for."""
+    """Read the number of records for each value of a column."""
     return {str(value): k for value, k in rules(name, given).items()}
 
 
@@ -110,44 +108,50 @@ def _own_k(name: str, given: Any) -> dict[str, Any]:
 class Uncertain(Method):
     """Publish each record as a noisy point with the distribution of its noise.
 
+    A record has *cover* if at least `k` records, its owner included, fit the published point at
+    least as well as the owner does.
+
     Parameters
     ----------
     k : int
-        How many records fit a published one at least as well as its owner does, who is counted too.
+        Number of records, the owner included, that fit a published record at least as well as the
+        owner.
     model : {"uniform", "gaussian"}
-        The noise: evenly in a box around the record, which needs less of it, or ``gaussian``.
+        Noise distribution: uniform in a box around the record, which needs less noise, or
+        ``gaussian``.
     levels : {"safe", "exact"}
-        How noise levels are chosen: ``safe`` shares few of them, ``exact`` is the paper's and
-        promises nothing. With ``safe``, cover is counted only among records that publish the same
-        level. With ``exact`` each record has its own, which names the record.
+        How noise levels are chosen: ``safe`` uses few shared levels, ``exact`` is the paper's
+        choice and has no guarantee. With ``safe``, cover is counted only among records with the
+        same level. With ``exact``, each record has its own level, which identifies it.
     eta : number, str or "expectation"
-        Largest chance per record of fewer than `k`, or ``expectation``, the paper's condition on
-        the average alone. Under that many records have no cover; nothing is promised. In regions
-        there are never fewer than `k`, whatever eta is.
+        Largest probability per record of fewer than `k`, or ``expectation``, the paper's condition
+        on the average. Under that condition many records have no cover, and there is no guarantee.
+        With regions there are never fewer than `k`, whatever eta is.
     local : bool
-        Shape the noise like the neighborhood of each record; not in regions, which have a shape.
+        Shape the noise like the neighborhood of each record; not available for regions.
     local_floor : number or str
-        Smallest spread of a neighborhood that is believed, as a share of the column's scale.
+        Smallest spread of a neighborhood, as a share of the column's scale; smaller values are
+        raised.
     scales : mapping of str to number
-        Public scale of columns, COLUMN=NUMBER on the command line; the default comes from their
-        ranges. In these scales noise is equally large in all columns. The default is the standard
-        deviation of an even spread over the schema's range.
+        Public scale of columns, COLUMN=NUMBER on the command line. Noise is equally large in all
+        columns in these units. The default is the standard deviation of a uniform distribution over
+        the schema's range.
     carry : sequence of str
-        Columns published as they are, separated by commas on the command line. Cover is then
-        counted only among records with equal values.
+        Columns published unchanged, comma-separated on the command line. Cover is then counted only
+        among records with equal values.
     k_column : str, optional
-        Integer column that says how many records each one needs; not published.
+        Integer column with the number of records that each record needs; not published.
     k_by : mapping of str to int
-        What values of `k_column` stand for, VALUE=K on the command line. Without it, the value is
-        the number itself.
+        Number of records for each value of `k_column`, VALUE=K on the command line. By default the
+        value is the number itself.
     edges : {"region", "wrap", "open"}
-        Where noise ends: ``region``, in a region of near records; ``wrap`` joins the ends of
-        columns; ``open`` is the paper's and much noisier. With ``region`` all values of a region
-        are equally likely for each of its `k` records or more, and a lonely record makes noise
-        wide for its own region alone; it is for uniform noise of safe levels, others wrap. With
-        ``wrap`` a record at the edge has neighbors on all sides. With ``open`` the edges need
-        several times as much noise, or cannot have cover at all (Gaussian noise that points away
-        from everybody).
+        Range of the noise: a ``region`` of near records, ``wrap`` around the ends of columns, or
+        ``open`` as in the paper, with much more noise. With ``region``, all values of a region are
+        equally likely for each of its `k` or more records, and an isolated record widens only its
+        own region. It requires uniform noise and safe levels; otherwise ``wrap`` is used. With
+        ``wrap``, a record at an edge has neighbors on all sides. With ``open``, records at edges
+        need several times as much noise, or cannot have cover at all (Gaussian noise that points
+        away from all others).
 
     Examples
     --------
@@ -158,7 +162,7 @@ class Uncertain(Method):
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: k is 1; it must be a whole number of at least 2.
-    eta is 2; it must be between 0.001 and 0.5, or 'expectation'.
+    eta is 2; it must be from 0.001 to 0.5, or 'expectation'.
     """
 
     name: ClassVar[str] = "uncertain"
@@ -168,12 +172,12 @@ class Uncertain(Method):
     summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
     estimator_kind: ClassVar[str] = "uncertain"
     opens_bare: ClassVar[str] = (
-        "every record is seen, and how much noise it gets is found by comparing it with the others."
+        "all records are seen; the noise of each depends on a comparison with the others."
     )
     one_machine: ClassVar[str] = (
-        "uncertain compares every record with every other, so it is a method for one machine: "
-        "about 100,000 records in regions or with levels exact, 10,000 with other safe levels. "
-        "Take a sample of so many rows out of Spark and publish that; or publish counts, such as "
+        "uncertain compares every record with every other, so it runs on one machine: "
+        "for about 100,000 records in regions or with levels exact, 10,000 with other safe levels. "
+        "Take a sample of this size out of Spark and publish it, or publish counts, for example "
         "with partition."
     )
 
@@ -192,17 +196,18 @@ class Uncertain(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.levels == "exact":
-            # The default eta is no wish of the caller's; exact levels are the paper's condition.
+            # The default eta was not requested; exact levels imply the paper's condition.
             object.__setattr__(self, "eta", EXPECTATION)
         if self.eta == EXPECTATION:
-            # The closed formulas for expected cover are those of open columns.
+            # The closed formulas for expected cover apply to open columns.
             object.__setattr__(self, "edges", "open")
         elif self.edges == "region" and (self.model == "gaussian" or self.local):
-            # Gaussian errors are not equally likely, so no region would hide who is at its middle.
+            # Gaussian errors are not equally likely, so a region would reveal who is near its
+            # middle.
             object.__setattr__(self, "edges", "wrap")
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
-        """Say where k_by asks for too few, or is about no column."""
+        """Check the values of k_by, and that it has a column."""
         problems = []
         if fields_are_right:
             problems += [
@@ -211,11 +216,11 @@ class Uncertain(Method):
                 if isinstance(k, bool) or not isinstance(k, int) or k < self.k
             ]
         if self.k_by and self.k_column is None:
-            problems.append("k_by is given without k_column; name the column it is about.")
+            problems.append("k_by is given without k_column; name the column that it refers to.")
         return problems
 
     def plan(self, schema: Schema) -> UncertainPlan:
-        """Work out what is fixed by the schema and the parameters, or say all that is wrong."""
+        """Compute everything that is fixed before the data is read, or refuse."""
         noisy = tuple(
             name for name in schema.attributes if name not in self.carry and name != self.k_column
         )
@@ -226,11 +231,13 @@ class Uncertain(Method):
         ]
         if schema.unit.kind == "node" or (schema.unit.max_rows or 1) > 1:
             problems.append(
-                f"the unit is {schema.unit.describe()}, and cover is counted in records; publish "
+                f"the unit is {schema.unit.describe()}, but cover is counted in records; publish "
                 "one record per person."
             )
         if not noisy:
-            problems.append("no column is left to be made noisy.")
+            problems.append(
+                "no column is left for noise; publish a numeric column that is not carried."
+            )
         if problems:
             raise ParameterError(problems)
         return UncertainPlan(self, schema, noisy)
@@ -249,29 +256,26 @@ class Uncertain(Method):
         ]
 
     def _unfit(self, name: str, schema: Schema) -> list[str]:
-        """Say why a column cannot be made noisy."""
+        """Return why a column cannot get noise."""
         column = schema.attributes[name]
         if isinstance(column, Categorical):
             return [
-                f"column {name!r} is categorical and cannot be made noisy; give it role: "
-                "identifier to leave it out, or name it in carry to publish it as it is "
+                f"column {name!r} is categorical and cannot get noise; set role: "
+                "identifier to leave it out, or name it in carry to publish it unchanged "
                 "(cover is then counted among records with the same value)."
             ]
         if isinstance(column, OnCalendar) or column.special:
             what = f"a {column.type}" if isinstance(column, OnCalendar) else "a special value"
             return [
-                f"column {name!r}: {what} cannot be made noisy; give it role: identifier to leave "
-                "it out."
+                f"column {name!r}: {what} cannot get noise; set role: identifier to leave it out."
             ]
         if column.missing == "category":
             return [
-                f"column {name!r} may be missing, and a missing value cannot be made noisy; "
-                "use missing: other, which counts it as one value, or leave the column out."
+                f"column {name!r} may be missing, and a missing value cannot get noise; "
+                "use missing: other, which treats it as a value, or leave the column out."
             ]
         if column.n_values < 2 and name not in self.scales:
-            return [
-                f"column {name!r} has one possible value only; leave it out, or give its scale."
-            ]
+            return [f"column {name!r} has only one possible value; leave it out, or set its scale."]
         return []
 
     def _wrong_k_column(self, schema: Schema) -> list[str]:
@@ -289,26 +293,16 @@ class Uncertain(Method):
 
 @dataclass(frozen=True)
 class Perturbed:
-    """Hold noisy records in the order of their originals: never published like this.
+    """Noisy records in the order of their originals; never published in this order."""
 
-    Parameters
-    ----------
-    steps : array (n, d)
-        The noisy values, counted in steps from each column's low.
-    widths : array (n, d)
-        The size of the noise, as `Ruler` counts it.
-    regions : Regions, optional
-        Where values were drawn from, if they were drawn from regions.
-    """
-
-    steps: Integers
-    widths: Integers
-    regions: Regions | None = None
+    steps: Integers  # noisy values (n, d), in steps from each column's low
+    widths: Integers  # size of the noise (n, d), in units of `Ruler`
+    regions: Regions | None = None  # regions that values were sampled from
 
 
 @dataclass(frozen=True)
 class UncertainPlan(Plan[SealedTable]):
-    """Hold which columns are made noisy, on which grids and in which scales."""
+    """Columns that get noise, their grids and scales."""
 
     method: Uncertain
     schema: Schema
@@ -316,26 +310,26 @@ class UncertainPlan(Plan[SealedTable]):
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """K with probability 1 - eta for each record, or why nothing is promised."""
+        """Cover of k with probability 1 - eta for each record, or the reason for no guarantee."""
         k, eta = self.method.k, self.method.eta
         if self.method.levels == "exact":
             return (
                 NoGuarantee(
-                    reason="each record's noise level is a function of the record, so whoever "
-                    "holds the original records can look it up and name the person"
+                    reason="each record's noise level is a function of the record, so anyone who "
+                    "has the original records can look it up and identify the person"
                 ),
             )
         if isinstance(eta, str):
             return (
                 NoGuarantee(
-                    reason=f"{k} records fit on average only, so many a record may fit nobody but "
-                    "its owner"
+                    reason=f"{k} records fit only on average, so some records may fit only "
+                    "their owner"
                 ),
             )
         return (UncertainAnonymity(k=k, eta=0 if self.method.edges == "region" else eta),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how large the noise would be if records were spread evenly over the domain."""
+        """Forecast the noise for records spread uniformly over the domain."""
         rows = self.schema.expected_rows(rows)
         k, eta, d = self.method.k, self.method.eta, len(self.names)
         lines: dict[str, str | float | int] = {
@@ -343,19 +337,20 @@ class UncertainPlan(Plan[SealedTable]):
             "carried columns": len(self.method.carry),
         }
         if not isinstance(eta, str) and self.method.edges != "region":
-            lines["errors drawn per record to check its cover"] = int(120 / eta) + 2
+            lines["errors sampled per record to check its cover"] = int(120 / eta) + 2
         if rows is not None and rows >= k:
-            # Half of k / rows of an even spread lies within this share of each column's range.
+            # k / rows of a uniform distribution are in a box with this share of each column's
+            # range.
             share = min(1.0, (k / rows) ** (1 / d))
             lines["noise as a share of a column's range, at least about"] = round(share, 3)
             lines |= blurred_line(share)
             if share > 0.5:
                 lines["warning"] = (
-                    f"{rows:,} records in {d} columns are few: the noise will be of the order of "
+                    f"{rows:,} records are few for {d} columns: noise will be about as large as "
                     "the whole range. Publish fewer columns."
                 )
         elif rows is not None:
-            lines["warning"] = f"fewer than k = {k} records cannot be published."
+            lines["warning"] = f"fewer than k = {k} records cannot be published; lower k."
         n_rows = TYPICAL_ROWS if rows is None else rows
         memory = n_rows * 8 * (d * 6 + 8) / 1e6 + 1
         return Forecast(lines=lines, split={}, n_cells=self.schema.domain.size, memory_mb=memory)
@@ -374,17 +369,17 @@ class UncertainPlan(Plan[SealedTable]):
 
     @property
     def low(self) -> Vector:
-        """The lowest grid point of each column."""
+        """Lowest grid point of each column."""
         return np.asarray([float(column.exact_low) for column in self._columns])
 
     @property
     def step(self) -> Vector:
-        """The distance between grid points."""
+        """Distance between grid points."""
         return np.asarray([float(column.exact_step) for column in self._columns])
 
     @property
     def scale(self) -> Vector:
-        """The scale of each column: given, or that of an even spread over its range."""
+        """Scale of each column: given, or that of a uniform distribution over its range."""
         return np.asarray(
             [
                 self.method.scales.get(
@@ -396,12 +391,12 @@ class UncertainPlan(Plan[SealedTable]):
 
     @property
     def ruler(self) -> Ruler:
-        """The noise that can be drawn on these grids."""
+        """Noise that can be sampled on these grids."""
         joined = self.n_values if self.method.edges == "wrap" else None
         return Ruler(self.method.model, self.step / self.scale, joined)
 
     def stds(self, widths: Integers) -> Points:
-        """Give the standard deviation of the noise, in the columns' own units."""
+        """Return the standard deviation of the noise, in the units of the columns."""
         if self.method.model == "gaussian":
             return np.asarray(self.ruler.reach(widths) * self.scale)
         return np.asarray(self.step * np.sqrt((2.0 * widths + 1) ** 2 - 1) / math.sqrt(12))
@@ -409,7 +404,7 @@ class UncertainPlan(Plan[SealedTable]):
     # --- tables -----------------------------------------------------------------------------------
 
     def table(self, steps: Integers, carried: Points) -> pa.Table:
-        """Write numbers of steps and carried values as a table in the schema's order."""
+        """Return steps and carried values as a table in the order of the schema."""
         columns: dict[str, pa.Array] = {}
         for name, column in self.schema.attributes.items():
             if name in self.method.carry:
@@ -427,7 +422,7 @@ class UncertainPlan(Plan[SealedTable]):
     # --- the run ----------------------------------------------------------------------------------
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Find the levels, add the noise, and hand out the records in random order."""
+        """Find the levels, add the noise, and return the records in random order."""
         own_k = self.method.k_column
         names = [*self.names, *self.method.carry, *([] if own_k is None else [own_k])]
         values = record_values(source.bare("records"), names)
@@ -436,12 +431,9 @@ class UncertainPlan(Plan[SealedTable]):
         return self.released(perturbed, values, order)
 
     def perturb(self, values: Points, noise: Noise) -> Perturbed:
-        """Make the noisy records in the order of the originals, for attacks on the method itself.
+        """Return the noisy records in the order of the originals, for attacks on the method itself.
 
-        Parameters
-        ----------
-        values : array
-            The noisy columns in the schema's order, then `carry`, then `k_column`.
+        `values` has the noisy columns in the order of the schema, then `carry`, then `k_column`.
         """
         k = self.wanted(values)
         d = len(self.names)
@@ -463,7 +455,7 @@ class UncertainPlan(Plan[SealedTable]):
         return Perturbed(steps=self.ruler.place(steps + errors), widths=widths)
 
     def wanted(self, values: Points) -> Integers:
-        """Give each record's own k, at least the promised one."""
+        """Return each record's own k, at least the promised one."""
         if self.method.k_column is None:
             return np.full(len(values), self.method.k, np.int64)
         given = np.rint(values[:, -1]).astype(np.int64)
@@ -476,12 +468,12 @@ class UncertainPlan(Plan[SealedTable]):
         most = k.max(initial=self.method.k)
         if n < most:
             raise Refused(
-                f"there are fewer records than k asks for (k is up to {most}); nobody can hide "
-                "among so few. Choose a smaller k or publish more records."
+                f"there are fewer records than k requires (k is up to {most}), so none has cover. "
+                "Choose a smaller k or publish more records."
             )
 
     def _regions(self, steps: Integers, k: Integers, groups: list[Integers]) -> Regions:
-        """Put each record into a region of as many as it asks for, among those of its own group."""
+        """Assign each record to a region of at least its k records, within its group."""
         small = [rows for rows in groups if len(rows) < k[rows].max()]
         if small:
             raise Refused(_infeasible("uniform", sum(len(rows) for rows in small)))
@@ -493,7 +485,7 @@ class UncertainPlan(Plan[SealedTable]):
         return Regions(first, last)
 
     def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
-        """Measure the spread of each record's k nearest neighbors (its own group's only)."""
+        """Return the spread of each record's k nearest neighbors in its group."""
         shapes = np.ones_like(points)
         if not self.method.local:
             return shapes
@@ -507,7 +499,7 @@ class UncertainPlan(Plan[SealedTable]):
                 shapes[asked] = np.maximum(spread, float(self.method.local_floor))
         if self.method.levels == "exact":
             return shapes
-        # Safe levels share their shape too: powers of two around the geometric mean.
+        # Safe levels also share their shape: powers of two around the geometric mean.
         powers = np.log2(shapes)
         powers = np.rint(powers - powers.mean(axis=1, keepdims=True))
         return np.asarray(2.0 ** np.clip(powers, -SHAPE_LIMIT, SHAPE_LIMIT))
@@ -532,7 +524,7 @@ class UncertainPlan(Plan[SealedTable]):
         return widths
 
     def released(self, perturbed: Perturbed, values: Points, order: Integers) -> Released:
-        """Turn the noisy records into the public table, in the given order."""
+        """Return the noisy records as the public table, in the given order."""
         carried = values[order, len(self.names) : len(self.names) + len(self.method.carry)]
         table = self.table(perturbed.steps[order], carried)
         stds = self.stds(perturbed.widths)[order]
@@ -572,32 +564,32 @@ class UncertainPlan(Plan[SealedTable]):
 
 
 _LEVELS_NOTE = {
-    "safe": "A record's level is the set of its _std columns. Levels were chosen from the private "
-    "records so that each has cover among the records of its own level alone.",
+    "safe": "The level of a record is the set of its _std columns. Levels depend on the private "
+    "records, such that each record has cover among the records of its own level.",
     "exact": "Each record has its own noise level, which depends on the record.",
 }
 _REGION_NOTE = (
-    "A value is any value of its record's region, from its _from to its _to, all equally likely "
-    "whatever the true one is. A region was formed around at least k near records, and its ends "
-    "were rounded outward; they are not noisy, so they tell about where these records lie."
+    "A value is uniformly random in the record's region, from its _from to its _to, "
+    "whatever the true value is. A region was formed around at least k near records, and its ends "
+    "were rounded outward; they have no noise, so they reveal roughly where these records are."
 )
 _NOISE_NOTE = {
-    "uniform": "A value is the true one plus an error that is equally likely at every grid point "
+    "uniform": "A value is the true value plus an error that is equally likely at every grid point "
     "up to sqrt(3) standard deviations (rounded) to either side.",
-    "gaussian": "A value is the true one plus a discrete Gaussian error on the column's grid.",
+    "gaussian": "A value is the true value plus a discrete Gaussian error on the column's grid.",
 }
 
 
 def _infeasible(model: Model, n_rows: int) -> str:
     if model == "uniform":
         return (
-            f"{n_rows} records cannot have cover: too few records carry the same values, or k is "
+            f"{n_rows} records cannot have cover: too few share their carried values, or k is "
             "not below the number of records. Choose a smaller k or carry less."
         )
     return (
-        f"{n_rows} records cannot be shown to have cover by Gaussian noise of any size. In open "
-        "columns at most half of the others fit on average (k must be below 1 + duplicates + "
-        "others / 2), and noise that points away from all others leaves a record the best fit; "
-        "with joined ends, k must be well below eta times the number of records that carry the "
-        "same values. Choose a smaller k, carry less, or use edges=wrap or model=uniform."
+        f"{n_rows} records have no provable cover with Gaussian noise of any size. In open "
+        "columns, at most half of the others fit on average (k must be below 1 + duplicates + "
+        "others / 2), and noise that points away from all others leaves the owner as the best fit; "
+        "with edges=wrap, k must be well below eta times the number of records that share "
+        "carried values. Choose a smaller k, carry less, or use edges=wrap or model=uniform."
     )
