@@ -31,8 +31,8 @@ class ReleaseWriter:
 
     Everything goes to a hidden folder that is renamed last. The hidden folder is readable by the
     owner only and contains nothing but what is to be published. If the process is killed, the next
-    release of that name removes it. The name is claimed first, so only one of several runs that want
-    it goes on to be charged.
+    release of that name removes it. The name is claimed first, so that of several runs for one name
+    only one is charged.
     """
 
     def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
