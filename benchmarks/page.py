@@ -1,12 +1,12 @@
 """One page of ratios against peers, measured in one run: ``python -m benchmarks.page --out FILE``.
 
-Noise beside OpenDP, synthetic rows beside AIM, MST and PrivBayes of `dpmm` and AIM and MST of
-SmartNoise, on generated data that everybody has. Times are of the processor, and peak memory is
-what the kernel says; each is of a process of its own with one thread, so imports, reading and
-writing are in it. Ratios are of theirs to ours: above 1, ours takes less. dpmm and smartnoise-synth
-want other versions than hushtable does: give interpreters that have them (``--peers-python`` and
+Compares noise with OpenDP, and synthetic rows with AIM, MST and PrivBayes of `dpmm` and AIM and MST
+of SmartNoise, on the embedded sample. CPU time and peak memory (from the kernel) are for a
+separate process with one thread, including imports, reading and writing. Ratios divide the other
+library by hushtable: above 1, hushtable needs less. dpmm and smartnoise-synth need other library
+versions than hushtable: pass interpreters that have them (``--peers-python`` and
 ``--smartnoise-python``, or ``$HUSHTABLE_PEERS_PYTHON`` and ``$HUSHTABLE_SMARTNOISE_PYTHON``), or
-name only those ``--peers`` that you have.
+select the installed ones with ``--peers``.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ EPSILON = "1.0"
 PEERS = ("aim-lite", "aim", "mst", "privbayes", "smartnoise-mst", "smartnoise-aim")
 LITE = "aim-lite is AIM with 40 rounds, 250 iterations and 4 MB; its defaults take hours."
 DEALT = (
-    "SmartNoise fits better than its rows show: mbi 1.1.0 deals values out in the same order in "
-    "every column that hangs on the same one, which ties these columns together."
+    "The model of SmartNoise fits better than its rows show: mbi 1.1.0 assigns values in the same "
+    "order in all columns that depend on the same column, which makes these columns dependent."
 )
 HEAD = "| what | CPU s | peak MB | ratio of CPU | ratio of memory |"
 RULE = "| --- | --- | --- | --- | --- |"
@@ -145,11 +145,11 @@ def versions(given: argparse.Namespace) -> str:
 def page(given: argparse.Namespace) -> str:
     """Run everything and write the page."""
     parts = [
-        "# Beside others",
+        "# Comparison with other libraries",
         "Measured in one run by `python -m benchmarks.page`. " + versions(given),
-        "CPU seconds and peak memory are of a whole process with one thread, imports, reading and "
-        "writing included; of noise, CPU is of the draws alone. A ratio is theirs to "
-        "ours: above 1, ours takes less, or is off by less.",
+        "CPU seconds and peak memory are for a whole process with one thread, including imports, "
+        "reading and writing; for noise, CPU time is that of the draws alone. Ratios divide the "
+        "other library by hushtable: above 1, hushtable needs less or has a smaller error.",
         "## Exact noise",
         "\n".join(noise_lines()),
         "## Synthetic rows",
@@ -158,9 +158,9 @@ def page(given: argparse.Namespace) -> str:
         f"distance over all pairs of columns.{' ' + LITE if 'aim-lite' in given.peers else ''}",
         "\n".join(synthesis_lines(given)),
         *([DEALT] if any(peer.startswith("smartnoise") for peer in given.peers) else []),
-        "On larger tables, and by what classifiers learn: `python -m benchmarks.peers` and "
-        "[quilt](../src/hushtable/methods/quilt/quilt.md), where AIM is, too. SWIFT is "
-        "not here: no package of it was found in the package index.",
+        "For larger tables, machine learning and AIM, see `python -m benchmarks.peers` and "
+        "[quilt](../src/hushtable/methods/quilt/quilt.md). SWIFT is not included: no package of it "
+        "was found in the package index.",
     ]
     return "\n\n".join(parts) + "\n"
 

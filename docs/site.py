@@ -1,9 +1,8 @@
 """Build the documentation site: ``make docs``, or ``python docs/site.py [FOLDER]``.
 
-The pages are the documents of the repository at the paths where they lie, so that their links lead
-where they lead there; beside them a reference that is written from docstrings and from the command
-line itself. What a page links to is copied along. Zensical makes the site of them, with no font and
-no script from elsewhere. A link that leads nowhere ends it.
+The pages are the documents of the repository at their own paths, so that relative links work, and a
+reference generated from docstrings and from the command line. Linked files are copied.
+Zensical builds the site, without fonts or scripts from other sites. A broken link is an error.
 """
 
 from __future__ import annotations
@@ -34,13 +33,13 @@ LINK = re.compile(r"\[([^\]]*)\]\(([^)\s#]+)(#[^)]*)?\)")
 
 
 def pages() -> list[Path]:
-    """List the documents: at the root, in docs, and the proofs beside the code."""
+    """Return the documents: at the root, in docs, and the proofs beside the code."""
     found = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     return sorted([*found, *(ROOT / "src").rglob("*.md")])
 
 
 def stage(folder: Path) -> None:
-    """Copy the documents, and what they link to, to where they are built from."""
+    """Copy the documents, and the files they link to, to the build folder."""
     for page in pages():
         place = folder / page.relative_to(ROOT)
         place = place.with_name("index.md") if page == ROOT / "README.md" else place
@@ -55,7 +54,7 @@ def stage(folder: Path) -> None:
 
 
 def _led(link: re.Match[str], page: Path, folder: Path) -> str:
-    """Let a link lead to the same thing on the site; a folder of the repository is no page."""
+    """Return a link adapted to the site; links to folders of the repository become plain text."""
     text, target, anchor = link[1], link[2], link[3] or ""
     if urlsplit(target).scheme:
         return link[0]
@@ -75,7 +74,7 @@ def _led(link: re.Match[str], page: Path, folder: Path) -> str:
 
 
 def python_reference() -> Iterator[str]:
-    """Write what `hushtable` and `hushtable.testing` offer, from their docstrings."""
+    """Yield the reference of `hushtable` and `hushtable.testing`, from their docstrings."""
     yield "# Python\n\nEverything below is in `hushtable`; examples run as tests.\n"
     yield from _offered(hushtable)
     yield "# hushtable.testing\n\nFor authors of methods.\n"
@@ -90,7 +89,7 @@ def _offered(module: ModuleType) -> Iterator[str]:
         yield f"## {name}\n"
         yield from _described(thing)
         if inspect.isclass(thing):
-            for method, part in list(vars(thing).items()):  # looking at one may add to them
+            for method, part in list(vars(thing).items()):  # getattr may add entries
                 plain = inspect.unwrap(getattr(part, "__func__", part))
                 if not method.startswith("_") and inspect.isfunction(plain):
                     yield f"### {name}.{method}\n"
@@ -99,16 +98,16 @@ def _offered(module: ModuleType) -> Iterator[str]:
 
 def _described(thing: object) -> Iterator[str]:
     called = getattr(thing, "__name__", "")
-    with contextlib.suppress(ValueError):  # errors are raised with a message, and say no more
+    with contextlib.suppress(ValueError):  # exceptions have no signature
         called += str(inspect.signature(thing))  # type: ignore[arg-type]
-    if len(called) > MAX_WIDTH:  # a parameter a line
+    if len(called) > MAX_WIDTH:  # one parameter per line
         called = re.sub(r", (?=[*\w]+(?::|=|,|\)))", ",\n    ", called).replace("(", "(\n    ", 1)
     yield f"```text\n{called}\n```\n"
     yield from _from_numpydoc(inspect.getdoc(thing) or "")
 
 
 def _from_numpydoc(text: str) -> Iterator[str]:
-    """Write a docstring as Markdown: sections as bold words, parameters as a list."""
+    """Convert a docstring to Markdown: sections become bold words, parameters a list."""
     section = ""
     lines = text.splitlines()
     position = 0
@@ -136,7 +135,7 @@ def _from_numpydoc(text: str) -> Iterator[str]:
 
 
 def command_reference() -> Iterator[str]:
-    """Write what every command says of itself."""
+    """Yield the reference of all commands, from their help."""
     yield "# The command line\n"
     yield from _commands(get_command(app), "hushtable", 2)
 
@@ -147,7 +146,7 @@ def _commands(command: Any, words: str, depth: int) -> Iterator[str]:
     yield f"{command.help or ''}\n"
     listed = command.list_commands(None) if hasattr(command, "list_commands") else []
     if not listed:
-        yield "| word | what it is |\n|---|---|"
+        yield "| argument or option | description |\n|---|---|"
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
                 continue
@@ -165,7 +164,7 @@ def _commands(command: Any, words: str, depth: int) -> Iterator[str]:
 
 
 class _Links(HTMLParser):
-    """Gather what a page names and leads to."""
+    """Anchors and links of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -173,7 +172,7 @@ class _Links(HTMLParser):
         self.links: list[tuple[str, str]] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Look at one tag."""
+        """Record the anchors and links of one tag."""
         found = dict(attrs)
         self.names.update(value for key in ("id", "name") if (value := found.get(key)))
         wanted = {"a": "href", "link": "href", "img": "src", "script": "src"}.get(tag)
@@ -182,7 +181,7 @@ class _Links(HTMLParser):
 
 
 def dead_links(site: Path) -> list[str]:
-    """List the links of a site that lead nowhere, and what its pages would load from elsewhere."""
+    """Return the broken links of a site, and resources that its pages load from other sites."""
     read: dict[Path, _Links] = {}
     for page in sorted(site.rglob("*.html")):
         read[page] = _Links()
@@ -207,7 +206,7 @@ def dead_links(site: Path) -> list[str]:
 
 
 def build(site: Path) -> None:
-    """Build the site into a folder, anew."""
+    """Build the site into a folder, replacing its content."""
     shutil.rmtree(site, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         work = Path(scratch)
@@ -224,7 +223,7 @@ def build(site: Path) -> None:
 
 
 def main() -> None:
-    """Build, and refuse a site with links that lead nowhere."""
+    """Build the site; exit with an error if it has broken links."""
     site = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "site")
     build(site)
     dead = dead_links(site)

@@ -116,14 +116,14 @@ def test_a_forbidden_license_is_noticed() -> None:
 _HEAD = """\
 # Licenses of what hushtable needs
 
-hushtable is under Apache-2.0. Everything it needs to run, and every extra, is under a license that
-may be combined with it without conditions on hushtable's own text. Development tools under MPL-2.0
-or LGPL-3.0 are used in tests and not passed on. A test reads the licenses of all installed
-libraries, direct and indirect, and fails on one that is not on its list
-(`tests/docs/test_licenses.py`; run it as a script to write this page anew). One library is passed
-on with hushtable: htmx 2.0.11 (0BSD), for the pages in a browser, with its license beside it in
-`src/hushtable/web/static/vendor`. As the libraries declare it, for the versions that were installed
-when this page was written:
+hushtable is licensed under Apache-2.0. Everything it needs to run, and every extra, has a license
+that may be combined with it without conditions on hushtable's own text. Development tools under
+MPL-2.0 or LGPL-3.0 are used in tests and not distributed. A test reads the licenses of all
+installed libraries, direct and indirect, and fails if one is not on its list
+(`tests/docs/test_licenses.py`; run it as a script to update this page). One library is distributed
+with hushtable: htmx 2.0.11 (0BSD), for the web pages, with its license in
+`src/hushtable/web/static/vendor`. The table shows what the libraries declare, for the versions
+installed when this page was written:
 
 | library | license | needed |
 |---|---|---|
