@@ -67,7 +67,7 @@ def test_uncounted_is_refused_or_said_loudly(run: Run, place: Path) -> None:
     run("ledger", "init", place / "lax", "--epsilon", 1, "--allow-uncounted")
     for ledger, loud in (("strict", False), ("lax", True)):
         told = " ".join(run("ledger", "show", place / ledger).out.split())
-        assert ("WARNING: It was started to take releases that it does not count" in told) is loud
+        assert ("WARNING: This ledger accepts releases that it does not count" in told) is loud
         shown = json.loads(run("ledger", "show", place / ledger, "--json").out)
         assert shown["allow_uncounted"] is loud
     assert run(*words, "--out", place / "r", "--ledger", place / "lax").code == 0
