@@ -67,7 +67,7 @@ def test_methods_lists_the_whole_registry(run: Run) -> None:
     assert all(entry["summary"] and entry["paper"] for entry in listed.values())
     told = run("methods").out
     assert all(name in told for name in listed)
-    assert "publish no release: dp-c45, hay-degrees." in told
+    assert "without releases: dp-c45, hay-degrees." in told
 
 
 def test_another_graph_method_is_published_by_its_name(
