@@ -151,8 +151,8 @@ def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) 
     if coded:
         listed = ", ".join(map(str, coded))
         remarks.append(
-            f"Are {listed} codes? If so, name the meaning of each under special; otherwise widen "
-            "the bounds."
+            f"Possible codes: {listed}. If they are codes, name the meaning of each under special; "
+            "otherwise widen the bounds."
         )
     plain = sorted(counts.keys() - set(coded))
     low, high = plain[0], plain[-1]
