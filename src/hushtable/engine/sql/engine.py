@@ -59,14 +59,9 @@ MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
 class SqlEngine(CheckedEngine):
-    """Count where the rows are; only codes and counts travel.
+    """Engine that counts in DuckDB or Spark; only codes and counts are fetched.
 
-    Parameters
-    ----------
-    coded : callable
-        Reads the table and encodes its rows: codes, and who each row belongs to (`PERSON`).
-    schema : Schema
-        The rules.
+    `coded` reads the table and encodes its rows: codes, and the person of each row (`PERSON`).
     """
 
     def __init__(self, coded: Callable[[], Source], schema: Schema) -> None:
@@ -100,10 +95,10 @@ class SqlEngine(CheckedEngine):
         return self._chosen(max_rows)
 
     def _chosen(self, max_rows: int) -> Source:
-        """Choose at most `max_rows` rows of each person, and none of nobody.
+        """Choose at most `max_rows` rows of each person; drop rows without a person.
 
-        The engine's own random numbers suffice: the promise holds for every outcome of coins that
-        do not depend on the data, and a person's rows are ranked among themselves only.
+        The engine's own random numbers suffice: the promise holds for every outcome of random
+        numbers that do not depend on the data, and rows are only ranked within a person.
         """
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
         rows = self._all.select({"person": PERSON, **places})
@@ -117,7 +112,7 @@ class SqlEngine(CheckedEngine):
         return self._all.keep(kept, {**columns, PERSON: "person"}, drawn=True)
 
     def _most_rows(self) -> int:
-        """Count the rows of the person who has most; for the engine's own use."""
+        """Return the maximum number of rows of a person; private, for internal use."""
         sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
         return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
 
@@ -205,7 +200,7 @@ class SqlEngine(CheckedEngine):
         return count_sizes(elements, elements.table)
 
     def _listed_elements(self, listed: Listed) -> Source:
-        """Give the elements of people: chosen once, for all questions with the same bounds."""
+        """Return the elements of persons, chosen once for all queries with the same bounds."""
         asked = (listed.listing, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
             self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
@@ -214,7 +209,7 @@ class SqlEngine(CheckedEngine):
     # --- for the custodian ------------------------------------------------------------------------
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule, and rows of nobody, of the whole table, for the custodian."""
+        """Return all broken rules, and the rows without a person, for the custodian."""
         breaks = broken_rules(self._all, self._schema, list(self._schema.attributes)).breaks()
         n_nobody = self._n_nobody()
         return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
