@@ -208,15 +208,7 @@ class SealedTable:
 
 
 class SealedTables:
-    """Give tables that belong together, each sealed; looks at all of them are in one account.
-
-    Parameters
-    ----------
-    engines : Engines
-        What counts.
-    account : Account
-        Where looks at the answers are booked.
-    """
+    """Sealed linked tables; one account records the queries on all of them."""
 
     def __init__(self, engines: Engines, account: Account) -> None:
         self.__engines = engines
@@ -224,28 +216,20 @@ class SealedTables:
 
     @property
     def schema(self) -> LinkedSchema:
-        """What is public about the tables."""
+        """The public schema of the tables."""
         return self.__engines.schema
 
     def table(self, name: str) -> SealedTable:
-        """Give the wide rows of one of the tables."""
+        """Return the sealed wide rows of one table."""
         return SealedTable(self.__engines.engine(name), self.account)
 
     def steps(self, name: str) -> SealedTable:
-        """Give the rows of one of the tables that have a row before them, beside that one."""
+        """Return the sealed rows of one table together with their previous row."""
         return SealedTable(self.__engines.steps(name), self.account)
 
 
 class SealedWaves:
-    """Give a wave, and the people who were in the wave before, each sealed, in one account.
-
-    Parameters
-    ----------
-    waves : TwoWaves
-        What counts.
-    account : Account
-        Where looks at the answers are booked.
-    """
+    """Sealed wave, and sealed people also in the previous wave, with one account."""
 
     def __init__(self, waves: TwoWaves, account: Account) -> None:
         self.account = account

@@ -219,7 +219,7 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
 
 
 def _make_target(proposal: Proposal, profile: Profile) -> None:
-    """Give a column the role of target, as a list of classes."""
+    """Make a column the prediction target, with a list of classes."""
     content = proposal.content
     content["role"] = "target"
     if content["type"] == "integer":

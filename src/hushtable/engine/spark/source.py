@@ -249,7 +249,7 @@ def _forget(spark: Any, name: str, frame: Any = None) -> None:
 
 
 def unfit_executors(why: str) -> ParameterError:
-    """Say that executors cannot do the work."""
+    """Return the error for executors that cannot run hushtable."""
     return ParameterError(
         f"executors cannot run hushtable {version('hushtable')} ({why}); install it in the Python "
         "that they run (spark.pyspark.python), or send it to them in a packed environment: see "

@@ -1,7 +1,7 @@
-"""Counts from a table that DuckDB or Spark reads; both are asked through ibis.
+"""Engine that counts in DuckDB or Spark, through ibis.
 
-Rows stay where they are: a question becomes one query, or a few, over codes, and only codes and
-counts travel. Every question goes the same way:
+Rows stay in the database: a request becomes one or a few queries over codes, and only codes and
+counts are fetched. Every request is processed in the same way:
 
 - *encoded once* (`SqlEngine._all`): at the first question, so that all answers are about the same
   rows, whatever becomes of the table meanwhile, and no later query sees a raw value;
@@ -72,7 +72,7 @@ class SqlEngine(CheckedEngine):
 
     @cached_property
     def _all(self) -> Source:
-        """All rows, encoded; refused if a lookup lost or doubled one."""
+        """All rows, encoded; raises an error if a lookup lost or duplicated one."""
         coded = self._coded()
         if coded.origin is None:
             return coded
@@ -91,7 +91,7 @@ class SqlEngine(CheckedEngine):
         if person is None or max_rows is None:
             return self._all
         if not self._n_nobody() and self._most_rows() <= max_rows:
-            return self._all  # ranking the rows would keep them all, and cost more than counting
+            return self._all  # no person has too many rows, and ranking is slower than counting
         return self._chosen(max_rows)
 
     def _chosen(self, max_rows: int) -> Source:
