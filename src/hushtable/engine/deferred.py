@@ -89,7 +89,7 @@ def _explained(file: Path, kind: str) -> Iterator[None]:
         ) from None
     except UnicodeDecodeError:
         raise DataError(
-            f"file {str(file)!r} is not text of the encoding that was said (reading: encoding)."
+            f"file {str(file)!r} is not text in the given encoding (reading: encoding)."
         ) from None
     except Exception as error:  # readers raise what they like
         raise DataError(

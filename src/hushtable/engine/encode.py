@@ -14,19 +14,18 @@ becomes
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
   rounds to a grid point is inside. Infinities are outside (and can be clipped);
 - for a boolean column: false or true, as the type says, or as one of the texts that spell them;
-- for dates, timestamps and times: the number of the period that it lies in, minus that of ``low``.
+- for dates, timestamps and times: the index of the period that contains it, minus that of ``low``.
   Texts are read as ``2024-12-31``, ``2024-12-31 18:30:00`` (or with a T, without seconds, with
   parts of them) and ``18:30:00``; an instant with a zone is read in UTC;
 - for a duration column: the number of whole steps in it; a plain number is a number of steps.
 
-A value among a column's ``special`` ones has the code of that one, wherever it lies, and so has a
-text that is its name.
+One of a column's ``special`` values has its own code, inside or outside the bounds, and so has the
+text of its name.
 
-What is no value, unreadable or outside gets the code that the schema's rules say. A text in a
-numeric column that cannot be read has no nearest bound, so where numbers are clipped it counts as
-no value. By default every raw value has a code this way: encoding is a function of the one cell,
-defined for all of them. Only under ``forbid`` and ``refuse`` is there a negative code, which marks
-a table that is refused, see `hushtable.engine.base`.
+Missing, unreadable and out-of-domain values get the code that the schema's rules define. An
+unreadable text in a numeric column has no nearest bound, so under ``clip`` it counts as missing. By
+default, every raw value has a code, which depends on that cell only. Under ``forbid`` and
+``refuse``, a negative code marks a table that is refused, see `hushtable.engine.base`.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def between_columns(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
 
 
 def _determines(source: Profile, follower: Profile) -> bool:
-    """Return whether `source` determines `follower`, with enough rows per value to tell."""
+    """Return whether `source` determines `follower`, with enough rows per value."""
     assert source.codes is not None  # noqa: S101 - asked for by the caller
     assert follower.codes is not None  # noqa: S101
     n_source, n_follower = len(source.values), len(follower.values)

@@ -72,7 +72,7 @@ class _Task:
     """
 
     domain: Domain
-    wide: Domain  # with room for the codes of broken rules
+    wide: Domain  # includes the negative codes of broken rules
     rows_of: RowsOf
     noise: Noise
     schema: pa.Schema

@@ -11,7 +11,7 @@ counts are fetched. Every request is processed in the same way:
 - *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
   any other, so that the error can name every broken rule at once (`answers.Broken`).
 
-That each row was counted once is checked above this, for every engine alike: see `CheckedEngine`.
+That each row was counted once is checked above this, for all engines: see `CheckedEngine`.
 Where the cells might be too many for one machine, executors of Spark publish them themselves: see
 `hushtable.engine.spark.writing`.
 """
