@@ -37,8 +37,8 @@ def published(place: Path) -> list[Path]:
     ("options", "said"),
     [
         (("--d", "1e-60"), "d needs a public number of tuples"),
-        (("--d", "1e-60", "--n-public", "500"), "the promise is empty"),
-        (("--prior-factor", "1e-60", "--n-public", "500"), "the promise is empty"),
+        (("--d", "1e-60", "--n-public", "500"), "the guarantee is empty"),
+        (("--prior-factor", "1e-60", "--n-public", "500"), "the guarantee is empty"),
         (("--prior-factor", "1", "--n-public", "1"), "was requested, but 1/10 remains"),
         (("--d", "1/1000", "--n-public", "500"), "was requested, but 1/10 remains"),
     ],

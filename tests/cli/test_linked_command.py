@@ -47,7 +47,7 @@ def test_check_tells_orphans_and_who_has_too_many(run: Run, clinic: Path) -> Non
     done = run("linked", "check", clinic / "schema.yaml", *tables(clinic))
     assert done.code == 0, done.err
     assert "1 rows have no parent in 'persons'; they do not count." in done.out
-    assert "100 rows of 'persons' have more than 2 rows of it" in done.out
+    assert "100 rows of 'persons' have more than 2 child rows" in done.out
     told = json.loads(run("linked", "check", clinic / "schema.yaml", *tables(clinic), "--json").out)
     assert len(told["findings"]) == 2
     assert not told["refused"]
