@@ -224,7 +224,7 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
     "lacking": ("t.csv", b"id,sex\n", ["'age' is in the schema but not"]),
     "case": ("t.csv", b"ID,age,Sex\n", ["'ID' of the data is 'id'", "'Sex' of the data is 'sex'"]),
     "unnamed": ("t.csv", b"id,age,sex,\n", ["column number 4 of the data has no name"]),
-    "many": ("t.csv", b"id,zip,zip\n", ["'zip' stands 2", "'zip' is in", "'age' is", "'sex' is"]),
+    "many": ("t.csv", b"id,zip,zip\n", ["'zip' occurs 2", "'zip' is in", "'age' is", "'sex' is"]),
 }
 
 
