@@ -83,6 +83,6 @@ def check_wide_rows(tables: LinkedData) -> None:
     assert [str(one) for one in engines.findings()] == [
         "table 'persons': 1 rows have no 'id'; they do not count.",
         "table 'visits': 1 rows have no 'person'; they do not count.",
-        "table 'visits': 1 rows hang on no row of 'persons'; they do not count.",
-        "table 'tests': 1 rows hang on no row of 'visits'; they do not count.",
+        "table 'visits': 1 rows have no parent in 'persons'; they do not count.",
+        "table 'tests': 1 rows have no parent in 'visits'; they do not count.",
     ]

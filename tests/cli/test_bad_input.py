@@ -119,7 +119,7 @@ def test_check_counts_what_does_not_fit(name: str, run: Run, place: Path) -> Non
     assert done.code == 0
     assert said in done.out
     assert "and count as" in done.out
-    assert "keep them to yourself" in done.out
+    assert "do not publish them" in done.out
     found = json.loads(
         run("schema", "check", place / "schema.yaml", place / "data.csv", "--json").out
     )
@@ -148,7 +148,7 @@ def test_plan_and_check_say_what_refusing_means(run: Run, place: Path) -> None:
 def test_check_says_which_file_comes_first(run: Run, place: Path) -> None:
     done = run("schema", "check", place / "data.csv", place / "schema.yaml")
     assert done.code != 0
-    assert "seems to be the schema: it comes first" in done.err.replace("\n", " ")
+    assert "seems to be the schema; give it first" in done.err.replace("\n", " ")
 
 
 @pytest.mark.parametrize("name", DATA | ROWS)
@@ -186,7 +186,7 @@ def test_small_tables_are_published(rows: list[str], run: Run, place: Path) -> N
         ({"k": "0"}, "k is 0"),
         ({"k": "ten"}, "--k"),
         ({"mechanism": "loud"}, "--mechanism"),
-        ({"mechanism": "pure"}, "leave it out"),
+        ({"mechanism": "pure"}, "omit it"),
         ({"generalize": "age"}, "COLUMN=LEVEL"),
         ({"generalize": "salary=3"}, "'salary'"),
         ({"generalize": "sex=1"}, "needs a taxonomy"),

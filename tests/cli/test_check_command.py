@@ -43,14 +43,14 @@ def test_one_that_is_not(run: Run, table: Path) -> None:
     assert "k=6: false (smallest group: 5 rows)" in result.out
     everything = run("evaluate", table, "--check", "k=2")
     assert everything.code == 0
-    assert "agree in age, sex, ill" in everything.out
+    assert "with equal age, sex, ill" in everything.out
 
 
 def test_a_name_is_no_markup(run: Run, tmp_path: Path) -> None:
     pa_csv.write_csv(TABLE.rename_columns(["[/x]age", "[bold]", "ill"]), tmp_path / "table.csv")
     result = run("evaluate", tmp_path / "table.csv", "--check", "k=5", "--sensitive", "ill")
     assert (result.code, result.err) == (0, "")
-    assert "agree in [/x]age, [bold]." in result.out
+    assert "with equal [/x]age, [bold]." in result.out
 
 
 def test_several_requirements_at_once(run: Run, table: Path) -> None:

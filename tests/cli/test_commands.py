@@ -67,7 +67,7 @@ def test_methods_lists_the_whole_registry(run: Run) -> None:
     assert all(entry["summary"] and entry["paper"] for entry in listed.values())
     told = run("methods").out
     assert all(name in told for name in listed)
-    assert "publish no release: dp-c45, hay-degrees." in told
+    assert "without releases: dp-c45, hay-degrees." in told
 
 
 def test_another_graph_method_is_published_by_its_name(
@@ -82,7 +82,7 @@ def test_another_graph_method_is_published_by_its_name(
         told = " ".join(run("graph", command, "--help").out.replace("│", " ").split())
         for field in dataclasses.fields(Degrees):
             assert f"--{field.name.replace('_', '-')} " in told
-        assert "listed where --nodes is given" in told
+        assert "listed with --nodes" in told
 
 
 def test_there_is_one_console_for_output_and_one_for_errors() -> None:
@@ -214,7 +214,7 @@ def test_draft_check_and_confirm(run: Run, files: Path) -> None:
     assert refused.code == 1
     assert "confirm" in refused.err
     checked = run("schema", "check", drafted, files / "data.csv")
-    assert "Still to confirm" in checked.out
+    assert "Not confirmed yet" in checked.out
     assert run("schema", "check", files / "schema.yaml", files / "data.csv").code == 0
     assert json.loads(run("schema", "spec").out) == Schema.model_json_schema()
 

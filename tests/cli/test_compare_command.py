@@ -87,7 +87,7 @@ def test_numbers_are_whole_on_every_screen(width: int, n_releases: int) -> None:
     told = screen.file.getvalue()  # type: ignore[attr-defined]
     assert told.count("good for single columns") == n_releases
     assert "…" not in told
-    for number in ("0.125", "1,212,056,789", "12.3 %", "0.071"):
+    for number in ("0.125", "1,212,056,789", "12.3%", "0.071"):
         assert told.count(number) == n_releases - 1
     for letters in ("top-down-specialization", "A note."):
         assert letters in told

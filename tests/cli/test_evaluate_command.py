@@ -58,7 +58,7 @@ def test_a_plain_table_needs_a_schema(run: Run, tables: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--out", "report.pdf"), "not an .html file"),
+        (("--out", "report.pdf"), "must end in .html"),
         (("--out", "schema.yaml"), "exists"),
         (("--json", "nowhere/report.json"), "does not exist"),
         (("--target", "nobody"), "'nobody' is not a published column"),

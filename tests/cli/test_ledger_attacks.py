@@ -37,8 +37,8 @@ def published(place: Path) -> list[Path]:
     ("options", "said"),
     [
         (("--d", "1e-60"), "d needs a public number of tuples"),
-        (("--d", "1e-60", "--n-public", "500"), "the promise is empty"),
-        (("--prior-factor", "1e-60", "--n-public", "500"), "the promise is empty"),
+        (("--d", "1e-60", "--n-public", "500"), "the guarantee is empty"),
+        (("--prior-factor", "1e-60", "--n-public", "500"), "the guarantee is empty"),
         (("--prior-factor", "1", "--n-public", "1"), "was requested, but 1/10 remains"),
         (("--d", "1/1000", "--n-public", "500"), "was requested, but 1/10 remains"),
     ],
@@ -67,7 +67,7 @@ def test_uncounted_is_refused_or_said_loudly(run: Run, place: Path) -> None:
     run("ledger", "init", place / "lax", "--epsilon", 1, "--allow-uncounted")
     for ledger, loud in (("strict", False), ("lax", True)):
         told = " ".join(run("ledger", "show", place / ledger).out.split())
-        assert ("WARNING: It was started to take releases that it does not count" in told) is loud
+        assert ("WARNING: This ledger accepts releases that it does not count" in told) is loud
         shown = json.loads(run("ledger", "show", place / ledger, "--json").out)
         assert shown["allow_uncounted"] is loud
     assert run(*words, "--out", place / "r", "--ledger", place / "lax").code == 0

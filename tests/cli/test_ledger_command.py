@@ -39,9 +39,9 @@ def lines(text: str) -> list[list[str]]:
 def test_the_account_is_for_people(run: Run, book: Ledger) -> None:
     told = run("ledger", "show", book.path)
     assert told.code == 0
-    assert "clinic visits: started 20" in told.out
-    assert "counts for one row, neighbors add-remove" in " ".join(told.out.split())
-    assert "All releases together: epsilon 3, delta 0.00001." in " ".join(told.out.split())
+    assert "clinic visits: created 20" in told.out
+    assert "protects one row, neighbors add-remove" in " ".join(told.out.split())
+    assert "Cap for all releases together: epsilon 3, delta 0.00001." in " ".join(told.out.split())
     assert "{" not in told.out
     found = lines(told.out)
     assert ["account", "counts", "limit", "spent", "reserved", "left"] in found
@@ -70,9 +70,9 @@ def test_what_was_spent_over_time_is_drawn(run: Run, book: Ledger) -> None:
     assert "Spent over time, 20" in told
     drawn = {line.split()[0]: line for line in told.splitlines() if set(line) & set("▁▂▃▄▅▆▇█")}
     assert set(drawn) == {"basic", "concentrated"}
-    assert drawn["basic"].endswith("36.7 %")  # 1.1 of 3; what is void has gone down again
+    assert drawn["basic"].endswith("36.7%")  # 1.1 of 3; the void entry is subtracted
     assert "▅" in drawn["basic"]
-    assert drawn["concentrated"].rstrip().endswith("full")  # 254 %: it holds 0.199
+    assert drawn["concentrated"].rstrip().endswith("full")  # 254% of 0.199
     history = json.loads(run("ledger", "show", book.path, "--json").out)["history"]
     assert [round(step["basic"], 3) for step in history] == [0, 0.333, 0.367, 0.533, 0.367]
 
@@ -82,8 +82,8 @@ def test_who_why_and_until_when(run: Run, tmp_path: Path) -> None:
         "--reason", "as decided\nin May", "--review-by", "2020-06-30")  # fmt: skip
     said = " ".join(run("ledger", "show", tmp_path / "book").out.split())
     assert (
-        "The cap: answered for by the data board; because: as decided in May; to be reviewed by "
-        "2020-06-30." in said
+        "The cap: responsible: the data board; reason: as decided in May; review by 2020-06-30."
+        in said
     )
     assert "The cap: the review is overdue." in said
     content = json.loads(run("ledger", "show", tmp_path / "book", "--json").out)

@@ -46,8 +46,8 @@ def tables(folder: Path) -> tuple[str, str]:
 def test_check_tells_orphans_and_who_has_too_many(run: Run, clinic: Path) -> None:
     done = run("linked", "check", clinic / "schema.yaml", *tables(clinic))
     assert done.code == 0, done.err
-    assert "1 rows hang on no row of 'persons'; they do not count." in done.out
-    assert "100 rows of 'persons' have more than 2 rows of it" in done.out
+    assert "1 rows have no parent in 'persons'; they do not count." in done.out
+    assert "100 rows of 'persons' have more than 2 child rows" in done.out
     told = json.loads(run("linked", "check", clinic / "schema.yaml", *tables(clinic), "--json").out)
     assert len(told["findings"]) == 2
     assert not told["refused"]
@@ -100,4 +100,4 @@ def test_files_are_named_by_their_tables(run: Run, clinic: Path) -> None:
     assert "'visits' is given twice" in done.err
     done = run("linked", "check", schema, tables(clinic)[0])
     assert done.code == 2
-    assert "data of table 'visits' is missing" in done.err
+    assert "data for table 'visits' is missing" in done.err

@@ -14,7 +14,7 @@ def test_a_plan_shows_error_against_epsilon(run: Run, files: Path) -> None:
     result = run(*NOISY, files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
     assert result.code == 0
     assert "Error against epsilon" in result.out
-    assert "off by at most" in result.out
+    assert "error at most" in result.out
 
 
 def test_want_solves_for_epsilon_and_needs_none_given(run: Run, files: Path) -> None:
@@ -50,7 +50,7 @@ def test_without_epsilon_and_want_the_plan_says_what_is_missing(run: Run, files:
 def test_a_method_without_a_formula_says_why(run: Run, files: Path) -> None:
     result = run("plan", "generalize-suppress", files / "schema.yaml", "--k", 5)
     assert result.code == 0
-    assert "not known beforehand" in result.out
+    assert "unknown before the data is read" in result.out
 
 
 def test_a_want_that_cannot_be_met_is_refused(run: Run, files: Path) -> None:
@@ -87,8 +87,8 @@ def test_numbers_of_a_plan_agree_or_say_what_they_depend_on(run: Run, files: Pat
 def test_a_quilt_is_quoted_for_a_typical_column_and_for_the_worst(run: Run, files: Path) -> None:
     quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
     told = run(*quilt)
-    assert "a typical column" in told.out
-    assert "the worst column: 'sex'" in told.out
+    assert "typical column" in told.out
+    assert "worst column: 'sex'" in told.out
     point = json.loads(run(*quilt, "--json").out)["curve"]["points"][3]
     assert point["worst"] == "sex"
     assert 0 < point["typical"] < point["half_width"]

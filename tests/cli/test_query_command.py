@@ -60,14 +60,14 @@ def test_wrong_questions_are_told_at_once_and_leave_no_file(
         "--csv", files / "there.csv", "--plot", files / "plot.png",
     )  # fmt: skip
     assert done.code == 2
-    for said in ("one at a time", "COLUMN:PROBABILITY", "--logistic", "exists", ".svg"):
+    for said in ("choose one", "COLUMN:PROBABILITY", "--logistic", "exists", ".svg"):
         assert said in done.err
     assert not (files / "plot.png").exists()
     both = run("query", release, "--mean", "sex", "--by", "nosuch")
     assert both.code == 2
     assert "is categorical" in both.err
     assert "'nosuch'" in both.err
-    assert "nothing is asked" in run("query", release).err
+    assert "no question is given" in run("query", release).err
 
 
 def test_all_that_is_wrong_with_a_question_is_told_at_once(run: Run, release: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_series_from_plan_to_trend(run: Run, files: Path) -> None:
     assert made.code == 0, made.err
     said = " ".join(made.out.split())
     assert "no data was read" in said
-    for word in ("level, from the wave alone", "change from the wave before", "trend over all"):
+    for word in ("level, from one wave", "change since the previous wave", "trend over all"):
         assert word in said
     for wave in (1, 2, 3):
         done = run("series", "publish", folder, files / f"{wave}.csv")
@@ -87,7 +87,7 @@ def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
     made = run("series", "init", folder, files / "schema.yaml", "--epsilon", "6", "--delta",
                "1e-6", "--waves", "3", "--rows", "2000", "--panel")  # fmt: skip
     assert made.code == 0, made.err
-    assert "moves from one value to another" in made.out
+    assert "transitions between two values" in made.out
     assert run("series", "publish", folder, files / "1.csv").code == 0
     alone = run("series", "publish", folder, files / "2.csv")
     assert alone.code == 2
@@ -101,7 +101,7 @@ def test_a_panel_from_plan_to_people(run: Run, files: Path) -> None:
     assert abs(went["f", "f"] - 950) < 100
     assert abs(went["m", "f"] - 50) < 100
     told = run("series", "transitions", folder, "sex", "--since", "1")
-    assert "of those before" in told.out
+    assert "share of origin" in told.out
     some = run("series", "moved", folder, "--since", "1", "--before", "sex = 'm'", "--json")
     assert abs(json.loads(some.out)["value"] - 1050) < 150
     wrote = run("series", "panel", folder, "--out", files / "people.csv")

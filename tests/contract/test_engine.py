@@ -215,16 +215,16 @@ BAD_FILES: dict[str, tuple[str, bytes, list[str]]] = {
     "utf-16": ("t.csv", "id,age,sex\n".encode("utf-16"), ["not UTF-8"]),
     "binary": ("t.csv", b"PAR1\x00\x01\x02", ["not a CSV file"]),
     "no gzip": ("t.csv.gz", b"id,age,sex\n", ["not gzip"]),
-    "cut gzip": ("t.csv.gz", gzip.compress(b"id,age,sex\n" * 99)[:20], ["cut short"]),
+    "cut gzip": ("t.csv.gz", gzip.compress(b"id,age,sex\n" * 99)[:20], ["truncated"]),
     "no parquet": ("t.parquet", b"id,age,sex\n1,2,F\n", ["not a Parquet file"]),
     "empty parquet": ("t.parquet", b"", ["is empty"]),
     "other suffix": ("t.docx", b"x", [".parquet", "t.docx"]),
-    "duplicate": ("t.csv", b"id,age,sex,age\n1,2,F,3\n", ["'age' stands 2 times"]),
+    "duplicate": ("t.csv", b"id,age,sex,age\n1,2,F,3\n", ["'age' occurs 2 times"]),
     "unknown": ("t.csv", b"id,age,sex,zip\n", ["'zip' is in the data but not", "role: identifier"]),
     "lacking": ("t.csv", b"id,sex\n", ["'age' is in the schema but not"]),
     "case": ("t.csv", b"ID,age,Sex\n", ["'ID' of the data is 'id'", "'Sex' of the data is 'sex'"]),
     "unnamed": ("t.csv", b"id,age,sex,\n", ["column number 4 of the data has no name"]),
-    "many": ("t.csv", b"id,zip,zip\n", ["'zip' stands 2", "'zip' is in", "'age' is", "'sex' is"]),
+    "many": ("t.csv", b"id,zip,zip\n", ["'zip' occurs 2", "'zip' is in", "'age' is", "'sex' is"]),
 }
 
 
@@ -243,7 +243,7 @@ def test_missing_file_and_empty_folder(tmp_path: Path) -> None:
         connect(tmp_path / "no.csv", SCHEMA)
     with pytest.raises(DataError, match="no file matches"):
         connect(tmp_path / "*.parquet", SCHEMA)
-    with pytest.raises(DataError, match=r"holds no \.parquet"):
+    with pytest.raises(DataError, match=r"contains no \.parquet"):
         connect(tmp_path, SCHEMA)
 
 
@@ -266,7 +266,7 @@ def test_first_row_is_not_quoted_where_the_header_is_lacking(tmp_path: Path) -> 
 def test_parts_with_other_columns_are_refused(tmp_path: Path) -> None:
     to_parquet(pa.table({"id": [1], "age": [2], "sex": ["F"]}), tmp_path / "a.parquet")
     to_parquet(pa.table({"id": [1], "age": ["2"], "sex": ["F"]}), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match=r"b\.parquet' has other columns or types"):
+    with pytest.raises(DataError, match=r"b\.parquet' does not have the same columns"):
         connect(tmp_path, SCHEMA)
 
 
@@ -300,7 +300,7 @@ def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:
     far = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 10**30, "high": 10**30 + 1}}}
     )
-    with pytest.raises(DataError, match="64 bits"):
+    with pytest.raises(DataError, match="64-bit integers"):
         engines.open(pa.table({"x": [1]})).check(far)
     graph = SCHEMA.model_copy(update={"unit": Unit(kind="node")})
     with pytest.raises(SchemaError, match="graphs"):
@@ -564,7 +564,7 @@ def test_names_of_persons_of_every_type(engine: Any) -> None:
         assert connect(table, persons_schema(1), engine=engine).n_rows() == n_persons, kind
     for unfit in (pa.array([[1]] * 4), pa.array([{"a": 1}] * 4)):
         table = pa.table({"who": unfit, "person": [1, 2, 3, 4], "visit": [1, 1, 1, 1]})
-        with pytest.raises(DataError, match=r"'who' has type .* persons cannot be told apart"):
+        with pytest.raises(DataError, match=r"'who' has type .* cannot identify persons"):
             engines.open(table).check(persons_schema(1))
 
 

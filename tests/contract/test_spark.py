@@ -199,7 +199,7 @@ def test_what_spark_cannot_take_is_refused(session: Any, tmp_path: Path) -> None
 def test_files_with_other_types_are_refused(session: Any, tmp_path: Path) -> None:
     pq.write_table(TWO_ROWS, tmp_path / "a.parquet")
     pq.write_table(pa.table({"x": ["1"], "sex": ["F"]}), tmp_path / "b.parquet")
-    with pytest.raises(DataError, match="has other columns or types"):
+    with pytest.raises(DataError, match="does not have the same columns and types"):
         connect(tmp_path, ONE, engine="spark")
     with pytest.raises(DataError, match="cannot be read as Parquet"):
         connect(tmp_path.as_uri(), ONE, engine="spark")

@@ -36,7 +36,7 @@ def test_the_draft_asks_whose_rows_they_are(panel: Path) -> None:
     made, schema = taken(panel)
     unit = made.schema.unit
     assert (unit.kind, unit.column, unit.max_rows) == ("person", "id", 5)
-    assert "is this a person?" in made.remarks[""][0]
+    assert "Does it identify a person?" in made.remarks[""][0]
     assert "unit" in made.schema.confirm
     assert made.schema.reading.rename == {1: "column_1"}
     assert made.schema.columns["column_1"].role == "identifier"

@@ -95,8 +95,8 @@ def test_a_hierarchy_and_a_release(tmp_path):
     ("c.xml", "<!DOCTYPE x [<!ENTITY a 'b'>]><codeBook/>", "DOCTYPE"),
     ("c.xml", "<codeBook>", "cannot be read"),
     ("c.json", "[1]", "cannot be read"),
-    ("c.csv", "a,b\n1,2\n", "is no codebook"),
-    ("c.json", "{}", "tells neither values nor a range"),
+    ("c.csv", "a,b\n1,2\n", "is not a codebook"),
+    ("c.json", "{}", "has no values or range"),
     ("absent.json", None, "cannot read"),
 ])  # fmt: skip
 def test_what_is_no_codebook_is_refused(tmp_path, name, text, words):

@@ -144,7 +144,7 @@ ROWS = "".join(f"{20 + i % 50},{'FM'[i % 2]},town {i % 3}\n" for i in range(60))
 @pytest.mark.parametrize("first", ["73,F,Ayre", "73,Sark,town 1", "1984,M,M"])
 def test_somebodys_row_is_not_taken_for_names(tmp_path: Path, first: str) -> None:
     (tmp_path / "t.csv").write_text(f"{first}\n{ROWS}")
-    with pytest.raises(DataError, match="looks like a row of data") as told:
+    with pytest.raises(DataError, match="looks like a data row") as told:
         draft(tmp_path / "t.csv")
     assert not any(cell in str(told.value) for cell in first.split(",")[:2] if cell != "F")
     named = draft(tmp_path / "t.csv", first_line_is_names=True)

@@ -62,8 +62,8 @@ def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> N
     (cell,) = rows(engines.engine("persons"), ["n_visits", "any_icu"]).items()
     assert cell == ((4, "true"), n), "more than three is one value, and facts are about all"
     assert [str(one) for one in engines.findings()] == [
-        "table 'visits': 600 rows of 'persons' have more than 3 rows of it; a uniformly random "
-        "part of these counts."
+        "table 'visits': 600 rows of 'persons' have more than 3 child rows; a uniformly random "
+        "subset of these counts."
     ]
 
 
@@ -72,10 +72,10 @@ def test_keys_between_must_differ() -> None:
     twice = {**DATA, "visits": pa.concat_tables([VISITS, VISITS.slice(0, 1)])}
     engines = open_linked(twice, SCHEMA).connect(SCHEMA)
     engines.engine("persons").n_rows()
-    with pytest.raises(DataError, match="table 'visits': several rows have the same 'visit'"):
+    with pytest.raises(DataError, match="table 'visits': 'visit' is not unique"):
         engines.engine("tests")
     (same,) = [one for one in engines.findings() if one.refused]
-    assert "1 rows have a 'visit' that another row has too" in str(same)
+    assert "1 rows repeat a 'visit' of another row" in str(same)
 
 
 def test_a_person_of_two_rows_still_counts_once() -> None:

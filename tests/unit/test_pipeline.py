@@ -79,7 +79,7 @@ def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge
 
 def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:
     frames: list[tuple[Any, list[str]]] = [
-        (pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]), ["column 'a' stands more than once"]),
+        (pd.DataFrame([[1, 2, 3]], columns=["a", "a", "b"]), ["column 'a' occurs more than once"]),
         (pd.Series([1, 2]), ["data is a Series"]),
         (
             pd.DataFrame({"a": [1, "SECRET"], "b": [1, 2], "c": [{1}, 2]}),

@@ -92,5 +92,5 @@ def test_labels_that_a_file_does_not_have_are_refused(file: Path) -> None:
         "name: t\nreading: {labels: [sex, ward]}\ncolumns:\n"
         "  sex: {type: categorical, values: [male, female]}\n"
     )
-    with pytest.raises(DataError, match="labels names 'ward', whose values have no labels"):
+    with pytest.raises(DataError, match="labels lists 'ward', but the file has no labels"):
         connect(file, schema)

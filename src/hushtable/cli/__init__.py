@@ -1,8 +1,8 @@
-"""The command line: thin over the library."""
+"""The command line, a thin layer over the library."""
 
 
 def main() -> None:
-    """Run the command line; importing this imports none of it."""
-    from hushtable.cli.app import main as run  # noqa: PLC0415 - whoever imports a part needs no app
+    """Import and run the command line."""
+    from hushtable.cli.app import main as run  # noqa: PLC0415 - importing a part must not import all
 
     run()

@@ -1,8 +1,8 @@
-"""The command line: its commands, and what becomes of errors.
+"""Entry point of the command line: the list of commands, and error handling.
 
-A command is a function in a file of its own, and a group of commands a `typer.Typer`; both join the
-list below. A command is imported when it is asked for, and what is slow to import only where it is
-needed, so that help and everything small come at once.
+Each command is a function in its own module; a group of commands is a `typer.Typer`. Both are
+listed in `COMMANDS`. A command's module is imported when the command is used, and slow imports are
+delayed until they are needed, so that help and small commands start quickly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.main import get_group
 
-# The names of the package are imported when they are first used: most commands need few of them.
+# The package imports its names on first use; most commands need only a few of them.
 import hushtable as ht
 from hushtable.cli.ending import Stopped, listen, own_notes, stopped, warn
 from hushtable.cli.exit_codes import REFUSED, WRONG_USAGE
@@ -37,11 +37,11 @@ COMMANDS = {
     **{name: name for name in ("selftest", "schema", "plan", "publish", "audit", "graph")},
     **{name: name for name in ("ledger", "dossier", "linked", "series")},
 }
-"""The module of each command, in the order of the help."""
+"""Command name to module name, in the order of the help."""
 
 
 def _made(name: str) -> Any:
-    """Make a command of the function of its name, or of the group that is called after it."""
+    """Return the command or command group called `name`."""
     module = import_module(f"hushtable.cli.{COMMANDS[name]}")
     group = getattr(module, f"{name}_group", None)
     return as_command(name, getattr(module, name)) if group is None else get_group(group)
@@ -51,7 +51,7 @@ app = lazy_group(
     "hushtable",
     lambda: COMMANDS,
     _made,
-    help_text="Publish tables about people with a promise that is written down and checked.",
+    help_text="Publish microdata under a stated and tested privacy guarantee.",
 )
 
 
@@ -59,7 +59,7 @@ VERBOSE = ("-v", "--verbose")
 
 
 class _OnScreen(logging.Handler):
-    """Write what is logged to standard error, above a bar where there is one."""
+    """Handler that logs to standard error, above any progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         from hushtable.cli.screen import errors  # noqa: PLC0415 - slow to import
@@ -88,7 +88,7 @@ def _every_command(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and stop."
+            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
     verbose: Annotated[
@@ -96,19 +96,19 @@ def _every_command(
         typer.Option(
             *VERBOSE,
             callback=_print_log,
-            help="Tell phases and how long they took, on standard error; anywhere in a command.",
+            help="Log phases and their durations to standard error; allowed anywhere in a command.",
         ),
     ] = False,
 ) -> None:
-    """Take the options that stand before every command."""
+    """Declare the options common to all commands."""
 
 
 def main() -> None:
-    """Run the command line; every refusal is one message and an exit code."""
+    """Run the command line; turn every error into one message and an exit code."""
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
-    if any(word in VERBOSE for word in sys.argv[1:]):  # an option of all commands, wherever
+    if any(word in VERBOSE for word in sys.argv[1:]):  # allowed anywhere in a command
         sys.argv[1:] = ["-v", *(word for word in sys.argv[1:] if word not in VERBOSE)]
     warnings.showwarning = _show_warning
     listen()
@@ -130,7 +130,7 @@ def _failed(error: BaseException) -> tuple[str, int]:
         return f"{error}\nRun again with --debug to see where, and report it.", REFUSED
     if isinstance(error, HushtableError):
         return str(error), REFUSED
-    # The message of a foreign error may quote private values, so only its kind is shown.
+    # Messages of other libraries may quote private values, so only the type is shown.
     told = f"internal error ({type(error).__name__}). Run again with --debug to see where, and "
     return "\n".join([f"{told}report it.", *own_notes(error)]), REFUSED
 
@@ -143,7 +143,7 @@ def _show_warning(  # noqa: PLR0917 - as `warnings` calls it
     file: Any = None,
     line: str | None = None,
 ) -> None:
-    # Warnings of other libraries may quote values, and are for those who develop.
+    # Warnings of other libraries may quote private values, and only matter to developers.
     if issubclass(category, HushtableWarning):
         warn(str(message))
 

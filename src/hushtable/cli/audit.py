@@ -1,4 +1,4 @@
-"""``hushtable audit``: try to falsify what a method promises, on made-up tables."""
+"""``hushtable audit``: search for violations of a method's promise on generated tables."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
         method: Any,
         schema: Annotated[
             Path | None,
-            typer.Option(help="The schema of the made-up inputs; by default a small one."),
+            typer.Option(help="Schema of the generated tables; default: a small one."),
         ] = None,
         runs: Annotated[
-            int, typer.Option(help="Runs on each of two neighbors, for each promise.", min=2)
+            int, typer.Option(help="Runs on each of two neighboring tables, per promise.", min=2)
         ] = 20_000,
         confidence: Annotated[
-            float, typer.Option(help="One minus the chance that a right method is accused.")
+            float, typer.Option(help="Confidence level: 1 minus the false alarm probability.")
         ] = 1 - 1e-6,
         seconds: Annotated[
             float,
-            typer.Option(help="Seconds of a processor it may take, about; fewer runs if it must."),
+            typer.Option(help="Approximate limit on CPU seconds; reduces --runs if needed."),
         ] = 50.0,
         largest: Annotated[
-            int, typer.Option(help="Search all tables of so many rows, 0 to 5.")
+            int, typer.Option(help="Search all tables of at most this many rows (0 to 5).")
         ] = 3,
         as_json: AsJson = False,
     ) -> None:
@@ -69,5 +69,5 @@ audit_group = method_group(
     "audit",
     _audit_command,
     among=lambda listing: bool(listing.audit),
-    help_text="Try to falsify what a method promises; reads no data.",
+    help_text="Search for violations of a method's promise; reads no data.",
 )

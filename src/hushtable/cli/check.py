@@ -1,4 +1,4 @@
-"""``hushtable evaluate --check``: whether a table is k-anonymous, l-diverse, t-close."""
+"""``hushtable evaluate --check``: check a table for k-anonymity, l-diversity and t-closeness."""
 
 from __future__ import annotations
 
@@ -29,22 +29,11 @@ def check_table(
     schema: Schema | None = None,
     as_json: bool = False,
 ) -> None:
-    """Say of each requirement whether a table meets it; exit with 1 if one is not met.
+    """Print whether a table or release meets each requirement; exit with 1 if it misses one.
 
-    Parameters
-    ----------
-    path : str
-        A CSV or Parquet file, or a release folder.
-    wanted : sequence of str
-        Such as ``k=5`` or ``k=5,l=3,t=0.2``.
-    quasi : sequence of str
-        What an attacker may know; by default all columns but the sensitive ones.
-    sensitive : sequence of str
-        What they are after, for l and t; by default the schema's target.
-    schema : Schema, optional
-        For a plain table: its attributes, and the order of their values.
-    as_json : bool
-        Whether to print JSON.
+    `wanted` has requirements such as ``k=5`` or ``k=5,l=3,t=0.2``. By default, the schema's target
+    is sensitive and all other columns are quasi-identifiers. The schema of a plain table defines
+    its columns and the order of their values; a release has its own.
     """
     asked = requirements(wanted)
     table, schema, recode = silenced(_read)(path, schema)
@@ -56,8 +45,8 @@ def check_table(
     both = [name for name in known if name in sensitive]
     if both:
         raise ParameterError(
-            f"{', '.join(both)}: a column is either known to an attacker (--quasi) or what they "
-            "are after (--sensitive)."
+            f"{', '.join(both)}: a column is either a quasi-identifier (--quasi) or sensitive "
+            "(--sensitive), not both."
         )
     found = silenced(measure)(table, quasi=known, sensitive=sensitive, schema=schema, recode=recode)
     verdicts = check(found, asked)
@@ -73,7 +62,7 @@ def check_table(
         for verdict in verdicts:
             console.print(str(verdict), highlight=False, soft_wrap=True)
         console.print(
-            f"{found.n_rows:,} rows in {found.n_groups:,} groups that agree in "
+            f"{found.n_rows:,} rows in {found.n_groups:,} groups with equal "
             f"{', '.join(found.quasi)}.",
             highlight=False,
             soft_wrap=True,
@@ -83,11 +72,11 @@ def check_table(
 
 
 def _read(path: str, schema: Schema | None) -> tuple[pa.Table, Schema | None, dict[str, Recoding]]:
-    """Read any table; a release brings its schema and its cuts."""
+    """Read a table, or a release with its schema and recoding."""
     if Path(path).is_dir():
         release = Release.load(path)
         if schema is not None:
-            raise ParameterError("a release brings its own schema; leave the schema out.")
+            raise ParameterError("a release has its own schema; leave out --schema.")
         return release.frame(), release.schema, dict(release.recode)
     try:
         if path.endswith(".parquet"):
@@ -96,5 +85,5 @@ def _read(path: str, schema: Schema | None) -> tuple[pa.Table, Schema | None, di
     except FileNotFoundError:
         raise DataError(f"cannot read {path!r}: there is no such file.") from None
     except (OSError, pa.ArrowInvalid):
-        # The message of the reader may quote values.
+        # The reader's message may quote private values.
         raise DataError(f"cannot read {path!r}: it is not a CSV or Parquet table.") from None

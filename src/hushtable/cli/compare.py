@@ -1,4 +1,4 @@
-"""``hushtable compare``: several releases of one table, side by side."""
+"""``hushtable compare``: comparison of several releases of one table."""
 
 from __future__ import annotations
 
@@ -17,27 +17,32 @@ from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, 
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import bar_for_each_part, console, print_whole
 
-LABELS = 28  # least width of what the figures are called
-WORD = 24  # letters of a word in a release's column; the rest goes to the next line
+LABELS = 28  # minimum width of the labels
+WORD = 24  # longer words in a release's column are folded
 
 
 def compare(  # noqa: PLR0917 - the options of a command
-    data: Annotated[str, typer.Argument(metavar="DATA", help="The private table.")],
+    data: Annotated[str, typer.Argument(metavar="DATA", help="Private table.")],
     releases: Annotated[
         list[Path], typer.Argument(metavar="RELEASE...", help="Release folders of that table.")
     ],
     control: ControlPath = None,
     target: Target = None,
-    out: Annotated[Path | None, typer.Option(help="New .html file for table and plots.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Write tables and plots to a new .html file.")
+    ] = None,
     json_file: NumbersPath = None,
     ledger: Annotated[
-        Path | None, typer.Option(help="The releases' ledger, to show how long publishing took.")
+        Path | None,
+        typer.Option(help="Ledger of the releases, to show the time that publishing took."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Makes the comparison repeatable.", min=0)] = 0,
+    seed: Annotated[
+        int, typer.Option(help="Random seed, for a reproducible comparison.", min=0)
+    ] = 0,
     repeats: Repeats = 5,
     questions: Questions = 20,
 ) -> None:
-    """Compare releases of one table: promise, error, accuracy, risk, size, time (internal)."""
+    """Compare releases of one table: promise, error, accuracy, risk, size and time (internal)."""
     from hushtable.evaluation.compare import compare as run  # noqa: PLC0415 - slow to import
 
     require_new_files(page=out, numbers=json_file)
@@ -58,7 +63,7 @@ def compare(  # noqa: PLR0917 - the options of a command
 
 
 def _show(content: Mapping[str, Any], screen: Console = console) -> None:
-    """Print figures as rows and releases as columns, in as many tables as the screen needs."""
+    """Print one row per figure and one column per release, in as many tables as needed."""
     names = [visible(release["name"]) for release in content["releases"]]
     widths = [_width(name, content["figures"], place) for place, name in enumerate(names)]
     for places in _that_fit(widths, screen.width):
@@ -83,7 +88,7 @@ def _show(content: Mapping[str, Any], screen: Console = console) -> None:
 
 
 def _width(name: str, figures: Sequence[Mapping[str, Any]], place: int) -> int:
-    """Say how wide a release's column is: all numbers fit, and all but the longest words."""
+    """Return the width of a release's column: numbers fit, words above `WORD` letters fold."""
     numbers, words = [0], name.split()
     for figure in figures:
         written = _written(figure["values"][place], figure["kind"])
@@ -95,7 +100,7 @@ def _width(name: str, figures: Sequence[Mapping[str, Any]], place: int) -> int:
 
 
 def _that_fit(widths: Sequence[int], width: int) -> Iterator[list[int]]:
-    """Divide columns over tables, beside the labels; each has a space on either side.
+    """Divide columns into tables that fit the screen beside the labels.
 
     Examples
     --------
@@ -112,12 +117,12 @@ def _that_fit(widths: Sequence[int], width: int) -> Iterator[list[int]]:
 
 
 def _written(value: Mapping[str, Any] | None, kind: str) -> str:
-    """Write a number for the terminal.
+    """Format a value for the terminal.
 
     Examples
     --------
     >>> _written({"value": 0.1234}, "share"), _written(None, "share")
-    ('12.3 %', '–')
+    ('12.3%', '–')
     """
     if value is None:
         return "–"
@@ -125,7 +130,7 @@ def _written(value: Mapping[str, Any] | None, kind: str) -> str:
     if kind == "text":
         return str(number)
     if kind == "share":
-        return f"{100 * number:.3g} %"
+        return f"{100 * number:.3g}%"
     if kind == "distance":
         return f"{number:.3f}"
     return f"{number:,.0f}" if number >= 100 or float(number).is_integer() else f"{number:.3g}"

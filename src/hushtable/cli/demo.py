@@ -1,4 +1,4 @@
-"""Show the whole way on the embedded sample: schema, ledger, release, questions, pictures."""
+"""``hushtable demo``: all steps on the embedded sample, from schema to evaluation report."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MEANS = (("age", "smoker = 'yes'"), ("age", "diagnosis = 'fracture'"))
 
 
 def demo(
-    out: Annotated[Path | None, typer.Option(help="Folder for the release.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New folder for the results.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Publish the embedded sample, ask it a few questions, and draw how good the answers are."""
-    require("eval", "the demo, which draws how good its answers are,")
+    """Publish the embedded sample, query the release, and write an evaluation report."""
+    require("eval", "the demo, which writes an evaluation report,")
     folder = _fresh_folder(out)
-    console.quiet = as_json  # the same way, told at its end
+    console.quiet = as_json  # JSON is printed at the end
     schema, table = ht.sample_schema(), ht.sample()
     method = ht.Quilt(epsilon=1, delta="1e-6")
     _say(
@@ -55,16 +55,16 @@ def demo(
             table, schema, method, out=folder / "release", ledger=ledger, progress=progress
         )
     _say(3, f"Charged to the ledger, then published. Left: {ledger.left().in_words()}")
-    _say(4, "An analyst asks the release alone (the truth is shown since the sample is made up):")
+    _say(4, "Queries of the release (the truth is shown because the sample is generated):")
     answers = _answers(release)
     console.print(_beside_the_truth(answers, table))
     page = _page(release, table, folder / "report.html")
     _say(
         5,
-        f"The release lies in {release.folder} "
-        f"(read {release.folder / 'STATEMENT.md'}); the ledger and the schema are beside it.",
+        f"The release is in {release.folder} "
+        f"(read {release.folder / 'STATEMENT.md'}), next to the ledger and the schema.",
     )
-    _say(6, f"How good it is, in pictures: open {page}")
+    _say(6, f"Evaluation report: open {page}")
     if as_json:
         told = {question: answer.to_dict() for question, answer in answers.items()}
         print_json({"release": str(release.folder), "page": str(page), "answers": told})
@@ -83,7 +83,7 @@ def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> 
 
     shown = Table(box=None, header_style="bold")
     shown.add_column("question", max_width=44)
-    for name in ("estimate", "95 % interval", "truth"):
+    for name in ("estimate", "95% interval", "truth"):
         shown.add_column(name, justify="right", no_wrap=True)
     relation = duckdb.from_arrow(private)
     for question, answer in answers.items():
@@ -96,7 +96,7 @@ def _beside_the_truth(answers: Mapping[str, ht.Estimate], private: pa.Table) -> 
 
 
 def _page(release: ht.Release, private: pa.Table, page: Path) -> Path:
-    """Compare the release with the private table, and draw it."""
+    """Write a report that compares the release with the private table."""
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415 - slow to import
 
     with bar_for_each_part() as progress:

@@ -1,4 +1,4 @@
-"""``hushtable dossier``: one file for those who judge releases, and whether it is still true."""
+"""``hushtable dossier``: write and verify the dossier of releases, for reviewers."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from hushtable.cli.screen import tell
 from hushtable.errors import ParameterError
 
 WRITE = "write"
-"""The command that need not be named."""
+"""The default command."""
 
 
 class _Group(TyperGroup):
-    """Take a release for what it is, and not for the name of a command."""
+    """Command group in which a first argument that is not a command starts `write`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] != "--help":
@@ -30,7 +30,8 @@ dossier_group = typer.Typer(
     name="dossier",
     cls=_Group,
     no_args_is_help=True,
-    help="Answer what boards and officers ask: `dossier RELEASE... --out FILE`, `dossier verify`.",
+    help="Write a dossier for review boards and data protection officers "
+    "(`dossier RELEASE... --out FILE`), or verify one.",
 )
 
 
@@ -38,22 +39,23 @@ dossier_group = typer.Typer(
 def write(  # noqa: PLR0917 - the options of a command
     releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="New .html or .json file.")],
-    ledger: Annotated[Path | None, typer.Option(help="The ledger that paid for them.")] = None,
+    ledger: Annotated[Path | None, typer.Option(help="Ledger that was charged.")] = None,
     evaluation: Annotated[
-        list[Path] | None, typer.Option(help="What `evaluate --json FILE` wrote of one of them.")
+        list[Path] | None,
+        typer.Option(help="Output of `evaluate --json FILE` for a release. Repeatable."),
     ] = None,
     audit: Annotated[
-        list[Path] | None, typer.Option(help="What `audit --json` printed of their method.")
+        list[Path] | None, typer.Option(help="Output of `audit --json` for the method. Repeatable.")
     ] = None,
     facts: Annotated[
-        Path | None, typer.Option(help="YAML file with what only the custodian can say.")
+        Path | None, typer.Option(help="YAML file with the custodian's own answers.")
     ] = None,
     key: Annotated[
         Path | None, typer.Option(help="Sign with this Ed25519 private key, a PEM file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write a dossier about releases; what no file says is "not stated"."""
+    """Write a dossier about releases; unanswered questions say "not stated"."""
     from hushtable.dossier import make_dossier  # noqa: PLC0415 - slow to import
     from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
     from hushtable.files.whole_file import require_new  # noqa: PLC0415
@@ -74,7 +76,7 @@ def write(  # noqa: PLR0917 - the options of a command
     said = [f"Wrote {out}."]
     if unstated:
         said.append(
-            f"{len(unstated)} of {len(dossier.answers)} questions say 'not stated': "
+            f"{len(unstated)} of {len(dossier.answers)} answers are 'not stated': "
             f"{', '.join(unstated)}."
         )
     if dossier.internal:
@@ -92,29 +94,30 @@ def write(  # noqa: PLR0917 - the options of a command
 def verify(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The dossier.")],
     key: Annotated[
-        Path | None, typer.Option(help="The signer's public key, a PEM file; it must have signed.")
+        Path | None, typer.Option(help="Require a signature by this Ed25519 public key (PEM file).")
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(help="Where its files lie; by default beside it.")
+        Path | None,
+        typer.Option(help="Folder of the files it refers to; default: the dossier's folder."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check a dossier's signature, and that all it was made from is still the same."""
+    """Check a dossier's signature, and that the files it was made from have not changed."""
     from hushtable.dossier import verify_dossier  # noqa: PLC0415 - slow to import
 
     found = verify_dossier(file, key=key, folder=folder)
     if found.signer is None:
-        by = "It is not signed: this shows no change by mistake, not who made it."
+        by = "It is not signed: this rules out accidental changes but does not prove its origin."
     elif found.expected:
-        by = "It was signed with the key that you gave."
+        by = "It was signed with the given key."
     else:
         by = (
-            f"It was signed with the key {found.signer}. Give the key that you expect (--key) to "
-            "know whose that is."
+            f"It was signed with the key {found.signer}. To check the signer, give the expected "
+            "key (--key)."
         )
     n_files = len(found.dossier.files)
     tell(
-        f"{visible(str(file))} is as it was written, and so are its {n_files} files.\n{by}",
+        f"{visible(str(file))} and its {n_files} files are unchanged.\n{by}",
         as_json=as_json,
         dossier=str(file),
         files=n_files,

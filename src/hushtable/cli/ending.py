@@ -1,4 +1,4 @@
-"""Endings of a command: signals, and failures after a release is complete."""
+"""Handling of signals, and of failures after a release is complete."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _received: list[int] = []
 
 
 class Stopped(BaseException):
-    """Stand-in for `KeyboardInterrupt`, which typer would turn into an exit without a message."""
+    """Replacement for `KeyboardInterrupt`, which typer would turn into an exit without message."""
 
     def __init__(self, error: KeyboardInterrupt) -> None:
         super().__init__()
@@ -29,8 +29,8 @@ class Stopped(BaseException):
 
 
 def listen() -> None:
-    """Have SIGTERM interrupt the command as Ctrl-C does; signals that are ignored stay so."""
-    with suppress(ValueError):  # only the main thread may
+    """Make SIGTERM interrupt the command as Ctrl-C does; ignored signals stay ignored."""
+    with suppress(ValueError):  # raised outside the main thread
         for number in ENDING:
             if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
                 signal.signal(number, _interrupt)
@@ -42,9 +42,9 @@ def _interrupt(number: int, _: FrameType | None) -> None:
 
 
 def stopped(error: BaseException) -> tuple[str, int] | None:
-    """Return the message and exit code of a command that a signal ended; None if none did.
+    """Return the message and exit code if a signal ended the command, else None.
 
-    Libraries may turn an interrupt into an error of their own, so the signal itself is looked for.
+    Libraries may convert an interrupt to their own exception, so received signals are checked too.
     """
     if not _received and not isinstance(error, Stopped | KeyboardInterrupt):
         return None
@@ -58,30 +58,30 @@ def stopped(error: BaseException) -> tuple[str, int] | None:
 
 
 def own_notes(error: BaseException) -> list[str]:
-    """Return the notes of the pipeline; those of other libraries may quote values."""
+    """Return hushtable's own notes; those of other libraries may quote private values."""
     return [note for note in getattr(error, "__notes__", ()) if isinstance(note, OwnNote)]
 
 
 def warn(message: str) -> None:
-    """Write a line to standard error, if that is possible."""
-    with suppress(OSError, ValueError, AttributeError):  # closed, full, or not there at all
-        # Names from files are quoted in messages, and a terminal must not obey them.
+    """Write a line to standard error; ignore failures."""
+    with suppress(OSError, ValueError, AttributeError):  # closed, full or missing
+        # Messages quote names from files, which may contain terminal control characters.
         sys.stderr.write(f"hushtable: {visible(message)}\n")
         sys.stderr.flush()
 
 
 class Publishing:
-    """Context of a command that publishes: it fails only as long as there is no release.
+    """Context manager for publishing commands: errors after the release is complete only warn.
 
-    Once the release is complete, whatever fails (a full disk behind standard output, memory, a
-    signal) is a warning, and the command is done: a script that tries again would pay twice.
+    A failure at that point (full disk, memory, signal) must not make the command fail, since a
+    script that tries again would pay twice.
     """
 
     def __init__(self) -> None:
         self._phase = ""
 
     def heard(self, progress: Progress) -> Progress:
-        """Return a listener that also notes the phase."""
+        """Return a progress callback that also stores the phase."""
 
         def hear(what: str, share: float) -> None:
             self._phase = what
@@ -95,7 +95,7 @@ class Publishing:
     def __exit__(self, _: object, error: BaseException | None, *__: object) -> bool:
         if self._phase != "done":
             if isinstance(error, KeyboardInterrupt) and not own_notes(error):
-                error.add_note(OwnNote("Nothing was charged and nothing was published."))
+                error.add_note(OwnNote("Nothing was charged or published."))
             return False
         try:
             sys.stdout.flush()
@@ -105,14 +105,14 @@ class Publishing:
             if isinstance(error, OSError):
                 _discard_output()
             warn(
-                f"the release is complete, but {_why(error)}. Any charge for it stands: do not "
-                "publish it again. 'hushtable show' prints its statement."
+                f"the release is complete, but {_why(error)}. Its charge remains: do not publish "
+                "it again. 'hushtable show' prints its statement."
             )
         return True
 
 
 def _why(error: BaseException) -> str:
-    """Return what failed after a release was complete; foreign messages may quote values."""
+    """Return a description of the failure, without messages that may quote private values."""
     if isinstance(error, KeyboardInterrupt):
         return "the command was stopped before its last line"
     if isinstance(error, OSError):
@@ -123,7 +123,7 @@ def _why(error: BaseException) -> str:
 
 
 def _discard_output() -> None:
-    """Point standard output at nothing: what is left in its buffer would fail again at exit."""
+    """Redirect standard output to the null device, so that flushing at exit does not fail again."""
     with suppress(OSError, ValueError, AttributeError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The part of ``hushtable plan`` that is about error and epsilon: words, a table, a drawing."""
+"""Error against epsilon in ``hushtable plan``: text, table and drawing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hushtable.schema import Schema
 
 @dataclass(frozen=True, kw_only=True)
 class SolvedEpsilon:
-    """Hold the epsilon that gives a wanted error, as parameters of the method."""
+    """Epsilon that reaches a target error, and the method's parameters for it."""
 
     want: Want
     epsilon: Fraction
@@ -42,15 +42,15 @@ class SolvedEpsilon:
     def __str__(self) -> str:
         options = [f"--{name.replace('_', '-')} {value}" for name, value in self.parameters.items()]
         return (
-            f"{' '.join(options)}: with 95 % confidence a count of {_percent(self.want.share)} of "
-            f"the rows is off by at most {_number(self.error.half_width)}."
+            f"{' '.join(options)}: with 95% confidence, the error of a count of "
+            f"{_percent(self.want.share)} of the rows is at most {_number(self.error.half_width)}."
         )
 
 
 def solve(
     method: Method, schema: Schema, want: str, *, rows: int | None
 ) -> tuple[Method, SolvedEpsilon]:
-    """Find the parameters that give what is wanted, and the method with them."""
+    """Return the method with the epsilon that reaches the target error, and that epsilon."""
     wanted = Want.parse(want)
     epsilon, error = needed_epsilon(method, schema, wanted, rows=rows)
     solved = method.at_epsilon(schema, epsilon)
@@ -66,7 +66,7 @@ def solve(
 def curve_or_reason(
     method: Method, schema: Schema, *, rows: int | None, answer: SolvedEpsilon | None
 ) -> Curve | str:
-    """Give the error against epsilon, or why it is not known before the data is read."""
+    """Return the error against epsilon, or the reason that it depends on the data."""
     share = SHARE if answer is None else float(answer.want.share)
     try:
         return error_curve(method, schema, rows=rows, share=share)
@@ -89,21 +89,20 @@ def show_plan(console: Console, curve: Curve | str, answer: SolvedEpsilon | None
         console.print(f"  {answer}", highlight=False)
     if isinstance(curve, str):
         console.print("Error against epsilon", style="bold")
-        console.print(f"  not known beforehand: {curve}", highlight=False)
+        console.print(f"  unknown before the data is read: {curve}", highlight=False)
         return
     console.print(
         Text.assemble(
             ("Error against epsilon", "bold"),
-            f" {sparkline(curve)} (95 % confidence, a count of {_percent(curve.share)} of the rows"
-            ")",
+            f" {sparkline(curve)} (95% confidence, a count of {_percent(curve.share)} of the rows)",
         )
     )
     errors = [(point.epsilon, point.error) for point in curve.points if point.error is not None]
     by_column = all(error.typical is not None for _, error in errors)
     table = Table(box=None, header_style="bold")
     table.add_column("epsilon", justify="right")
-    for whose in ("a typical column: ", "the worst: ") if by_column else ("",):
-        table.add_column(f"{whose}off by at most", justify="right")
+    for whose in ("typical column: ", "worst column: ") if by_column else ("",):
+        table.add_column(f"{whose}error at most", justify="right")
         if curve.rows:
             table.add_column("of the count", justify="right")
     for epsilon, error in errors:
@@ -113,7 +112,7 @@ def show_plan(console: Console, curve: Curve | str, answer: SolvedEpsilon | None
         table.add_row(*row)
     console.print(table)
     for name in dict.fromkeys(error.worst for _, error in errors if error.worst):
-        console.print(f"  the worst column: {name!r}", highlight=False)
+        console.print(f"  worst column: {name!r}", highlight=False)
     console.print(f"  {curve.assumes}", highlight=False)
 
 
@@ -121,12 +120,12 @@ def _in_rows(width: float, curve: Curve) -> list[str]:
     said = [f"{_number(width)} rows"]
     if curve.rows:
         part = width / (curve.share * curve.rows)
-        said.append(_percent(part) if part < 10 else "more than 1,000 %")
+        said.append(_percent(part) if part < 10 else "more than 1,000%")
     return said
 
 
 def sparkline(curve: Curve) -> str:
-    """Draw the error as bars of characters, by its logarithm.
+    """Draw the logarithm of the error as bar characters.
 
     Examples
     --------
@@ -140,9 +139,9 @@ def sparkline(curve: Curve) -> str:
     """
     heights = [math.log(max(error, 1e-3)) for _, error in curve.known]
     low = min(heights)
-    # The whole height is at least a factor of 2: what hardly changes must look so.
+    # The full height is at least a factor of 2, so that small changes look small.
     reach = max(max(heights) - low, math.log(2))
-    # The smallest error is a bar, too.
+    # The smallest error must still be visible.
     return bars(max((height - low) / reach, 0.01) for height in heights)
 
 
@@ -151,7 +150,7 @@ def write_drawing(path: Path, curve: Curve | str, answer: SolvedEpsilon | None, 
     from hushtable.files.whole_file import write_whole  # noqa: PLC0415 - only for drawings
 
     if path.suffix != ".svg":
-        raise ParameterError(f"cannot draw to {path.name!r}: use a .svg file.")
+        raise ParameterError(f"cannot draw to {path.name!r}: the file must end in .svg.")
     if isinstance(curve, str):
         raise Refused(f"there is nothing to draw: {curve}")
     mark = None if answer is None else (float(answer.epsilon), answer.error.half_width)
@@ -159,21 +158,11 @@ def write_drawing(path: Path, curve: Curve | str, answer: SolvedEpsilon | None, 
 
 
 def draw_curve(curve: Curve, title: str, *, mark: tuple[float, float] | None = None) -> str:
-    """Draw error against epsilon as SVG, both axes logarithmic.
-
-    Parameters
-    ----------
-    curve : Curve
-        What to draw.
-    title : str
-        What it is about.
-    mark : pair of float, optional
-        A point to mark: epsilon and error.
-    """
+    """Draw error against epsilon as SVG with logarithmic axes; `mark` is a point to highlight."""
     points = [(epsilon, max(error, 0.1)) for epsilon, error in curve.known]
     return draw_lines(
         title,
-        f"error of a count of {_percent(curve.share)} of the rows (95 % confidence), in rows",
+        f"error of a count of {_percent(curve.share)} of the rows (95% confidence), in rows",
         "epsilon",
         [DrawnLine(points, dotted=True)],
         mark=None if mark is None else (mark[0], max(mark[1], 0.1), f"epsilon {mark[0]:g}"),
@@ -185,11 +174,11 @@ def _number(error: float) -> str:
 
 
 def _percent(share: Fraction | float) -> str:
-    return f"{float(100 * share):.3g} %"
+    return f"{float(100 * share):.3g}%"
 
 
 def _short(value: Any) -> str:
-    """Write an exact number as a decimal where it is one."""
+    """Format an exact number as a decimal if it is one, else as a fraction."""
     try:
         exact = Fraction(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""``hushtable evaluate``: how useful a release is, and how risky."""
+"""``hushtable evaluate``: utility and risk of a release."""
 
 from __future__ import annotations
 
@@ -20,54 +20,60 @@ def evaluate(  # noqa: PLR0917 - the options of a command
     release: Annotated[
         str,
         typer.Argument(
-            metavar="RELEASE", help="A release folder; or any CSV or Parquet file, with --schema."
+            metavar="RELEASE", help="Release folder, or any CSV or Parquet file with --schema."
         ),
     ],
     data: Annotated[
         str | None,
         typer.Argument(
-            metavar="DATA", help="The private table (CSV or Parquet), or edge list of a graph."
+            metavar="DATA", help="Private table (CSV or Parquet), or edge list of a graph."
         ),
     ] = None,
     control: ControlPath = None,
     schema: Annotated[
-        Path | None, typer.Option(help="Schema, where RELEASE is a plain table.")
+        Path | None, typer.Option(help="Schema of RELEASE, if it is a plain table.")
     ] = None,
     target: Target = None,
     nodes: Annotated[
-        Path | None, typer.Option(help="List of all nodes, where a graph was published with one.")
+        Path | None, typer.Option(help="List of all nodes, if the graph was published with one.")
     ] = None,
-    source_column: Annotated[str, typer.Option(help="Column of one end of an edge.")] = "source",
-    target_column: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
-    out: Annotated[Path | None, typer.Option(help="New .html file for the report.")] = None,
+    source_column: Annotated[
+        str, typer.Option(help="Edge list column of the first node.")
+    ] = "source",
+    target_column: Annotated[
+        str, typer.Option(help="Edge list column of the second node.")
+    ] = "target",
+    out: Annotated[Path | None, typer.Option(help="Write the report to a new .html file.")] = None,
     json_file: NumbersPath = None,
-    seed: Annotated[int, typer.Option(help="Makes the evaluation repeatable.", min=0)] = 0,
-    draws: Annotated[int, typer.Option(help="Drawings of values inside cells.", min=1)] = 3,
+    seed: Annotated[
+        int, typer.Option(help="Random seed, for a reproducible evaluation.", min=0)
+    ] = 0,
+    draws: Annotated[int, typer.Option(help="Draws of values within cells.", min=1)] = 3,
     repeats: Repeats = 5,
     questions: Questions = 20,
     hold_back: Annotated[
         bool,
         typer.Option(
-            help="Without --control: run the method again on a part, with the rest as control."
+            help="Without --control: run the method again on part of DATA; the rest is the control."
         ),
     ] = True,
     check: Annotated[
         list[str] | None,
         typer.Option(
             metavar="k=5,l=3,t=0.2",
-            help="Only say whether RELEASE, any table, is k-anonymous and so on; needs no DATA.",
+            help="Only check RELEASE for k-anonymity, l-diversity or t-closeness; needs no DATA.",
         ),
     ] = None,
     quasi: Annotated[
         list[str] | None,
-        typer.Option(help="With --check: a column an attacker may know; default all others."),
+        typer.Option(help="With --check: a quasi-identifier; default: all others. Repeatable."),
     ] = None,
     sensitive: Annotated[
         list[str] | None,
-        typer.Option(help="With --check: a column they are after; default the schema's target."),
+        typer.Option(help="With --check: a sensitive column; default: the target. Repeatable."),
     ] = None,
 ) -> None:
-    """Compare a release with the original: how useful it is, how far attackers get (internal)."""
+    """Compare a release with the original table: utility and attack risk (internal)."""
     from hushtable.evaluation.evaluate import evaluate as run  # noqa: PLC0415 - slow to import
 
     if check:
@@ -83,7 +89,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
         )
         return
     if data is None:
-        raise ParameterError("DATA is missing: name the private table to compare with.")
+        raise ParameterError("DATA is missing; give the private table to compare with.")
     require_new_files(page=out, numbers=json_file)
     with bar_for_each_part() as progress:
         found = run(

@@ -1,4 +1,4 @@
-"""What the comparisons with the private table hand out: a page, a file of numbers, the screen."""
+"""Output of comparisons with the private table: HTML report, JSON file and terminal."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 def this_command() -> str:
-    """Spell the command that was given, for those who want to repeat it."""
+    """Return the command line as given, for the report."""
     return shlex.join(["hushtable", *sys.argv[1:]])
 
 
 def prints(numbers: Path | None) -> bool:
-    """Tell whether the numbers are printed, and nothing else."""
+    """Return whether the JSON goes to standard output (``-``)."""
     return str(numbers) == "-"
 
 
 def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
-    """Refuse files that exist, and a page that is none, before anything is worked out."""
+    """Raise an error if an output file exists or the report does not end in .html."""
     from hushtable.files.whole_file import require_new  # noqa: PLC0415 - keeps help quick
 
     for path in (page, None if prints(numbers) else numbers):
         if path is not None:
             require_new(path)
     if page is not None and page.suffix != ".html":
-        raise ParameterError(f"{str(page)!r} is not an .html file.")
+        raise ParameterError(f"{str(page)!r} must end in .html.")
 
 
 def hand_out(
@@ -44,7 +44,7 @@ def hand_out(
     page: Path | None,
     numbers: Path | None,
 ) -> None:
-    """Write the files that were asked for, show the rest, and say that none is for publication."""
+    """Write the requested files and print the results, with a note that they are internal."""
     if page is not None:
         found.write_html(page)
     if prints(numbers):
@@ -56,4 +56,4 @@ def hand_out(
     for path in (page, numbers):
         if path is not None:
             console.print(f"Wrote {path}.", highlight=False)
-    console.print("Internal: this compares with the private table; do not publish it.")
+    console.print("Internal: these results use the private table; do not publish them.")

@@ -1,4 +1,4 @@
-"""What a method forecasts, in words: shown by ``plan``, and by ``publish`` before the charge."""
+"""Text output of a method's forecast, in ``plan`` and in ``publish`` before the charge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def show_forecast(forecast: ht.Forecast) -> None:
-    """Print what to expect of a release."""
+    """Print the forecast of a release."""
     console.print("Expected", style="bold")
     for what, figure in forecast.lines.items():
         console.print(f"  {what}: {written(figure)}", highlight=False)
@@ -20,22 +20,22 @@ def show_forecast(forecast: ht.Forecast) -> None:
 
 
 def written(figure: str | float) -> str:
-    """Write a figure as a person reads it: no digits that mean nothing, no powers unexplained.
+    """Format a number for reading: few digits, powers of ten written out.
 
     Examples
     --------
     >>> written(8.10545e-16), written(0.25), written(1234.5678), written(3.2e25)
-    ('next to none', '0.25', '1,234.57', 'about 3 x 10^25')
+    ('almost 0', '0.25', '1,234.57', 'about 3 x 10^25')
     >>> written(10**400)
     'about 1 x 10^400'
     """
     if isinstance(figure, str):
         return figure
     if 0 < abs(figure) < 1e-4:
-        return "next to none"
+        return "almost 0"
     if abs(figure) < 1e12:
         return f"{figure:,.6g}" if abs(figure) < 1e6 else f"{figure:,.0f}"
-    # Whole numbers may be larger than any float.
+    # Integers may exceed the range of a float.
     power = math.floor(math.log10(abs(figure)))
     first = round(10 ** (math.log10(abs(figure)) - power))
     sign = "-" if figure < 0 else ""

@@ -1,6 +1,6 @@
-"""``hushtable graph``: publish something about a private graph, make synthetic graphs from it.
+"""``hushtable graph``: publish statistics of a private graph, and generate synthetic graphs.
 
-``graph publish`` publishes degrees; any other graph method NAME would be ``graph publish-NAME``.
+``graph publish`` publishes degrees; any other graph method NAME is ``graph publish-NAME``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from hushtable.methods.base import GraphMethod
 
 FIRST = "degrees"
-"""The method that need not be named."""
+"""The default method."""
 
 
 POPULATION = Otherwise(
-    "listed where --nodes is given, else endpoints",
+    "listed with --nodes, else endpoints",
     lambda own: "listed" if own["nodes"] else "endpoints",
 )
 
@@ -50,29 +50,27 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             Path,
             typer.Argument(
                 metavar="EDGES",
-                help="Edge list: .parquet, .csv with a header, or text with two ids per line; or "
-                ".gz.",
+                help="Edge list: .parquet, .csv with a header, or text with two IDs per line; may "
+                "be compressed (.gz).",
             ),
         ],
         out: NewFolder,
         nodes: Annotated[
-            Path | None, typer.Option(help="List of all nodes, those without edges too.")
+            Path | None, typer.Option(help="List of all nodes, including those without edges.")
         ] = None,
-        source: Annotated[str, typer.Option(help="Column of one end.")] = "source",
-        target: Annotated[str, typer.Option(help="Column of the other end.")] = "target",
-        name: Annotated[str, typer.Option(help="What the release is called.")] = "graph",
+        source: Annotated[str, typer.Option(help="Column of the first node.")] = "source",
+        target: Annotated[str, typer.Option(help="Column of the second node.")] = "target",
+        name: Annotated[str, typer.Option(help="Name of the release.")] = "graph",
         pays: PayingOptions,
         noise: NoiseName = "secure",
         plot: Annotated[
             Path | None,
-            typer.Option(
-                help="Draw the private and the published degrees to a new file (internal)."
-            ),
+            typer.Option(help="Draw private and published degrees to a new SVG file (internal)."),
         ] = None,
         as_json: AsJson = False,
     ) -> None:
         if plot is not None and (plot.exists() or plot.suffix != ".svg"):
-            raise ParameterError(f"{str(plot)!r} exists, or is not a .svg file.")
+            raise ParameterError(f"{str(plot)!r} exists or does not end in .svg.")
         with Publishing() as publishing:
             release = ht.publish_graph(
                 edges,
@@ -93,7 +91,8 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
             show_published(release, as_json=as_json)
             if plot is not None and not as_json:
                 console.print(
-                    f"Drew {plot}: it shows the private graph and is not covered by the promise."
+                    f"Drew {plot}. Internal: it shows the private graph; the promise does not "
+                    "cover it."
                 )
 
     return publish
@@ -101,14 +100,14 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
 
 def generate(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option(help="A new .txt, .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="New .txt, .csv or .parquet file.")],
     model: Annotated[
         Literal["configuration", "exact"],
-        typer.Option(help="configuration is random; exact keeps every degree."),
+        typer.Option(help="Configuration model (random), or exact degrees."),
     ] = "configuration",
     as_json: AsJson = False,
 ) -> None:
-    """Make a synthetic graph from a release and write its edge list."""
+    """Generate a synthetic graph from a release and write its edge list."""
     from hushtable.graph.generate import write_edges  # noqa: PLC0415 - slow to import
 
     edges = ht.generate_graph(ht.Release.load(release), model=model)
@@ -118,7 +117,7 @@ def generate(
 
 
 def _publishing() -> dict[str, str]:
-    """Say which method each publishing command is for."""
+    """Return the method of each publishing command."""
     from hushtable.methods.registry import listings  # noqa: PLC0415 - keeps other commands quick
 
     return {
@@ -141,5 +140,5 @@ graph_group = lazy_group(
     "graph",
     lambda: (*_publishing(), "generate"),
     _command,
-    help_text="Degree sequences and synthetic graphs.",
+    help_text="Publish degree sequences and generate synthetic graphs.",
 )

@@ -1,4 +1,4 @@
-"""Groups of commands that are made when they are asked for, so that all others start quickly."""
+"""Command groups whose commands are created on first use, so that other commands start quickly."""
 
 from __future__ import annotations
 
@@ -18,18 +18,9 @@ if TYPE_CHECKING:
 def lazy_group(
     name: str, names: Callable[[], Iterable[str]], make: Callable[[str], Any], *, help_text: str
 ) -> typer.Typer:
-    """Make a group that imports nothing before one of its commands, or their list, is asked for.
+    """Return a group that creates its commands on first use.
 
-    Parameters
-    ----------
-    name : str
-        What the group is called.
-    names : callable
-        Gives the names of the commands.
-    make : callable
-        Gives the command of a name, such as `as_command` makes it.
-    help_text : str
-        What the group is for.
+    `names` returns the command names; `make` creates a command, for example with `as_command`.
     """
 
     class Group(TyperGroup):
@@ -59,18 +50,9 @@ def method_group(
     among: Callable[[Listing], bool],
     help_text: str,
 ) -> typer.Typer:
-    """Make a group with one command for each method of the registry that it is for.
+    """Return a group with one command for each registered method that `among` accepts.
 
-    Parameters
-    ----------
-    name : str
-        What the group is called.
-    make : callable
-        Takes the class of a method and gives its command.
-    among : callable
-        Says whether the group is for the method of a listing.
-    help_text : str
-        What the group is for.
+    `make` creates the command from the method's class.
     """
 
     def known() -> dict[str, Listing]:
@@ -86,7 +68,7 @@ def method_group(
 
 
 class _Commands(Mapping[str, Any]):
-    """Make a command when it is first asked for."""
+    """Mapping that creates each command on first access."""
 
     def __init__(self, names: Callable[[], Iterable[str]], make: Callable[[str], Any]) -> None:
         self._names = names
@@ -96,7 +78,7 @@ class _Commands(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         if name not in self._names():
             raise KeyError(name)
-        if name not in self._made:  # a help asks twice for each
+        if name not in self._made:  # help accesses each command twice
             self._made[name] = self._make(name)
         return self._made[name]
 
@@ -108,7 +90,7 @@ class _Commands(Mapping[str, Any]):
 
 
 def as_command(name: str, function: Callable[..., None]) -> Any:
-    """Turn a function into a command whose options are its parameters."""
+    """Return a command whose options are the function's parameters."""
     alone = typer.Typer(add_completion=False)
     alone.command(name)(function)
     return get_command(alone)

@@ -1,4 +1,4 @@
-"""``hushtable ledger``: what may be spent on a table, what has been, and what is left."""
+"""``hushtable ledger``: the privacy budget of a table: cap, charges and remainder."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from hushtable.cli.screen import console, tell
 from hushtable.errors import ParameterError
 
 ledger_group = typer.Typer(
-    name="ledger", no_args_is_help=True, help="Keep account of what has been spent."
+    name="ledger", no_args_is_help=True, help="Manage the privacy budget of a table."
 )
 
-LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="The ledger.")]
+LedgerPath = Annotated[Path, typer.Argument(metavar="FILE", help="Ledger file.")]
 
 
 @ledger_group.command("init")
@@ -29,13 +29,13 @@ def init(  # noqa: PLR0917 - the options of a command
     delta: Annotated[str, typer.Option(metavar="NUMBER", help="Cap on delta.")] = "0",
     schema: Annotated[
         Path | None,
-        typer.Option(help="Schema of what it pays for; it is then bound to it."),
+        typer.Option(help="Bind the ledger to the table with this schema."),
     ] = None,
     allow_uncounted: Annotated[
         bool,
         typer.Option(
             "--allow-uncounted",
-            help="Take releases too that it cannot count; every statement will say so.",
+            help="Also accept releases whose cost cannot be counted; every statement will say so.",
         ),
     ] = False,
     responsible: Responsible = "",
@@ -43,7 +43,7 @@ def init(  # noqa: PLR0917 - the options of a command
     review_by: ReviewBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start a ledger with a cap on what may be spent."""
+    """Create a ledger with a cap on the total privacy budget."""
     from hushtable.schema.linked import load_persons  # noqa: PLC0415 - keeps other commands quick
 
     public = load_persons(schema) if schema is not None else None
@@ -56,20 +56,21 @@ def init(  # noqa: PLR0917 - the options of a command
         allow_uncounted=allow_uncounted,
         decision=stated_decision(responsible, reason, review_by),
     )
-    tell(f"Started {file}.", as_json=as_json, ledger=str(file))
+    tell(f"Created {file}.", as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("show")
 def show(
     file: LedgerPath,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Write JSON to standard output; its numbers are exact.")
+        bool, typer.Option("--json", help="Write JSON with exact numbers to standard output.")
     ] = False,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="New .html file for the account.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Write the account to a new .html file."),
     ] = None,
 ) -> None:
-    """Show what has been spent and what is left, after checking the chain."""
+    """Verify the ledger, then show charges and the remaining budget."""
     from hushtable.cli.ledger_account import show_account  # noqa: PLC0415 - only for this command
 
     require_new_files(page=html, numbers=None)
@@ -85,18 +86,18 @@ def show(
         return
     show_account(content, protects=protects)
     if html is not None:
-        console.print(f"Wrote {html}; it is for whoever keeps the ledger.", highlight=False)
+        console.print(f"Wrote {html}. Internal: for the ledger's custodian.", highlight=False)
 
 
 @ledger_group.command("reserve")
 def reserve(
     file: LedgerPath,
-    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to set aside.")],
-    purpose: Annotated[str, typer.Option(help="What for.")],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to set aside.")] = "0",
+    epsilon: Annotated[str, typer.Option(metavar="NUMBER", help="Epsilon to reserve.")],
+    purpose: Annotated[str, typer.Option(help="Purpose, recorded in the ledger.")],
+    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Delta to reserve.")] = "0",
     as_json: AsJson = False,
 ) -> None:
-    """Set budget aside; `publish --reservation` draws from it, `cancel` frees it."""
+    """Reserve budget; `publish --reservation` charges it, `cancel` frees it."""
     book = ht.Ledger.open(file)
     promise = _promise(epsilon, delta, unit=book.unit, neighbors=book.neighbors)
     number = book.reserve([promise], purpose=purpose)
@@ -106,10 +107,10 @@ def reserve(
 @ledger_group.command("cancel")
 def cancel(
     file: LedgerPath,
-    reservation: Annotated[int, typer.Argument(help="The reservation's number.")],
+    reservation: Annotated[int, typer.Argument(help="Number of the reservation.")],
     as_json: AsJson = False,
 ) -> None:
-    """Free what is left in a reservation; what was charged to it stays charged."""
+    """Cancel a reservation and free its remainder; charges to it remain."""
     ht.Ledger.open(file).release_reservation(reservation)
     tell(f"Reservation {reservation} is canceled.", as_json=as_json, canceled=reservation)
 
@@ -118,37 +119,37 @@ def cancel(
 def verify(
     file: LedgerPath,
     receipt: Annotated[
-        str | None, typer.Option(help="Digest from a statement that must be in the ledger.")
+        str | None, typer.Option(help="Receipt from a statement; it must be in the ledger.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that nobody changed the ledger, or exchanged it for an older copy."""
+    """Check that the ledger was not modified or, with --receipt, replaced by an older copy."""
     ht.Ledger.open(file).verify(receipt=receipt)
     tell("The ledger is intact.", as_json=as_json, intact=True)
 
 
 @ledger_group.command("upgrade")
 def upgrade(file: LedgerPath, as_json: AsJson = False) -> None:
-    """Count what is left of an old ledger's cap in both accounts; on record, for good."""
+    """Add the concentrated account to an old ledger, with its remaining budget; permanent."""
     ht.Ledger.open(file).upgrade()
-    said = f"{visible(str(file))} has both accounts now. What was spent stays spent."
+    said = f"{visible(str(file))} now has both accounts. Earlier charges remain."
     tell(said, as_json=as_json, ledger=str(file))
 
 
 @ledger_group.command("void")
 def void(
     file: LedgerPath,
-    entry: Annotated[int, typer.Argument(help="The entry's number.")],
-    reason: Annotated[str, typer.Option(help="Why; it is recorded.")],
+    entry: Annotated[int, typer.Argument(help="Number of the entry.")],
+    reason: Annotated[str, typer.Option(help="Justification, recorded in the ledger.")],
     as_json: AsJson = False,
 ) -> None:
-    """Give back a charge for which nothing was released: a person's decision, on record."""
+    """Refund a charge for which nothing was released; the decision is recorded."""
     ht.Ledger.open(file).void(entry, reason)
     tell(f"Entry {entry} is void.", as_json=as_json, void=entry)
 
 
 def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.ApproxDP:
-    """Make the promise that costs so much, or name all that is wrong with the two numbers."""
+    """Return the promise with this epsilon and delta; report the problems of both together."""
     from hushtable.privacy.guarantee import check_delta, check_epsilon  # noqa: PLC0415 - slow
     from hushtable.privacy.rational import as_rational  # noqa: PLC0415
 

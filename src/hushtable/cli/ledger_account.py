@@ -1,4 +1,4 @@
-"""How ``hushtable ledger show`` tells people what was spent and what is left."""
+"""Terminal output of ``hushtable ledger show``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hushtable.privacy.decision import Decision
 from hushtable.privacy.values import rounded
 
 ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}
-"""The two accounts and what each counts."""
+"""The two accounts and the parameters that each counts."""
 
 MOST_BARS = 60
 
 
 def show_account(content: Mapping[str, Any], *, protects: str) -> None:
-    """Print what `Ledger.show` gives."""
+    """Print the content that `Ledger.show` returns."""
     _show_what_it_is_for(content, protects=protects)
     _show_accounts(content)
     _show_history(content["history"])
@@ -46,7 +46,7 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     name = f"{_one_line(content['name'])}: " if content["name"] else ""
     epsilon, delta = _amounts(content["cap"])
     console.print(
-        f"{name}started {_time(content['created'])} UTC, counts for {visible(protects)}. All "
+        f"{name}created {_time(content['created'])} UTC, protects {visible(protects)}. Cap for all "
         f"releases together: epsilon {epsilon}, delta {delta}.",
         highlight=False,
     )
@@ -61,25 +61,25 @@ def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
     if not content["tables"]:
         console.print("Not bound to a table yet; the first charge for one binds it.")
     if content["holds_uncounted"]:
-        allowed = "It was started to take" if content["allow_uncounted"] else "It holds"
+        allowed = "This ledger accepts" if content["allow_uncounted"] else "This ledger contains"
         console.print(
             f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
-            "What is spent says nothing about them.",
+            "The amounts spent do not include them.",
             style="bold red",
             highlight=False,
         )
 
 
 def _show_decision(what: str, stated: Mapping[str, str]) -> None:
-    """Say who answers for something, and that it is time to look at it again."""
+    """Print the recorded decision, and whether its review is overdue."""
     if not stated:
         return
     said = [
         f"{words} {_one_line(stated[name])}"
         for name, words in (
-            ("responsible", "answered for by"),
-            ("reason", "because:"),
-            ("review_by", "to be reviewed by"),
+            ("responsible", "responsible:"),
+            ("reason", "reason:"),
+            ("review_by", "review by"),
         )
         if name in stated
     ]
@@ -89,14 +89,14 @@ def _show_decision(what: str, stated: Mapping[str, str]) -> None:
 
 
 def _show_prior(what: str, prior: Mapping[str, str]) -> None:
-    """Print the prior of a release, and why it is public if that was stated."""
+    """Print the prior of a release, and the reason that it is public, if stated."""
     reason = f"; public, because: {_one_line(prior['public'])}" if "public" in prior else ""
     name = f"{prior['kind']} {_one_line(prior['name'])} ({prior['sha256'][:16]})"
     console.print(f"{what}: starts from the {name}{reason}.", highlight=False)
 
 
 def _show_accounts(content: Mapping[str, Any]) -> None:
-    """Show both accounts side by side; a release must fit one of them."""
+    """Print both accounts in one table."""
     table = Table(box=None, header_style="bold")
     for name in ("account", "counts"):
         table.add_column(name, no_wrap=True)
@@ -113,12 +113,12 @@ def _show_accounts(content: Mapping[str, Any]) -> None:
     print_whole(table)
     if content["concentrated"]:
         console.print(
-            "A release must fit one of the two; delta is shared out between them.", highlight=False
+            "A release must fit one of the two accounts; they share delta.", highlight=False
         )
 
 
 def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
-    """Draw how full each account was over time."""
+    """Draw the used share of each account over time."""
     if len(history) < 2:
         return
     times = [datetime.fromisoformat(step["time"]) for step in history]
@@ -136,17 +136,17 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
             continue
         shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
         full = history[-1][account]
-        now = f"{100 * full:.3g} %" if full <= 1 else "full"
+        now = f"{100 * full:.3g}%" if full <= 1 else "full"
         console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
 
 
 def _spans(times: Sequence[datetime], width: int) -> list[range]:
-    """Say which steps held at some time since the last of equally spaced times.
+    """Return, for each of `width` equally spaced times, the steps in force since the one before.
 
     Examples
     --------
     >>> day = [datetime(2020, 1, n) for n in (1, 2, 3, 9)]
-    >>> [list(span) for span in _spans(day, 3)]  # what held for a day is not passed over
+    >>> [list(span) for span in _spans(day, 3)]  # short steps are not skipped
     [[0], [0, 1, 2], [2, 3]]
     """
     ordered = sorted(times)
@@ -180,7 +180,7 @@ def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], 
 
 
 def _entry_became(entry: Mapping[str, Any]) -> str:
-    """Say what became of a charge: where it was drawn from, and why it is void."""
+    """Return the status of a charge, with its reservation and the reason if it is void."""
     source = f", from reservation {entry['reservation']}" if entry["reservation"] else ""
     reason = f": {_one_line(entry['note'])}" if entry["status"] == "void" else ""
     return f"{entry['status']}{source}{reason}"

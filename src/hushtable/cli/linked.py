@@ -1,4 +1,4 @@
-"""``hushtable linked``: publish tables that belong together, such as persons and their visits."""
+"""``hushtable linked``: publish linked tables, such as persons and their visits."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 TableFiles = Annotated[
     list[str],
-    typer.Argument(metavar="TABLE=FILE...", help="A file for each table of the schema."),
+    typer.Argument(metavar="TABLE=FILE...", help="One file for each table of the schema."),
 ]
 PersonsToExpect = Annotated[
     int | None,
-    typer.Option(help="Persons to expect, from public knowledge; a guess will do.", min=0),
+    typer.Option(help="Expected number of persons, from public knowledge; a rough guess.", min=0),
 ]
 
 
 def files_of(given: list[str]) -> dict[str, str]:
-    """Read which file each table is in.
+    """Parse the file of each table.
 
     Examples
     --------
@@ -63,7 +63,7 @@ def files_of(given: list[str]) -> dict[str, str]:
 
 
 def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> None:
-    """Tell what does not fit: cells, keys, rows of nobody, too many rows (custodian only)."""
+    """Report out-of-domain values, bad keys, orphan rows and surplus rows (custodian only)."""
     from hushtable.engine.linked import open_linked  # noqa: PLC0415 - keeps other commands quick
     from hushtable.engine.silence import silenced  # noqa: PLC0415
     from hushtable.predicate.facts import facts_of  # noqa: PLC0415
@@ -86,7 +86,7 @@ def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> No
     else:
         print_lines(found)
         if found:
-            console.print("These numbers are exact: for the custodian only, never to be published.")
+            console.print("These counts are exact: for the custodian only, never publish them.")
         print_lines(public.conditions)
         if not found:
             console.print("The tables fit their schema and each other.")
@@ -110,7 +110,7 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
         else:
             show_plan(made, forecast, hollow)
 
-    plan.__doc__ = "Promise, budget and expected error of all tables; no data."
+    plan.__doc__ = "Show promise, budget and expected error of all tables; reads no data."
     return plan
 
 
@@ -125,7 +125,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
         tables: TableFiles,
         out: NewFolder,
         pays: PayingOptions,
-        engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
+        engine: Annotated[EngineName, typer.Option(help="Engine that counts.")] = "auto",
         noise: NoiseName = "secure",
         memory_limit: MemoryLimit = None,
         rows: PersonsToExpect = None,
@@ -152,7 +152,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
                 )
             show_published(release, as_json=as_json)
 
-    publish.__doc__ = "Publish private tables that belong together, with keys that fit."
+    publish.__doc__ = "Publish private linked tables; foreign keys match in the release."
     return publish
 
 
@@ -168,5 +168,5 @@ linked_group = lazy_group(
     "linked",
     lambda: ("check", "plan", "publish"),
     _command,
-    help_text="Tables that belong together, such as persons and their visits.",
+    help_text="Publish linked tables, such as persons and their visits.",
 )

@@ -1,4 +1,4 @@
-"""``hushtable methods``: everything that is in the registry."""
+"""``hushtable methods``: the registered methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def methods(as_json: AsJson = False) -> None:
-    """List the methods: what each takes and does, and which paper it is from."""
+    """List the methods with their input, purpose and paper."""
     from hushtable.methods.registry import listings  # noqa: PLC0415 - keeps other commands quick
 
     known = [(listing, *_about(listing)) for listing in listings().values()]
@@ -36,19 +36,19 @@ def methods(as_json: AsJson = False) -> None:
         return
     table = Table(box=None, header_style="bold")
     table.add_column("method", no_wrap=True)
-    for column in ("takes", "what it does", "from"):
+    for column in ("input", "description", "source"):
         table.add_column(column)
     for listing, summary, paper in known:
         table.add_row(listing.name, listing.takes, summary, paper)
     print_whole(table)
     baselines = ", ".join(listing.name for listing, *_ in known if listing.baseline)
-    console.print(f"\nBaselines, here to be compared with: {baselines}.", highlight=False)
+    console.print(f"\nBaselines, for comparison: {baselines}.", highlight=False)
     alone = ", ".join(listing.name for listing, *_ in known if not listing.publishes)
-    console.print(f"For Python alone, since they publish no release: {alone}.", highlight=False)
+    console.print(f"Python only, without releases: {alone}.", highlight=False)
 
 
 def _about(listing: Listing) -> tuple[str, str]:
-    """Say what a method does and where it is from; or what it lacks on this machine."""
+    """Return summary and paper of a method, or the reason that it cannot be loaded."""
     try:
         method = listing.load(listing.method)
     except ParameterError as error:

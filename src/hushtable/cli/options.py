@@ -1,4 +1,4 @@
-"""Options: those that several commands share, and the fields of a method as options."""
+"""Command-line options: those shared by several commands, and those made from method fields."""
 
 from __future__ import annotations
 
@@ -33,71 +33,83 @@ if TYPE_CHECKING:
 
 Kind = TypeVar("Kind", bound="Parameters")
 
-# --- what several commands take -------------------------------------------------------------------
+# --- shared options -------------------------------------------------------------------------------
 
-SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="The schema, a YAML file.")]
+SchemaPath = Annotated[Path, typer.Argument(metavar="SCHEMA", help="Schema file (YAML).")]
 DataPath = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A file (CSV, TSV, Parquet, workbook, JSON lines, Feather, Stata, SPSS, SAS), several "
-        "by a pattern, or an address such as sqlite:///FILE?table=NAME.",
+        help="File (CSV, TSV, Parquet, Excel, JSON lines, Feather, Stata, SPSS, SAS), glob pattern "
+        "for several files, or database URL such as sqlite:///FILE?table=NAME.",
     ),
 ]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="Release folder.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON to standard output.")]
 
 RowsToExpect = Annotated[
     int | None,
-    typer.Option(help="Rows to expect, from public knowledge; a guess will do.", min=0),
+    typer.Option(help="Expected number of rows, from public knowledge; a rough guess.", min=0),
 ]
 
-NewFolder = Annotated[Path, typer.Option(help="Folder to make for the release.")]
-LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger that pays.")]
-Reservation = Annotated[int | None, typer.Option(help="Reservation to use up.")]
-NoiseName = Annotated[
-    Literal["secure", "opendp"], typer.Option(help="Whose samplers draw the noise.")
+NewFolder = Annotated[Path, typer.Option(help="New folder for the release.")]
+LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger to charge.")]
+Reservation = Annotated[
+    int | None, typer.Option(help="Number of the ledger's reservation to charge.")
 ]
-Purpose = Annotated[str, typer.Option(help="Why, for the ledger.")]
+NoiseName = Annotated[
+    Literal["secure", "opendp"], typer.Option(help="Noise samplers: built in, or OpenDP's.")
+]
+Purpose = Annotated[str, typer.Option(help="Purpose, recorded in the ledger.")]
 SamePeople = Annotated[
     str | None,
     typer.Option(
         metavar="REASON",
-        help="Why another table than the ledger's is about the same people; on record.",
+        help="Charge a ledger of another table of the same people; REASON is recorded.",
     ),
 ]
-Responsible = Annotated[str, typer.Option(metavar="WHO", help="Who answers for it; on record.")]
-Reason = Annotated[str, typer.Option(help="Why it may be so much; on record.")]
+Responsible = Annotated[
+    str, typer.Option(metavar="WHO", help="Person responsible, recorded in the ledger.")
+]
+Reason = Annotated[str, typer.Option(help="Justification, recorded in the ledger.")]
 ReviewBy = Annotated[
-    str, typer.Option(metavar="DAY", help="When to look at it again, as 2027-06-30; on record.")
+    str,
+    typer.Option(metavar="DAY", help="Review date, such as 2027-06-30, recorded in the ledger."),
 ]
 StateDecision = Annotated[
     bool,
     typer.Option(
-        "--state-decision", help="Say who, why and until when in the release's statement, too."
+        "--state-decision",
+        help="Also publish responsible person, justification and review date in the statement.",
     ),
 ]
-Receipt = Annotated[str | None, typer.Option(help="A receipt that the ledger must contain.")]
-MemoryLimit = Annotated[str | None, typer.Option(help="Limit for counting, such as 1GB.")]
+Receipt = Annotated[str | None, typer.Option(help="Receipt that the ledger must contain.")]
+MemoryLimit = Annotated[str | None, typer.Option(help="Memory limit for counting, such as 1GB.")]
 Anyway = Annotated[
-    bool, typer.Option("--anyway", help="Publish even if the forecast says: mostly noise.")
+    bool, typer.Option("--anyway", help="Publish even if the forecast is mostly noise.")
 ]
 
 ControlPath = Annotated[
-    str | None, typer.Option(metavar="DATA", help="Rows of the same kind that were not released.")
+    str | None,
+    typer.Option(
+        metavar="DATA", help="Control rows from the same population, not used in the release."
+    ),
 ]
 Target = Annotated[
-    str | None, typer.Option(help="Column that models predict; by default the schema's target.")
+    str | None, typer.Option(help="Column to predict; default: the schema's target.")
 ]
 NumbersPath = Annotated[
-    Path | None, typer.Option("--json", metavar="FILE", help="New file for the numbers; - prints.")
+    Path | None,
+    typer.Option(
+        "--json", metavar="FILE", help="Write results to a new JSON file; - for standard output."
+    ),
 ]
-Repeats = Annotated[int, typer.Option(help="Trainings of each model.", min=1)]
-Questions = Annotated[int, typer.Option(help="Count questions of each kind.", min=1)]
+Repeats = Annotated[int, typer.Option(help="Training runs per model.", min=1)]
+Questions = Annotated[int, typer.Option(help="Count queries of each kind.", min=1)]
 
 
 def stated_decision(responsible: str, reason: str, review_by: str) -> Decision | None:
-    """Give what was said about who decided, if anything was."""
+    """Return the decision to record, or None if none of the three options is given."""
     if not (responsible or reason or review_by):
         return None
     from hushtable.privacy.decision import Decision  # noqa: PLC0415 - keeps help quick
@@ -107,7 +119,7 @@ def stated_decision(responsible: str, reason: str, review_by: str) -> Decision |
 
 @dataclasses.dataclass(frozen=True)
 class PayingOptions:
-    """What pays for a release, and what is said on record: options of commands that publish."""
+    """Options of publishing commands: ledger, reservation and recorded decision."""
 
     ledger: LedgerThatPays = None
     reservation: Reservation = None
@@ -120,7 +132,7 @@ class PayingOptions:
     state_decision: StateDecision = False
 
     def paying(self) -> Paying:
-        """Give what `hushtable.publish` takes."""
+        """Return the keyword arguments for `hushtable.publish`."""
         return {
             "ledger": self.ledger,
             "reservation": self.reservation,
@@ -133,7 +145,7 @@ class PayingOptions:
 
 
 def _spread(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """Give the options that a parameter of a command stands for: one, or all that pay."""
+    """Expand a `PayingOptions` parameter into one parameter per field; keep any other."""
     if parameter.annotation is not PayingOptions:
         return [parameter]
     hints = get_type_hints(PayingOptions, include_extras=True)
@@ -149,13 +161,10 @@ def _spread(parameter: inspect.Parameter) -> list[inspect.Parameter]:
 
 
 class Otherwise(NamedTuple):
-    """Say what a field is where its option is not given, in words and as a rule.
+    """Computed default of a method's field."""
 
-    The rule takes what was given for the options of the command itself.
-    """
-
-    said: str
-    rule: Callable[[Mapping[str, Any]], Any]
+    said: str  # shown in the help
+    rule: Callable[[Mapping[str, Any]], Any]  # takes the values of the command's own options
 
 
 def _option(
@@ -166,7 +175,7 @@ def _option(
     alternatives = [kind for kind in get_args(hint) if kind is not NoneType]
     if NoneType in get_args(hint) and len(alternatives) == 1:
         hint = alternatives[0]
-    if hint is bool:  # what is on by default can be turned off, too
+    if hint is bool:  # allows turning off an option that is on by default
         flag = f"{flag}/--no-{flag[2:]}"
     kind: Any = str
     if hint is int or hint is bool or get_origin(hint) is Literal:
@@ -207,7 +216,7 @@ _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
 
 
 def _rules(items: list[str]) -> dict[str, Any]:
-    """Read ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
+    """Parse ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
     rules: dict[str, Any] = {}
     problems = []
     given = Counter(item.rpartition("=")[0] for item in items)
@@ -231,7 +240,7 @@ def _rules(items: list[str]) -> dict[str, Any]:
 
 
 def _part_of_rule(text: str) -> int | float | str:
-    """Read a number, a step of the calendar, a moment, or ``log``.
+    """Parse a number, calendar unit, date, time or ``log``.
 
     Examples
     --------
@@ -248,7 +257,7 @@ def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
     for field in dataclasses.fields(kind):
         value = options[field.name]
         if value is not None:
-            # Repeated options are rules of a mapping, or the entries of a tuple.
+            # A repeated option holds the rules of a mapping or the items of a tuple.
             is_rules = isinstance(value, list) and field.default != ()
             values[field.name] = _rules(value) if is_rules else value
     return kind(**values)
@@ -260,19 +269,11 @@ def with_method_options(
     otherwise: Mapping[str, Otherwise] = MappingProxyType({}),
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add a method's fields to a command, which gets them back as ``method``.
+    """Return a decorator that adds a method's fields to a command, which receives ``method``.
 
-    An option of the command whose name a field has is not there for that method. A parameter
-    ``pays: PayingOptions`` stands for all of those.
-
-    Parameters
-    ----------
-    kind : type
-        The method.
-    otherwise : mapping of str to Otherwise
-        Fields that need not be given.
-    names : mapping of str to type
-        What the annotations of the command name and its module does not import.
+    A field replaces an option of the command that has the same name. A parameter
+    ``pays: PayingOptions`` is expanded into its fields. `otherwise` has the fields with a computed
+    default, `names` the types that the command's annotations use and its module does not import.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,7 +1,4 @@
-"""What is printed as it is: data for programs, and texts that a terminal must not obey.
-
-Consoles are slow to import; a command that answers in one line goes without them.
-"""
+"""Printing without rich, which is slow to import: JSON, and texts without control characters."""
 
 from __future__ import annotations
 
@@ -14,23 +11,23 @@ from typing import Any
 
 
 def print_json(content: Any) -> None:
-    """Print plain data, for programs."""
+    """Print JSON to standard output."""
     sys.stdout.write(json.dumps(content, indent=2, ensure_ascii=False) + "\n")
 
 
 def print_line(text: str) -> None:
-    """Print a text, however wide."""
+    """Print a text without wrapping."""
     sys.stdout.write(f"{visible(text)}\n")
 
 
 def print_folded(text: str) -> None:
-    """Print a text, in as many lines as the terminal needs."""
+    """Print a text, wrapped to the width of the terminal."""
     width = shutil.get_terminal_size().columns
     print_line(textwrap.fill(text, width, break_on_hyphens=False))
 
 
 def visible(text: str) -> str:
-    r"""Replace what a terminal would obey: names from files may hold anything.
+    r"""Replace terminal control characters, which names from files may contain.
 
     Examples
     --------

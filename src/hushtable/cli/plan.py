@@ -1,4 +1,4 @@
-"""``hushtable plan``: promise, budget and expected error of a method; no data."""
+"""``hushtable plan``: promise, budget and expected error of a method, without reading data."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def _solved(name: str, start: str) -> Otherwise:
-    """Start what will be solved for from any value, or say that it is missing."""
+    """Return a default that `--want` replaces; without `--want` the option is required."""
 
     def rule(own: Mapping[str, Any]) -> str:
         if own["want"] is None:
             raise ParameterError(f"{name} is missing; give --{name}, or --want to solve for it.")
         return start
 
-    return Otherwise("as --want needs it", rule)
+    return Otherwise("solved for with --want", rule)
 
 
 SOLVABLE = {
     name: _solved(name, start) for name, start in (("epsilon", "1"), ("retention", "1/100"))
 }
-"""Fields that the command works out itself where it is told what is wanted."""
+"""Fields that `--want` solves for."""
 
 
 def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
@@ -48,26 +48,26 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         want: Annotated[
             str | None,
             typer.Option(
-                help='Solve for epsilon: "count error 50 at 1%" is, with 95 % confidence, at most '
-                "50 rows off when 1 % of the rows are counted."
+                help='Solve for epsilon: "count error 50 at 1%" means an error of at most 50 rows, '
+                "with 95% confidence, for a count of 1% of the rows."
             ),
         ] = None,
         plot: Annotated[
-            Path | None, typer.Option(help="Draw error against epsilon to a new .svg file.")
+            Path | None, typer.Option(help="Draw error against epsilon to a new SVG file.")
         ] = None,
         rehearse: Annotated[
             bool,
             typer.Option(
                 "--rehearse",
-                help="Publish a table about nobody that looks like the schema, and say how far "
-                "its rows are off, by column and for pairs. Nothing is spent.",
+                help="Dry run on a surrogate table made from the schema: show the error of counts "
+                "by column and for pairs. Costs no budget.",
             ),
         ] = False,
         like: Annotated[
             Path | None,
             typer.Option(
                 metavar="PUBLIC",
-                help="Rehearse on this public table instead; never on the private one.",
+                help="Dry run on this public table instead; never use the private table.",
             ),
         ] = None,
         as_json: AsJson = False,
@@ -112,19 +112,19 @@ def _rehearsed(
 
 
 def _show_rehearsal(found: Rehearsal) -> None:
-    """Print how far the rows of a rehearsal are off."""
+    """Print the errors found in a dry run."""
     from hushtable.rehearsal import percent  # noqa: PLC0415 - slow to import
 
-    console.print(f"Rehearsed on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
-    table = Table("counts by", "typically off by", "at worst", box=None, header_style="bold")
+    console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
+    table = Table("counts by", "typical error", "largest error", box=None, header_style="bold")
     for name, off in [*found.columns.items(), ("pairs of columns", found.pairs)]:
         if off is not None:
             rows = f"{percent(off.typical)} ({off.rows:,.0f} rows)"
             table.add_row(name, rows, percent(off.worst))
     console.print(table)
     console.print(
-        "  Of questions that hold at least 0.5 % of the rows: values of lists, and ranges of a "
-        "tenth of the rows.",
+        "  Errors of counts of at least 0.5% of the rows: listed values, and ranges that contain "
+        "a tenth of the rows.",
         highlight=False,
     )
     for sentence in found.advice:
@@ -132,7 +132,7 @@ def _show_rehearsal(found: Rehearsal) -> None:
 
 
 def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
-    """Give a plan as plain data."""
+    """Return a plan as JSON-serializable data."""
     return {
         "method": made.method.name,
         "parameters": made.method.parameters(),
@@ -146,25 +146,25 @@ def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
 
 
 def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
-    """Print a promise, how the budget is divided, and what to expect."""
+    """Print the promises, the budget split and the forecast."""
     console.print("Promise", style="bold")
     for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
     for condition in made.conditions:
         console.print(f"  {condition}", highlight=False)
-    if forecast.split:  # empty where the ledger counts nothing
+    if forecast.split:  # empty if the ledger cannot count the method
         table = Table("step", "epsilon", box=None, header_style="bold")
         for step, share in forecast.split.items():
             table.add_row(step, f"{float(share):g}")
         console.print(table)
     show_forecast(forecast)
     if hollow:
-        console.print(f"  publish will refuse: {hollow}", highlight=False)
+        console.print(f"  publish will refuse this plan: {hollow}", highlight=False)
 
 
 plan_group = method_group(
     "plan",
     _plan_command,
     among=lambda listing: listing.publishes and listing.takes == "table",
-    help_text="Promise, budget and expected error; no data.",
+    help_text="Show promise, budget and expected error of a method; reads no data.",
 )

@@ -38,12 +38,12 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
         schema: SchemaPath,
         out: NewFolder,
         pays: PayingOptions,
-        engine: Annotated[EngineName, typer.Option(help="What counts.")] = "auto",
+        engine: Annotated[EngineName, typer.Option(help="Engine that counts.")] = "auto",
         noise: NoiseName = "secure",
         memory_limit: MemoryLimit = None,
         columns: Annotated[
             str | None,
-            typer.Option(metavar="A,B,...", help="Publish these columns only, by the same schema."),
+            typer.Option(metavar="A,B,...", help="Publish only these columns of the schema."),
         ] = None,
         rows: RowsToExpect = None,
         anyway: Anyway = False,
@@ -72,7 +72,7 @@ def _publish_command(kind: type[ht.Method]) -> Callable[..., None]:
 
 
 def show_published(release: ht.Release, *, as_json: bool) -> None:
-    """Print what was published: the whole statement for programs, the promises for people."""
+    """Print the statement as JSON, or a summary with the promises."""
     n_rows = _rows_out(release)
     if as_json:
         statement = release.statement.model_dump(mode="json", by_alias=True)
@@ -82,23 +82,23 @@ def show_published(release: ht.Release, *, as_json: bool) -> None:
     console.print(f"Published to {release.folder}{said}.", highlight=False)
     if n_rows == 0:
         console.print(
-            "  Nothing came out: no row of the release is about anybody. What was charged stays "
-            "charged; generalize more or publish fewer columns before the next one.",
+            "  The release is empty: no row was published. Its cost remains charged. Generalize "
+            "more or publish fewer columns next time.",
             highlight=False,
         )
     for promise in release.statement.guarantees:
         console.print(f"  {promise.explain()}")
     if not any(hasattr(promise, "epsilon") for promise in release.statement.guarantees):
         console.print(
-            "WARNING: no epsilon bounds what this release tells, and no ledger can add it up. The "
-            "total of a ledger of this table no longer describes what is out.",
+            "WARNING: this release has no epsilon, so a ledger cannot add up its cost. The total "
+            "of this table's ledger no longer covers everything that was published.",
             style="bold",
             highlight=False,
         )
 
 
 def _rows_out(release: ht.Release) -> int | None:
-    """Count the rows of a release that is complete, whatever happens."""
+    """Count the rows of a complete release; warn and return None if that fails."""
     try:
         return release.rows_out
     except Exception as error:
@@ -110,7 +110,7 @@ def _rows_out(release: ht.Release) -> int | None:
 
 
 def _told_rows(release: ht.Release, n_rows: int) -> str:
-    """Say how many rows there are: of each table, where several belong together."""
+    """Return the number of rows as text, by table for linked tables."""
     linked = release.statement.estimator.get("linked")
     if linked is None:
         return f"{n_rows:,} rows"

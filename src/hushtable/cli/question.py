@@ -1,4 +1,4 @@
-"""What ``hushtable query`` may ask: one question, read from its options, and how it is printed."""
+"""Options of ``hushtable query`` as one question, and the output of its answer."""
 
 from __future__ import annotations
 
@@ -19,57 +19,43 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class QueryOptions:
-    """A question to a release.
-
-    Parameters
-    ----------
-    where : str or None
-        The condition.
-    by : tuple of str
-        Columns whose groups are answered one by one.
-    mean, quantile, regress : str or None
-        What to compute: the mean of a column, a quantile given as COLUMN:PROBABILITY, a regression
-        given as a formula. A count, if it is none of them.
-    logistic : bool
-        Whether the regression is logistic.
-    scope : {"people", "population"}
-        What the interval is about.
-    """
+    """Question to a release: a count, unless `mean`, `quantile` or `regress` is set."""
 
     where: str | None
     by: tuple[str, ...] = ()
-    mean: str | None = None
-    quantile: str | None = None
-    regress: str | None = None
+    mean: str | None = None  # column
+    quantile: str | None = None  # COLUMN:PROBABILITY
+    regress: str | None = None  # formula
     logistic: bool = False
     scope: Literal["people", "population"] = "people"
 
     def problems(self) -> list[str]:
-        """List what does not go together."""
+        """Return a message for each invalid or conflicting option."""
         asked = [name for name in ("mean", "quantile", "regress") if getattr(self, name)]
         found = []
         if len(asked) > 1:
-            found.append(f"--{' and --'.join(asked)} are several questions; ask one at a time.")
+            found.append(f"--{' and --'.join(asked)} cannot be combined; choose one.")
         if self.logistic and not self.regress:
-            found.append("--logistic is about --regress; give a formula.")
+            found.append("--logistic requires --regress; give a formula.")
         if self.regress and self.by:
             found.append(
-                "a regression has its groups in the formula, as C(column); leave out --by."
+                "--by cannot be combined with --regress; put the column in the formula as "
+                "C(column)."
             )
         if self.where is None and not asked and not self.by:
-            found.append("nothing is asked: give a WHERE clause, --by, --mean, --quantile or "
+            found.append("no question is given; add a WHERE clause, --by, --mean, --quantile or "
                          "--regress.")  # fmt: skip
         if self.quantile:
             _, sign, probability = self.quantile.rpartition(":")
             if not sign or _number(probability) is None:
-                found.append(f"--quantile is COLUMN:PROBABILITY, such as age:0.5, not "
-                             f"{self.quantile!r}.")  # fmt: skip
+                found.append(f"--quantile is {self.quantile!r}; it must be COLUMN:PROBABILITY, "
+                             "such as age:0.5.")  # fmt: skip
         return found
 
     def ask(
         self, release: ht.Release, tables: Mapping[str, pa.Table]
     ) -> ht.Estimate | EstimateTable:
-        """Ask a release; `tables` are the analyst's own, which a count may look values up in."""
+        """Query a release; the condition may look up values in the analyst's `tables`."""
         where = self.where
         if where is not None and tables:
             from hushtable.predicate.lookup import look_up  # noqa: PLC0415 - slow to import
@@ -97,7 +83,7 @@ def _number(text: str) -> float | None:
 
 
 def show(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
-    """Print an answer: as JSON, as a line, or as a table to paste."""
+    """Print an answer as JSON, or as text with its notes."""
     if as_json:
         print_json(answer.to_dict())
         return
@@ -107,7 +93,7 @@ def show(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
 
 
 def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | None) -> None:
-    """Write an answer to new files: as comma-separated values, as a drawing."""
+    """Write an answer to a new CSV file and draw it to a new SVG file, where given."""
     from hushtable.estimate.base import Estimate  # noqa: PLC0415 - slow to import
     from hushtable.estimate.estimate_table import EstimateTable  # noqa: PLC0415
     from hushtable.estimate.interval_plot import drawing  # noqa: PLC0415
@@ -121,7 +107,7 @@ def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | No
 
 
 def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
-    """Refuse questions that do not go together and files that cannot be written, all at once."""
+    """Raise one error that lists conflicting options and files that cannot be written."""
     from hushtable.files.whole_file import require_new  # noqa: PLC0415 - slow to import
 
     problems = asked.problems()
@@ -132,6 +118,6 @@ def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
         except ParameterError as error:
             problems += error.problems
     if plot is not None and plot.suffix != ".svg":
-        problems.append(f"a drawing goes into an .svg file, not {plot.name!r}.")
+        problems.append(f"--plot is {plot.name!r}; it must end in .svg.")
     if problems:
         raise ParameterError(problems)

@@ -1,4 +1,4 @@
-"""What an analyst does with a release: ``hushtable show``, ``query`` and ``export``."""
+"""Commands for analysts: ``hushtable show``, ``query`` and ``export``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def show(release: ReleasePath, as_json: AsJson = False) -> None:
-    """Show the statement of a release, for people."""
+    """Show the statement of a release."""
     statement = _load(release).statement
     if as_json:
         print_json(statement.model_dump(mode="json", by_alias=True))
@@ -35,42 +35,62 @@ def show(release: ReleasePath, as_json: AsJson = False) -> None:
 def query(  # noqa: PLR0917 - the options of a command
     release: ReleasePath,
     where: Annotated[
-        str | None, typer.Argument(metavar="[WHERE]", help="A SQL WHERE clause.")
+        str | None,
+        typer.Argument(
+            metavar="[WHERE]", help="SQL WHERE clause. Required unless another question is given."
+        ),
     ] = None,
     by: Annotated[
         list[str] | None,
-        typer.Option(metavar="COLUMN", help="Answer for each value; may be given again."),
+        typer.Option(
+            metavar="COLUMN",
+            help="Answer separately for each value of COLUMN. Repeatable; not with --regress.",
+        ),
     ] = None,
     mean: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The mean of a column.")
+        str | None, typer.Option(metavar="COLUMN", help="Estimate the mean of COLUMN.")
     ] = None,
     quantile: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN:P", help="A quantile of a column, such as age:0.5."),
+        typer.Option(
+            metavar="COLUMN:P",
+            help="Estimate quantile P of COLUMN, such as age:0.5 for the median.",
+        ),
     ] = None,
     regress: Annotated[
         str | None,
-        typer.Option(metavar="FORMULA", help="A regression, such as 'pay ~ age + C(region)'."),
+        typer.Option(
+            metavar="FORMULA",
+            help="Fit a linear regression, such as 'pay ~ age + C(region)'.",
+        ),
     ] = None,
     logistic: Annotated[
-        bool, typer.Option("--logistic", help="Whose outcome is a list of two values.")
+        bool,
+        typer.Option(
+            "--logistic", help="With --regress: fit a logistic regression (binary outcome)."
+        ),
     ] = False,
     population: Annotated[
         bool,
-        typer.Option("--population", help="About the population that people were sampled from."),
+        typer.Option(
+            "--population",
+            help="Include sampling error: intervals for the population behind the table.",
+        ),
     ] = False,
     table: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=FILE",
-            help="Public CSV or Parquet file of yours, for IN (SELECT column FROM name ...).",
+            help="Public CSV or Parquet file, for IN (SELECT column FROM NAME ...). Repeatable.",
         ),
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the answer to a new CSV file.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw it in a new SVG file.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw the answer and its interval to a new SVG file.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Count, average or regress from a release, with 95 % intervals."""
+    """Estimate a count, mean, quantile or regression from a release, with 95% intervals."""
     asked = QueryOptions(
         where=where,
         by=tuple(by or ()),
@@ -88,7 +108,7 @@ def query(  # noqa: PLR0917 - the options of a command
 
 def export(
     release: ReleasePath,
-    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
     as_json: AsJson = False,
 ) -> None:
     """Write the microdata rows of a release to a file."""
@@ -101,18 +121,18 @@ def export(
 
 
 def _load(folder: Path) -> ht.Release:
-    """Open a release. What is imported for it stays: no time is spent to look whether it may go."""
+    """Load a release without garbage collection, which would only slow down the imports."""
     gc.disable()
     try:
         return ht.Release.load(folder)
     finally:
-        if not gc.get_freeze_count():  # the first time that all is imported
+        if not gc.get_freeze_count():  # the first load has imported everything
             gc.freeze()
         gc.enable()
 
 
 def _public_tables(given: list[str]) -> dict[str, pa.Table]:
-    """Read the analyst's own tables, given as NAME=FILE."""
+    """Read the tables given as NAME=FILE."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     import pyarrow.csv as pa_csv  # noqa: PLC0415
     import pyarrow.parquet as pq  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""``hushtable schema``: draft what is public about a table, and check the table against it."""
+"""``hushtable schema``: draft a schema, and check a table against it."""
 
 from __future__ import annotations
 
@@ -24,51 +24,56 @@ schema_group = typer.Typer(
 )
 
 _DRAFT_HEADER = """\
-# Drafted from the private table, for the custodian's eyes. What stands under 'confirm' was taken
-# from the data: check it against public knowledge, correct it, and delete the line. All of it must
-# be what anybody could know, not what happens to occur: one person's row can change any of it.
-# 'missing' and 'outside' say what a cell counts as that has no value or none of the column's:
-# a category of its own (missing), the nearest bound (clip), or one of the values (other; the
-# first, unless a line 'other: VALUE' names another).
+# Drafted from the private table, for the custodian only. The parts listed under 'confirm' were
+# taken from the data: check each against public knowledge, correct it, and delete the line. A
+# schema must contain public knowledge, not what occurs in the data: one row can change any part.
+# 'missing' and 'outside' set how empty cells and out-of-domain values are recorded: as missing
+# (category, missing), as the nearest bound (clip), or as a value of the list (other: the first
+# value, unless a line 'other: VALUE' names another).
 """
 
 
 _FOR_THE_CUSTODIAN = (
-    "These counts are exact, so keep them to yourself. They may show a mistake in the table or in "
-    "the schema; choose the domain from public knowledge, never to let one row fit."
+    "These counts are exact, so do not publish them. They can show mistakes in the table or in the "
+    "schema. Choose domains from public knowledge, never to make single rows fit."
 )
 
 
 @schema_group.command("draft")
 def draft(  # noqa: PLR0917 - the options of a command
     data: DataPath,
-    out: Annotated[Path | None, typer.Option("-o", "--out", help="File to write.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", help="New file for the schema; default: standard output."),
+    ] = None,
     codebook: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FILE",
-            help="Public description to take domains from: DDI .xml, data dictionary .csv, "
-            "Frictionless or CSVW .json, schema .yaml, a release, COLUMN=HIERARCHY.csv.",
+            help="Take domains from a public description: DDI .xml, data dictionary .csv, "
+            "Frictionless or CSVW .json, schema .yaml, release folder or COLUMN=HIERARCHY.csv. "
+            "Repeatable.",
         ),
     ] = None,
     encoding: Annotated[
         str | None, typer.Option(help="Encoding of a text file, such as latin-1.")
     ] = None,
     delimiter: Annotated[
-        str | None, typer.Option(help="What separates the fields of a text file; tab is a tab.")
+        str | None, typer.Option(help="Delimiter of a text file; 'tab' for tabs.")
     ] = None,
     sheet: Annotated[
-        str | None, typer.Option(help="Sheet of a workbook; by default the first.")
+        str | None, typer.Option(help="Sheet of an Excel workbook; default: the first.")
     ] = None,
     first_line_is_names: Annotated[
         bool,
         typer.Option(
-            "--first-line-is-names", help="Even if the first line looks like somebody's row."
+            "--first-line-is-names",
+            help="Use the first line as column names even if it looks like a data row.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Propose a schema for a table; what it took from the data is marked `confirm`."""
+    """Propose a schema for a table; parts taken from the data are marked `confirm`."""
     from hushtable.engine.drafting import drafted  # noqa: PLC0415 - slow to import
 
     if out is not None and out.exists():
@@ -90,7 +95,7 @@ def draft(  # noqa: PLR0917 - the options of a command
         print_json(content) if as_json else sys.stdout.write(text)
         return
     try:
-        # What it took from the data is not public yet, so the file is the owner's alone.
+        # A draft contains private information, so only the owner may read the file.
         descriptor = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
@@ -101,8 +106,8 @@ def draft(  # noqa: PLR0917 - the options of a command
         return
     print_lines(made.remarks.get("", ()))
     console.print(
-        f"Wrote {out}. Check every line marked 'confirm' against public knowledge, correct it "
-        "and delete the mark; publish refuses until then."
+        f"Wrote {out}. Check every part listed under 'confirm' against public knowledge, correct "
+        "it and delete the mark; publish refuses the schema until then."
     )
 
 
@@ -125,14 +130,13 @@ def _reading(given: dict[str, str | None]) -> FileFormat:
 
 @schema_group.command("check")
 def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
-    """Tell how many cells of a table do not fit, and what becomes of them (custodian only)."""
+    """Count out-of-domain values of a table and show how they are handled (custodian only)."""
     from hushtable.engine.fitting import misfits  # noqa: PLC0415
     from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
 
     if data.endswith((".yaml", ".yml")) and schema.suffix not in (".yaml", ".yml"):
         raise ParameterError(
-            f"{data!r} seems to be the schema: it comes first, as in hushtable schema check "
-            "SCHEMA DATA."
+            f"{data!r} seems to be the schema; give it first: hushtable schema check SCHEMA DATA."
         )
     public = ht.Schema.load(schema)
     found = silenced(lambda: misfits(data, public))()
@@ -151,7 +155,7 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
             console.print(_FOR_THE_CUSTODIAN, soft_wrap=True)
         print_lines(public.conditions)
         if unconfirmed:
-            console.print(f"Still to confirm: {', '.join(unconfirmed)}.")
+            console.print(f"Not confirmed yet: {', '.join(unconfirmed)}.")
         if not found and not unconfirmed:
             console.print("The table fits its schema.")
     if any(misfit.refused for misfit in found):
@@ -160,5 +164,5 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
 
 @schema_group.command("spec")
 def spec(as_json: AsJson = True) -> None:
-    """Write the JSON Schema of schema files, for editors."""
+    """Print the JSON Schema of schema files, for editors."""
     print_json(ht.Schema.model_json_schema())

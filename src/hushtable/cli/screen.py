@@ -1,4 +1,4 @@
-"""How the commands print for people: two consoles, tables, and bars of what is being done."""
+"""Terminal output: the two consoles, tables and progress bars."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from hushtable.files.progress import Progress
 
-# The only two; names and texts from files must not be taken for markup.
+# Markup is off in both, since they print names and texts from files.
 console = Console(markup=False, emoji=False)
 errors = Console(markup=False, emoji=False, stderr=True)
 
 
 def tell(said: str, *, as_json: bool, **content: Any) -> None:
-    """Say what was done: a sentence for people, plain data for programs."""
+    """Print the result of a command: `content` as JSON, or the text `said`."""
     if as_json:
         print_json(content)
     else:
@@ -31,19 +31,19 @@ def tell(said: str, *, as_json: bool, **content: Any) -> None:
 
 
 def print_lines(lines: Iterable[object]) -> None:
-    """Print each on a line of its own, as it is."""
+    """Print each item on its own line, without wrapping or highlighting."""
     for line in lines:
         console.print(str(line), soft_wrap=True, highlight=False)
 
 
 def print_whole(table: Table, screen: Console = console) -> None:
-    """Print a table; on a screen too narrow for its figures it runs over, and none is cut.
+    """Print a table without truncating numbers, even if it is wider than the screen.
 
-    Columns of figures must say ``no_wrap`` or their width; all others fold.
+    Columns of numbers must set ``no_wrap`` or a width; all others fold.
     """
     unbounded = screen.options.update(width=10_000)
     for column in table.columns:
-        if column.no_wrap:  # rich would cut even these
+        if column.no_wrap:  # rich would truncate even these
             parts = (column.header, *column.cells)
             column.min_width = max(screen.measure(p, options=unbounded).maximum for p in parts)
     least = screen.measure(table, options=unbounded).minimum
@@ -56,7 +56,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 def bars(shares: Iterable[float | None]) -> str:
-    """Draw shares as bars of characters; nothing where there is none, full from 1 on.
+    """Draw shares as bar characters: blank for None and 0, full height from 1 on.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def bars(shares: Iterable[float | None]) -> str:
 
 @contextmanager
 def one_bar(first: str) -> Iterator[Progress]:
-    """Show how far the whole work has come, what is being done, and how long it will take."""
+    """Show one progress bar with the current phase and the remaining time."""
     from rich.progress import TaskProgressColumn, TextColumn  # noqa: PLC0415 - slow to import
 
     from hushtable.files.progress import duration, seconds_left  # noqa: PLC0415
@@ -90,7 +90,7 @@ def one_bar(first: str) -> Iterator[Progress]:
 
 @contextmanager
 def bar_for_each_part() -> Iterator[Progress]:
-    """Show how far each part of the work has come."""
+    """Show one progress bar for each part of the work."""
     with _bars("{task.description:16}") as bars:
         tasks: dict[str, Any] = {}
 
@@ -104,7 +104,7 @@ def bar_for_each_part() -> Iterator[Progress]:
 
 @contextmanager
 def _bars(text: str, *columns: Any) -> Iterator[rich.progress.Progress]:
-    """Show bars on standard error, only while it is a terminal."""
+    """Show progress bars on standard error, only if it is a terminal."""
     from rich.progress import (  # noqa: PLC0415 - slow to import
         BarColumn,
         Progress,

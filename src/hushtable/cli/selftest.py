@@ -1,4 +1,4 @@
-"""``hushtable selftest``: whether it keeps here what it claims."""
+"""``hushtable selftest``: checks of the installation on this machine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIBRARIES = ("numpy", "scipy", "numba", "pyarrow")
 
 
 def selftest(as_json: AsJson = False) -> None:
-    """Check noise, papers' numbers, promises and the ledger on this machine, in about a minute."""
+    """Check noise, published figures, promises and the ledger on this machine (about a minute)."""
     from hushtable.selftest import run_checks  # noqa: PLC0415 - slow to import
 
     with one_bar("noise") as progress:
@@ -39,7 +39,7 @@ def selftest(as_json: AsJson = False) -> None:
 
 
 def _where() -> dict[str, Any]:
-    """Say what was checked, where and when."""
+    """Return the versions, machine and time of the checks."""
     from importlib.metadata import version  # noqa: PLC0415 - slow to import
 
     return {

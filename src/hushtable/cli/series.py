@@ -1,4 +1,4 @@
-"""``hushtable series``: publish the same columns wave after wave, and ask all waves together."""
+"""``hushtable series``: publish the same columns in every wave, and query all waves together."""
 
 from __future__ import annotations
 
@@ -31,38 +31,42 @@ if TYPE_CHECKING:
 series_group = typer.Typer(
     name="series",
     no_args_is_help=True,
-    help="Publish the same columns wave after wave under one promise.",
+    help="Publish the same columns in every wave, under one promise.",
 )
 
-Folder = Annotated[Path, typer.Argument(metavar="SERIES", help="The folder of the series.")]
-Where = Annotated[str, typer.Argument(metavar="WHERE", help="A SQL WHERE clause.")]
+Folder = Annotated[Path, typer.Argument(metavar="SERIES", help="Folder of the series.")]
+Where = Annotated[str, typer.Argument(metavar="WHERE", help="SQL WHERE clause.")]
 
 _TYPICAL_ROWS = 30_000
 
 
 @series_group.command("init")
 def init(  # noqa: PLR0917 - the options of a command
-    folder: Annotated[Path, typer.Argument(metavar="SERIES", help="Folder to make.")],
+    folder: Annotated[Path, typer.Argument(metavar="SERIES", help="New folder for the series.")],
     schema: SchemaPath,
     epsilon: Annotated[
-        str, typer.Option(metavar="NUMBER", help="For everything ever published of the series.")
+        str, typer.Option(metavar="NUMBER", help="Total epsilon of all releases of the series.")
     ],
-    delta: Annotated[str, typer.Option(metavar="NUMBER", help="Chance of exceeding epsilon.")],
-    waves: Annotated[int | None, typer.Option(help="How many waves there will be.")] = None,
+    delta: Annotated[
+        str, typer.Option(metavar="NUMBER", help="Total delta of all releases of the series.")
+    ],
+    waves: Annotated[
+        int | None, typer.Option(help="Number of planned waves; default: no fixed end.")
+    ] = None,
     spares: Annotated[
-        int, typer.Option(help="How many more releases: corrections, and runs that were lost.")
+        int, typer.Option(help="Extra releases, for corrections and failed runs.")
     ] = 1,
     horizon: Annotated[
         int | None,
-        typer.Option(help="Without an end: the wave by which half of the budget is spent."),
+        typer.Option(help="Without --waves: the wave by which half of the budget is spent."),
     ] = None,
     change: Annotated[
-        float, typer.Option(help="Share of people supposed to change in a wave; a guess will do.")
+        float, typer.Option(help="Expected share of people who change per wave; a rough guess.")
     ] = 0.05,
     panel: Annotated[
         bool,
         typer.Option(
-            "--panel", help="Follow people from wave to wave: transitions, and panel rows."
+            "--panel", help="Link people across waves: publish transitions and panel rows."
         ),
     ] = False,
     rows: RowsToExpect = None,
@@ -71,7 +75,7 @@ def init(  # noqa: PLR0917 - the options of a command
     review_by: ReviewBy = "",
     as_json: AsJson = False,
 ) -> None:
-    """Start a series: plan its whole budget and say what to expect; reads no data."""
+    """Create a series: plan its total budget and forecast its errors; reads no data."""
     from hushtable.privacy.rational import as_rational  # noqa: PLC0415 - slow to import
 
     public = ht.Schema.load(schema)
@@ -100,11 +104,11 @@ def init(  # noqa: PLR0917 - the options of a command
             }
         )
         return
-    console.print(f"Started {visible(str(folder))}; no data was read.", highlight=False)
+    console.print(f"Created {visible(str(folder))}; no data was read.", highlight=False)
     others = "" if second is None else f", the second {float(second):.3g}"
     console.print(
-        f"  Epsilon {epsilon} and delta {delta} for each person with all rows in all waves. By "
-        f"itself the first wave has epsilon {float(first):.3g}{others}.",
+        f"  Epsilon {epsilon} and delta {delta} cover all rows of a person in all waves. The "
+        f"first wave alone has epsilon {float(first):.3g}{others}.",
         highlight=False,
     )
     _show_expected(expected, n_rows, change)
@@ -112,16 +116,16 @@ def init(  # noqa: PLR0917 - the options of a command
 
 def _show_expected(expected: Expected, rows: int, change: float) -> None:
     console.print(
-        f"  Expected after {expected.waves} waves of {rows:,} rows, {change:.0%} of whom change in "
-        "a wave, for a question about a tenth of them by one column (95 % of answers are closer):",
+        f"  Expected error (half-width of 95% intervals) of a count of a tenth of the rows by one "
+        f"column, after {expected.waves} waves of {rows:,} rows with {change:.0%} change per wave:",
         highlight=False,
     )
     lines = {
-        "level, from the wave alone": (expected.alone, "rows"),
-        "level, with the waves before": (expected.level, "rows"),
-        "change from the wave before": (expected.change, "rows"),
-        "trend over all waves": (expected.trend, "rows a wave"),
-        "moves from one value to another": (expected.moved, "people"),
+        "level, from one wave": (expected.alone, "rows"),
+        "level, with earlier waves": (expected.level, "rows"),
+        "change since the previous wave": (expected.change, "rows"),
+        "trend over all waves": (expected.trend, "rows per wave"),
+        "transitions between two values": (expected.moved, "people"),
     }
     for what, (number, unit) in lines.items():
         if number is not None:
@@ -131,32 +135,34 @@ def _show_expected(expected: Expected, rows: int, change: float) -> None:
 @series_group.command("publish")
 def publish(  # noqa: PLR0917 - the options of a command
     folder: Folder,
-    data: Annotated[str, typer.Argument(metavar="DATA", help="The wave, a CSV or Parquet file.")],
+    data: Annotated[
+        str, typer.Argument(metavar="DATA", help="Table of the wave (CSV or Parquet).")
+    ],
     before: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="In a panel: the private table of the wave before."),
+        typer.Option(metavar="DATA", help="In a panel: private table of the previous wave."),
     ] = None,
-    wave: Annotated[int | None, typer.Option(help="Which wave; else the next one.")] = None,
+    wave: Annotated[int | None, typer.Option(help="Number of the wave; default: the next.")] = None,
     correct: Annotated[
         str | None,
-        typer.Option(metavar="REASON", help="Publish a wave once more, and why; on record."),
+        typer.Option(metavar="REASON", help="Publish a wave again; REASON is recorded."),
     ] = None,
     unseen: Annotated[
         str | None,
         typer.Option(
             metavar="REASON",
-            help="Why nobody saw anything of a run that was killed; takes its charge back.",
+            help="Refund a killed run whose output nobody saw; REASON is recorded.",
         ),
     ] = None,
     engine: Annotated[
-        Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="What counts.")
+        Literal["auto", "memory", "duckdb", "spark"], typer.Option(help="Engine that counts.")
     ] = "auto",
     noise: NoiseName = "secure",
     memory_limit: MemoryLimit = None,
     anyway: Anyway = False,
     as_json: AsJson = False,
 ) -> None:
-    """Publish a wave, with all waves before it as what is known already."""
+    """Publish a wave, using all earlier waves as prior."""
     from hushtable.cli.publish import show_published  # noqa: PLC0415 - only for this command
 
     series = ht.Series.open(folder)
@@ -179,7 +185,7 @@ def publish(  # noqa: PLR0917 - the options of a command
 
 @series_group.command("show")
 def show(folder: Folder, as_json: AsJson = False) -> None:
-    """Show the plan, the waves that are published, and what is left of the budget."""
+    """Show the plan, the published waves and the remaining releases."""
     from fractions import Fraction  # noqa: PLC0415 - only for this command
 
     from hushtable.privacy.values import rounded  # noqa: PLC0415 - slow to import
@@ -190,10 +196,10 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         print_json(content)
         return
     kind = "panel" if content["panel"] else "series"
-    planned = "without an end" if content["waves"] is None else f"of {content['waves']} waves"
+    planned = "without a fixed end" if content["waves"] is None else f"of {content['waves']} waves"
     epsilon, delta = (rounded(Fraction(content[name])) for name in ("epsilon", "delta"))
     console.print(
-        f"A {kind} {planned}: epsilon {epsilon} and delta {delta} for each person with all rows in "
+        f"A {kind} {planned}: epsilon {epsilon} and delta {delta} cover all rows of a person in "
         "all waves.",
         highlight=False,
     )
@@ -205,8 +211,8 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
         )
     for name in content["lost"]:
         console.print(
-            f"  {name}: charged, and not there: its run was killed, or runs now. Publish it again "
-            "to be told what can be done.",
+            f"  {name}: charged but not published: its run was killed or is still running. To see "
+            "your options, publish it again.",
             highlight=False,
         )
     if content["left"] is not None:
@@ -217,10 +223,10 @@ def show(folder: Folder, as_json: AsJson = False) -> None:
 def count(
     folder: Folder,
     where: Where,
-    wave: Annotated[int | None, typer.Option(help="Which wave; else the last one.")] = None,
+    wave: Annotated[int | None, typer.Option(help="Number of the wave; default: the last.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate how many rows of a wave satisfy a condition, from all waves."""
+    """Estimate the number of rows of a wave that satisfy a condition, using all waves."""
     _answer(ht.Series.open(folder).count(where, wave=wave), as_json)
 
 
@@ -228,11 +234,13 @@ def count(
 def change(
     folder: Folder,
     where: Where,
-    since: Annotated[int, typer.Option(help="The wave to compare with.")],
-    until: Annotated[int | None, typer.Option(help="Up to which wave; else the last one.")] = None,
+    since: Annotated[int, typer.Option(help="Number of the wave to compare with.")],
+    until: Annotated[
+        int | None, typer.Option(help="Number of the later wave; default: the last.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate by how many rows a count rose since a wave."""
+    """Estimate the change of a count between two waves."""
     _answer(ht.Series.open(folder).change(where, since=since, until=until), as_json)
 
 
@@ -241,11 +249,11 @@ def trend(
     folder: Folder,
     where: Where,
     plot: Annotated[
-        Path | None, typer.Option(help="New .svg file for the count over all waves.")
+        Path | None, typer.Option(help="Draw the count over all waves to a new SVG file.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate by how many rows a count rises per wave, and draw it."""
+    """Estimate the trend of a count, in rows per wave."""
     from hushtable.files.whole_file import require_new, write_whole  # noqa: PLC0415 - one command
 
     if plot is not None:
@@ -264,11 +272,11 @@ def trend(
 @series_group.command("transitions")
 def transitions(
     folder: Folder,
-    column: Annotated[str, typer.Argument(metavar="COLUMN", help="A published column.")],
-    since: Annotated[int, typer.Option(help="From this wave to the next.")],
+    column: Annotated[str, typer.Argument(metavar="COLUMN", help="Published column.")],
+    since: Annotated[int, typer.Option(help="Number of the wave; compared with the next.")],
     as_json: AsJson = False,
 ) -> None:
-    """Estimate how many people of a panel went from each value of a column to each other one."""
+    """Estimate the number of people of a panel per transition between values of a column."""
     from rich.table import Table  # noqa: PLC0415 - slow to import
 
     found = ht.Series.open(folder).transitions(column, since=since)
@@ -278,7 +286,7 @@ def transitions(
         print_json({**about, "transitions": rows, "notes": list(found.notes)})
         return
     shown = Table(box=None, header_style="bold")
-    heads = (f"wave {since}", f"wave {found.until}", "people", "95 % interval", "of those before")
+    heads = (f"wave {since}", f"wave {found.until}", "people", "95% interval", "share of origin")
     for head in heads:
         shown.add_column(head)
     for row in rows:
@@ -295,26 +303,26 @@ def transitions(
 @series_group.command("moved")
 def moved(
     folder: Folder,
-    since: Annotated[int, typer.Option(help="From this wave to the next.")],
+    since: Annotated[int, typer.Option(help="Number of the wave; compared with the next.")],
     before: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="What held at that wave.")
+        str | None, typer.Option(metavar="WHERE", help="Condition in wave --since.")
     ] = None,
     now: Annotated[
-        str | None, typer.Option(metavar="WHERE", help="What holds at the next.")
+        str | None, typer.Option(metavar="WHERE", help="Condition in the next wave.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Estimate how many people of a panel went from one condition to another, on one column."""
+    """Estimate the number of people of a panel who moved between two conditions on a column."""
     _answer(ht.Series.open(folder).moved(before, now, since=since), as_json)
 
 
 @series_group.command("panel")
 def panel(
     folder: Folder,
-    out: Annotated[Path, typer.Option(help="A new .csv or .parquet file.")],
+    out: Annotated[Path, typer.Option(help="New .csv or .parquet file.")],
     as_json: AsJson = False,
 ) -> None:
-    """Write the synthetic people of a panel: a row for each wave and person."""
+    """Write the synthetic rows of a panel: one row per person and wave."""
     ht.Series.open(folder).export_panel(out)
     tell(f"Wrote {out}.", as_json=as_json, file=str(out))
 

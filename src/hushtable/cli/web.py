@@ -1,4 +1,4 @@
-"""``hushtable workbench`` and ``hushtable serve``: the pages in a browser."""
+"""``hushtable workbench`` and ``hushtable serve``: the web pages."""
 
 from __future__ import annotations
 
@@ -12,23 +12,28 @@ from hushtable.cli.options import ReleasePath
 from hushtable.cli.screen import console
 from hushtable.extras import needing
 
-Port = Annotated[int, typer.Option(help="Port; 0 takes any that is free.", min=0, max=65535)]
+Port = Annotated[int, typer.Option(help="Port; 0 for any free port.", min=0, max=65535)]
 
 
 def workbench(  # noqa: PLR0917 - the options of a command
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Where projects are kept.")
+        Path,
+        typer.Argument(
+            metavar="[FOLDER]", help="Folder of the projects; default: the current folder."
+        ),
     ] = Path(),
     data: Annotated[
         list[Path] | None,
-        typer.Option(help="A folder outside it whose tables may be read; may be repeated."),
+        typer.Option(help="Also allow reading tables from this folder. Repeatable."),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address of this machine.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Loopback address to listen on.")] = "127.0.0.1",
     port: Port = 0,
-    max_upload: Annotated[int, typer.Option(help="Megabytes that may be uploaded.", min=1)] = 512,
+    max_upload: Annotated[
+        int, typer.Option(help="Maximum size of an upload, in megabytes.", min=1)
+    ] = 512,
     browse: Annotated[bool, typer.Option(help="Open the browser.")] = True,
 ) -> None:
-    """Open the custodian's desk in a browser, for this machine alone."""
+    """Open the custodian's workbench in a browser; only this machine can reach it."""
     with needing("web", "the browser's page"):
         from hushtable.web.desk import make_desk  # noqa: PLC0415 - an extra
         from hushtable.web.security import Door  # noqa: PLC0415
@@ -46,7 +51,9 @@ def workbench(  # noqa: PLR0917 - the options of a command
         console.print(f"  {address}{door.token}", highlight=False, soft_wrap=True)
         console.print("Only this machine can open it. Press Ctrl-C to close it.")
         if browse:
-            typer.launch(f"{address}{door.new_ticket()}")  # others may see it in the process list
+            typer.launch(
+                f"{address}{door.new_ticket()}"
+            )  # a one-time ticket, since the process list is public
 
     desk = make_desk(bench, door=door, port=taken, max_upload=max_upload * 2**20)
     run(desk, held, ready=ready)
@@ -59,15 +66,15 @@ def serve(
     name: Annotated[
         list[str] | None,
         typer.Option(
-            help="Name (with its port, unless usual) by which a proxy calls the page; "
-            "may be repeated."
+            help="Host name that a proxy uses for the page, with its port unless it is the "
+            "default. Repeatable."
         ),
     ] = None,
     root_path: Annotated[
-        str, typer.Option(help="Path under which a reverse proxy shows the page.")
+        str, typer.Option(help="Path prefix that a reverse proxy uses for the page.")
     ] = "",
 ) -> None:
-    """Show a release in a browser, to ask it questions; reads nothing else."""
+    """Serve the release explorer, to query a release in a browser; reads nothing else."""
     with needing("web", "the browser's page"):
         from hushtable.web.analyst import make_analyst_page  # noqa: PLC0415 - an extra
         from hushtable.web.security import LOOPBACK, own_names  # noqa: PLC0415
@@ -75,7 +82,7 @@ def serve(
     opened = ht.Release.load(release)
     held = listen(host, port)
     taken: int = held.getsockname()[1]
-    # Shown to other machines, it may have any name, unless one was said.
+    # If other machines can reach the page, any host name is allowed unless --name is given.
     names = own_names(taken) | {each.lower() for each in name or ()}
     known = names if name or host in LOOPBACK else None
     named = f"[{host}]" if ":" in host else host

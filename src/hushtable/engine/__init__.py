@@ -1,7 +1,7 @@
-"""Where counts come from."""
+"""Engines that count the private table."""
 
 import lazy_loader
 
-# The names are listed in __init__.pyi; each is imported when it is first asked for, so that who
-# needs only `hushtable.engine.base` loads no engine.
+# The names are listed in __init__.pyi and imported on first use, so that importing
+# `hushtable.engine.base` does not import an engine.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

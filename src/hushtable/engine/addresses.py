@@ -1,4 +1,4 @@
-"""Tables that are named by a URL: in a database, or a file on another machine."""
+"""Tables given by a URL: database tables, and files on other machines."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _QUERY = "hushtable_query"  # what is asked of a database, as a view that only t
 
 
 def is_address(data: Any) -> bool:
-    """Say whether data is a URL, rather than a path."""
+    """Return whether data is a URL and not a path."""
     return isinstance(data, str) and "://" in data
 
 
 def name_at(address: str) -> str:
-    """Give what a table at a URL is called: never more of the URL, which may hold a password.
+    """Return the table or file name in a URL, without other parts, which may hold a password.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def name_at(address: str) -> str:
 
 
 def at_address(address: str) -> Any:
-    """Give the ibis table, or the path of a copy of the file, that a URL names; reads no row.
+    """Return the ibis table of a URL, or the path of a local copy of its file; read no row.
 
     A table of a database is named by ``?table=NAME``, or by ``?query=SELECT ...``.
     """
@@ -95,7 +95,7 @@ def _table(address: str) -> Any:
 
 
 def _database_file(path: str) -> Path:
-    """Find a database here, or from the root on."""
+    """Return the path of a database file, relative to the current folder or to the root."""
     places = [Path(path), Path("/") / path]
     found = next((place for place in places if place.is_file()), None)
     if found is None:
@@ -105,10 +105,7 @@ def _database_file(path: str) -> Path:
 
 
 def _copy(address: str) -> Path:
-    """Bring a file here, into a folder that is the owner's alone and goes with the process.
-
-    Even if that is killed: it is where private rows lie that do not fit memory.
-    """
+    """Copy a file to a private temporary folder, which is removed even if the process is killed."""
     file = Path(spill_folder()) / (Path(urlsplit(address).path).name or "data")
     scheme = urlsplit(address).scheme
     fetch = _opened_web if scheme in WEB else _opened_elsewhere
@@ -127,7 +124,7 @@ def _copy(address: str) -> Path:
 
 
 def _opened_web(address: str) -> Any:
-    """Open a file on a web server; a name and a password in the address are sent to it alone."""
+    """Open a file on a web server; credentials in the URL are sent only to that server."""
     parts = urlsplit(address)
     head = {}
     if parts.username is not None:

@@ -101,7 +101,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
 
 
 def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
-    """Give the codes of moments: their periods, counted from the first."""
+    """Return the codes of dates and times: the index of their period."""
     ticks, missing = with_missing(_as_whole(column))
     kind = column.type
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[getattr(kind, "unit", "ms")]
@@ -117,7 +117,7 @@ def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
 
 
 def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes:
-    """Count the whole steps of lengths of time."""
+    """Return the number of whole steps of durations."""
     ticks, missing = with_missing(_as_whole(column))
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
     steps = np.where(missing, 0, ticks) // (per_second * rules.step_seconds)
@@ -125,12 +125,12 @@ def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes:
 
 
 def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Give moments as the whole numbers that they are stored as."""
+    """Return dates and times as their stored integers."""
     return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
 def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid) -> Codes:
-    """Give special values their codes, whatever else they would count as."""
+    """Replace the codes of special values."""
     is_whole = np.issubdtype(numbers.dtype, np.integer)
     for number, code in rules.special_places.items():
         exact = int(number) if is_whole else float(number)
@@ -150,7 +150,7 @@ def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequenc
 
 
 def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
-    """Give the code of each row's value, which is looked up once for each part's dictionary."""
+    """Return the code of each row's value, looked up once per dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     parts = [np.empty(0, np.int32)]
@@ -187,7 +187,7 @@ def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
 
 
 def _nearest(real: Reals, rules: Number) -> Codes:
-    """Give the code of the nearest grid point."""
+    """Return the code of the nearest grid point."""
     of, missing = RuleCodes.of(rules), np.isnan(real)
     with np.errstate(over="ignore"):  # infinity is outside, too
         place = rules.place(real)
@@ -198,5 +198,5 @@ def _nearest(real: Reals, rules: Number) -> Codes:
 
 
 def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Codes:
-    """Choose the code of the first case that applies."""
+    """Return the code of the first case that applies."""
     return np.asarray(np.select(cases, codes, otherwise), np.int32)

@@ -1,4 +1,4 @@
-"""Where counts come from: the few questions a method may ask of the private table."""
+"""Interfaces of engines: the queries that a method may run on the private table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hushtable.schema import Schema
 if TYPE_CHECKING:
     from hushtable.schema.linked import LinkedSchema  # many models: slow to import
 
-# Negative codes mark rows that break a rule of the schema, while they are being encoded.
+# During encoding, negative codes mark cells that break a rule of the schema.
 MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
 
 MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "surplus", "rule"]
@@ -29,9 +29,9 @@ MAX_GROUP = 12  # columns of one dense table
 
 @dataclass(frozen=True)
 class RuleBreak:
-    """Say how many rows do not fit in which way in which column; never which values.
+    """Number of rows of a column that break a rule; contains no values.
 
-    With `refused`, the schema's rules have the table refused for it.
+    With `refused`, the schema refuses the table because of them.
     """
 
     column: str
@@ -45,13 +45,12 @@ class RuleBreak:
 
 
 class Engine(Protocol):
-    """Answer counts over the private table, encoded and checked by the schema's rules.
+    """Counting queries on the private table, encoded by the schema's rules.
 
-    Every answer is about the rows that count: with unit ``person``, at most ``max_rows`` rows of
-    each person, a uniformly random part where there are more, and no row that names no person.
-    Where the schema says ``forbid`` or ``refuse``, an answer over rows that break such a rule
-    raises `DataError` naming every broken rule of the columns asked for; other rules give each row
-    a cell.
+    With unit ``person``, at most ``max_rows`` rows of each person count (a uniformly random subset
+    if there are more), and rows without a person do not count. Where the schema says ``forbid`` or
+    ``refuse``, a query over rows that break such a rule raises a `DataError` that lists all broken
+    rules of the queried columns. All other rules assign each row to a cell.
     """
 
     @property
@@ -70,7 +69,7 @@ class Engine(Protocol):
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> Cells:
-        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        """Count the occupied cells of some columns, after recoding."""
         ...
 
     def publish_cells(
@@ -82,25 +81,14 @@ class Engine(Protocol):
         recode: Mapping[str, Recoding] | None = None,
         also: Keys | Whole | None = None,
     ) -> pa.Table | Parts:
-        """Make the rows to be published from the occupied cells, each with noise of its own.
+        """Return the published rows of the occupied cells, with independent noise per cell.
 
-        Cells that might be too many for one machine do not travel: executors make their rows. The
-        number of cells of the domain decides, not that of occupied ones, which is private.
+        If the domain may be too large for one machine, executors write the rows. The size of the
+        domain decides this, since the number of occupied cells is private.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            The columns of the cells.
-        rows_of : function
-            Makes the rows of some cells, with fresh noise for each. It may be called for parts of
-            the cells, in other processes, so it must be possible to send it there.
-        noise : Noise
-            Where randomness comes from.
-        recode : mapping of str to Recoding, optional
-            Recodings of the columns.
-        also : keys or Whole, optional
-            Cells that come with the count 0 where they are not occupied: some, by their packed
-            keys, or all cells of the domain.
+        `rows_of` returns the rows of some cells with fresh noise. It may run on parts of the cells
+        in other processes, so it must be picklable. `also` adds cells with count 0 if they are not
+        occupied: some, by their packed keys, or all cells of the domain (`Whole`).
         """
         ...
 
@@ -110,19 +98,10 @@ class Engine(Protocol):
         *,
         recode: Mapping[str, Recoding] | None = None,
     ) -> list[Counts]:
-        """Count all cells of many groups of columns, empty ones too, in as few scans as it takes.
+        """Return the marginal table of each group of columns, including empty cells.
 
-        Parameters
-        ----------
-        groups : sequence of sequences of str
-            The columns of each table.
-        recode : mapping of str to Recoding, optional
-            Recodings of the columns.
-
-        Returns
-        -------
-        list of arrays
-            One array for each group; its axes are the group's columns, in the order given.
+        The axes of a table are the group's columns in the given order. The engine uses as few
+        scans as possible.
         """
         ...
 
@@ -136,22 +115,23 @@ class Engine(Protocol):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
-        """Count the tuples that records have in groups of items, see `hushtable.engine.baskets`.
+        """Count the tuples of records in groups of items, see `hushtable.engine.baskets`.
 
         Parameters
         ----------
         groups : sequence of sequences of int
-            Items of each group: positions of columns, or with `listing` codes of the item column.
+            Items of each group: positions of columns, or codes of the item column with `listing`.
         max_groups : int
-            A record with tuples in more groups keeps those in a uniformly random part of them.
+            Maximum number of groups per record; of more, a uniformly random subset counts.
         at_least : int
             Tuples of fewer records are left out.
         listing : ItemColumns, optional
-            The table is long, and a record is a person. Otherwise a record is a row.
+            For a long table, in which a record is a person. Otherwise a record is a row.
         max_values : int, optional
-            With `listing`, a person with more values keeps a uniformly random part of them.
+            With `listing`: maximum number of values per person; of more, a uniformly random subset
+            counts.
         recode : mapping of str to Recoding, optional
-            Recodings of the values; the item column has none.
+            Recodings of the values; the item column cannot be recoded.
         """
         ...
 
@@ -163,54 +143,54 @@ class Engine(Protocol):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Pairs:
-        """Count pairs of items that a person of a long table has, with equal values and not.
+        """Count the persons of a long table who have both items of a pair, by equality of values.
 
-        Only pairs of the given `items`, which rise, are counted; of all items by default.
+        Only pairs of `items`, in ascending order, are counted; by default, of all items.
         """
         ...
 
     def sizes(
         self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Counts:
-        """Count the people of a long table by how many values they have: first those with one."""
+        """Count the persons of a long table by their number of values, starting at 1."""
         ...
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule, and rows of nobody, for the custodian."""
+        """Return all broken rules, and the rows without a person, for the custodian."""
         ...
 
 
 @runtime_checkable
 class Engines(Protocol):
-    """Answer counts over private tables that belong together: an engine for each.
+    """Counting queries on linked tables: one engine per table.
 
-    Every answer is about wide rows that name a person, see `hushtable.engine.linked`.
+    The engines count wide rows, each of which belongs to a person; see `hushtable.engine.linked`.
     """
 
     @property
     def schema(self) -> LinkedSchema:
-        """What is public about the tables."""
+        """The public schema of the tables."""
         ...
 
     def engine(self, name: str) -> Engine:
-        """Give what counts the wide rows of one table."""
+        """Return the engine that counts the wide rows of one table."""
         ...
 
     def steps(self, name: str) -> Engine:
-        """Give what counts the rows of one table that have a row before them, beside that one."""
+        """Return the engine that counts rows of one table together with their previous row."""
         ...
 
 
 @runtime_checkable
 class TwoWaves(Protocol):
-    """Answer counts over a wave, and over the people who were in the wave before, too."""
+    """Counting queries on a wave, and on the people who are also in the previous wave."""
 
     @property
     def now(self) -> Engine:
-        """Count the rows of the wave."""
+        """The engine that counts the rows of the wave."""
         ...
 
     @property
     def followed(self) -> Engine | None:
-        """Count the people of both waves, each with both rows; None where there is none before."""
+        """The engine that counts people in both waves; None if there is no previous wave."""
         ...

@@ -1,25 +1,23 @@
-"""What each record holds, cut into groups of items: how often each tuple occurs.
+"""Counts of the tuples that records have in groups of items.
 
-A record is a set of values, each under an item. In a wide table a record is a row and its items are
-the columns; a missing value is no value. In a long table a record is a person, and each of the
-person's rows is one item with its value (see `ItemColumns`). A record's tuple in a group is the set
-of its values under the group's items. A record without any has no tuple there: nothing is counted
-for it.
+A record is a set of values, one per item. In a wide table, a record is a row and its items are the
+columns; missing values are left out. In a long table, a record is a person, and each of the
+person's rows is an item with its value (see `ItemColumns`). The tuple of a record in a group is the
+set of its values for the group's items. A record without any of these items has no tuple there.
 
-The matrix of records and items, nearly all of it empty, is never made, and there are far too many
-possible tuples to number them. So a record is a run of elements (item, value), and counting goes in
-three steps, none of which holds more than the elements that are there:
+The matrix of records and items is mostly empty and never created, and there are far too many
+possible tuples to number them. So a record is stored as a run of elements (item, value). Counting
+takes three steps, whose memory is proportional to the number of elements:
 
-- *bound*: a record with more elements, or tuples in more groups, than it may have keeps a uniformly
-  random part of them (`keep_some`); what one record adds is bounded by this and nothing else;
-- *cut*: each element goes into every group that its item is in, and sorted by record, group and
-  element, each run of equal record and group is one tuple (`_cut`);
-- *add up*: tuples are told apart element by element, all of them at once; whatever so many records
-  do not share any more is dropped on the way, which is nearly everything that is long (`tally`).
+- *bound*: if a record has too many elements, or tuples in too many groups, a uniformly random
+  subset is kept (`keep_some`). This alone bounds the contribution of a record;
+- *cut*: each element is assigned to every group that contains its item. After sorting by record,
+  group and element, each run of equal record and group is a tuple (`_cut`);
+- *add up*: all tuples are compared element by element. Prefixes shared by too few records are
+  dropped early, which removes most long tuples (`tally`).
 
-The engines differ in the first two steps: in memory they are done here, in a database by
-`hushtable.engine.sql.baskets`. The third is one, so that both give the same tuples in the same
-order.
+The first two steps run here for tables in memory, and in `hushtable.engine.sql.baskets` for
+databases. The third is shared, so both return the same tuples in the same order.
 """
 
 from __future__ import annotations
@@ -42,14 +40,14 @@ ItemGroups = Sequence[Sequence[int]]
 
 @dataclass(frozen=True)
 class ItemColumns:
-    """Say which two columns of a long table hold an item and its value."""
+    """Names of the two columns of a long table with an item and its value."""
 
     item: str
     value: str
 
 
 class Listed(NamedTuple):
-    """Say which values of the people of a long table count: recoded, and so many of each."""
+    """Query on a long table: its item columns, maximum values per person, and recodings."""
 
     listing: ItemColumns
     max_values: int | None
@@ -57,7 +55,7 @@ class Listed(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Say in how many groups a record has tuples, and how many records have a tuple that counts."""
+    """Maximum groups per record, and minimum records per tuple."""
 
     max_groups: int
     at_least: int
@@ -65,30 +63,17 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuples:
-    """Hold the occupied tuples of all groups and how many records have each.
+    """Occupied tuples of all groups and their record counts.
 
-    They are in the order of group, length and elements, whatever the order of the records was.
-
-    Parameters
-    ----------
-    groups : array of int
-        The group of each tuple.
-    starts : array of int
-        Where each tuple begins among the elements, and where the last one ends.
-    items, values : array of int
-        The elements: codes of items, rising within a tuple, and of their values.
-    counts : array of int
-        Records that have the tuple.
-    n_records : int
-        Rows of a wide table; people of a long table who have any value.
+    They are sorted by group, length and elements, so the order of the records does not matter.
     """
 
-    groups: Integers
-    starts: Integers
-    items: Integers
-    values: Integers
-    counts: Integers
-    n_records: int
+    groups: Integers  # of each tuple
+    starts: Integers  # index of each tuple's first element, and the end of the last tuple
+    items: Integers  # of each element; ascending within a tuple
+    values: Integers  # of each element
+    counts: Integers  # records with the tuple
+    n_records: int  # rows of a wide table; persons of a long table with any value
 
     @property
     def lengths(self) -> Integers:
@@ -96,7 +81,7 @@ class Tuples:
         return np.diff(self.starts)
 
     def take(self, kept: NDArray[np.bool_]) -> Tuples:
-        """Keep some of the tuples."""
+        """Return the tuples selected by a mask."""
         elements = np.repeat(kept, self.lengths)
         starts = np.append(0, np.cumsum(self.lengths[kept]))
         return Tuples(
@@ -107,10 +92,10 @@ class Tuples:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Hold how many records have an item, and two items with equal or with different values.
+    """Counts of records with an item, and with two items of equal or of different values.
 
-    Supports are of all items. Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ... of the items
-    that were compared.
+    `support` covers all items. Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ... of the
+    compared items.
     """
 
     support: Integers
@@ -120,7 +105,7 @@ class Pairs:
 
 @dataclass(frozen=True)
 class Records:
-    """Hold records element by element, in the order of record and item, each item once."""
+    """Elements of records, sorted by record and item; each item occurs once per record."""
 
     owners: Integers
     items: Integers
@@ -132,7 +117,7 @@ class Records:
     def of(
         cls, owners: Integers, items: Integers, values: Integers, *, n_items: int, n_values: int
     ) -> Records:
-        """Put elements in order; of an item that a record has twice, the highest value stays."""
+        """Return sorted elements; of a repeated item, the highest value is kept."""
         order = np.lexsort((values, items, owners))
         owners, items, values = owners[order], items[order], values[order]
         last = np.ones(len(order), np.bool_)
@@ -140,7 +125,7 @@ class Records:
         return cls(owners[last], items[last], values[last], n_items, n_values)
 
     def at_most(self, most: int | None, noise: Noise) -> Records:
-        """Keep at most so many elements of each record, a uniformly random part."""
+        """Keep a uniformly random subset of at most `most` elements of each record."""
         if most is None:
             return self
         kept = keep_some(self.owners, most, noise)
@@ -150,7 +135,7 @@ class Records:
 
     @property
     def sizes(self) -> Integers:
-        """Number of records by how many elements they have; the first is of none, and 0."""
+        """Number of records by number of elements, from 0 elements on (always 0 records)."""
         starts = np.flatnonzero(np.diff(self.owners, prepend=-1))
         return np.bincount(np.diff(np.append(starts, len(self.owners))), minlength=1)
 
@@ -161,10 +146,10 @@ class Records:
 
 
 def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
-    """Choose at most `most` places of each owner, uniformly and independently of other owners.
+    """Choose at most `most` positions of each owner, uniformly and independently.
 
-    `owners` is in order. Only owners with more than that toss coins. The choice protects nobody:
-    the promise holds whatever the coins show, see ``methods/counts/columns.md``.
+    `owners` is sorted. Only owners with more than `most` use random numbers. The promise does not
+    depend on this choice: it holds for every outcome, see ``methods/counts/columns.md``.
     """
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(starts, len(owners)))
@@ -181,20 +166,11 @@ def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
 
 @dataclass(frozen=True)
 class Runs:
-    """Hold tuples as they were found, equal ones not yet put together.
+    """Tuples before equal ones are merged.
 
-    Parameters
-    ----------
-    groups : array of int
-        The group of each tuple.
-    starts, lengths : array of int
-        Where each tuple begins among the elements, and how many it has.
-    elements : array of int
-        The elements, each as one number: item times `n_values` plus value; rising within a tuple.
-    counts : array of int
-        Records that each tuple stands for.
-    n_items, n_values : int
-        Numbers above all items and all values.
+    A tuple has `lengths` elements from index `starts` on. An element is the number item times
+    `n_values` plus value, ascending within a tuple. `counts` has the number of records of each
+    tuple; `n_items` and `n_values` are above all items and values.
     """
 
     groups: Integers
@@ -206,7 +182,7 @@ class Runs:
     n_values: int
 
     def take(self, kept: Integers) -> Runs:
-        """Keep some of the tuples; their elements stay where they are."""
+        """Return some of the tuples; the array of elements is shared."""
         return Runs(
             self.groups[kept], self.starts[kept], self.lengths[kept], self.elements,
             self.counts[kept], self.n_items, self.n_values,
@@ -221,9 +197,9 @@ def count_tuples(records: Records, groups: ItemGroups, bounds: Bounds, noise: No
 
 
 def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:
-    """Give the tuples of all records, in the order of the records, and the record of each."""
+    """Return the record of each tuple, and the tuples in the order of the records."""
     n_in, belongs = _groups_of(records.items, groups, records.n_items)
-    # One number for record and group, one for item and value; sorted together they are tuples.
+    # Sorting by (record, group) and (item, value), one number each, gives runs that are tuples.
     keys = np.repeat(records.owners, n_in) * len(groups) + belongs
     elements = np.repeat(records.items * records.n_values + records.values, n_in)
     keys, elements = _sorted(keys, elements, records.n_items * records.n_values)
@@ -236,7 +212,7 @@ def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:
 
 
 def _groups_of(items: Integers, groups: ItemGroups, n_items: int) -> tuple[Integers, Integers]:
-    """Give how many groups each element's item is in, and one element after the other, which."""
+    """Return the number of groups of each element's item, and these groups in a flat array."""
     members = np.array([item for group in groups for item in group], np.int64)
     group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
     group_of = group_of[np.argsort(members, kind="stable")]  # in the order of items
@@ -258,12 +234,12 @@ def _sorted(keys: Integers, elements: Integers, n_elements: int) -> tuple[Intege
 
 
 def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
-    """Add up the counts of equal tuples and put them in order.
+    """Add up the counts of equal tuples and sort them.
 
-    Tuples are told apart exactly, element by element: after d rounds, tuples have the same number
-    if they have the same group and the same first d elements. A number that belongs to fewer than
-    `at_least` records leads to no tuple that is wanted, so it is dropped, and with it nearly
-    everything that is long and rare.
+    Tuples are compared exactly, element by element: after d rounds, tuples have the same number if
+    they have the same group and the same first d elements. A number with fewer than `at_least`
+    records is dropped, since no tuple with that prefix can have more; this removes most long and
+    rare tuples.
     """
     alive, number = np.arange(len(runs.groups)), runs.groups
     found: list[Integers] = [np.empty(0, np.int64)]
@@ -275,7 +251,9 @@ def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
         _, number, alive = _heavy(number, alive, runs.counts, at_least)
         ended = runs.lengths[alive] == depth
         sums, whole, same = _heavy(number[ended], alive[ended], runs.counts, at_least)
-        found.append(same[np.flatnonzero(np.diff(whole, prepend=-1))])  # one for all that are equal
+        found.append(
+            same[np.flatnonzero(np.diff(whole, prepend=-1))]
+        )  # one of each set of equal tuples
         totals.append(sums)
         alive, number = alive[~ended], number[~ended]
     return _in_order(runs, np.concatenate(found), np.concatenate(totals), n_records)
@@ -284,7 +262,7 @@ def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
 def _told_apart(
     runs: Runs, alive: Integers, number: Integers, depth: int
 ) -> tuple[Integers, Integers]:
-    """Give tuples new numbers, by the old number and the next element, in the order of both."""
+    """Renumber tuples by their old number and next element, in the order of both."""
     keys = number * (runs.n_items * runs.n_values) + runs.elements[runs.starts[alive] + depth]
     order = np.argsort(keys, kind="stable")
     changed = np.diff(keys[order], prepend=-1) != 0
@@ -294,7 +272,7 @@ def _told_apart(
 def _heavy(
     number: Integers, places: Integers, counts: Integers, at_least: int
 ) -> tuple[Integers, Integers, Integers]:
-    """Drop numbers that stand for fewer than `at_least` records and close the gaps."""
+    """Drop numbers with fewer than `at_least` records and close the gaps."""
     if not len(number):
         return number, number, places
     sums = np.bincount(number, weights=counts[places]).astype(np.int64)
@@ -304,7 +282,7 @@ def _heavy(
 
 
 def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) -> Tuples:
-    """Write out tuples, which come by length and elements, group by group."""
+    """Return the chosen tuples, sorted by length and elements, in the order of groups."""
     order = np.argsort(runs.groups[chosen], kind="stable")
     chosen, counts = chosen[order], counts[order]
     lengths = runs.lengths[chosen]
@@ -315,7 +293,7 @@ def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) ->
 
 
 def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integers, int]:
-    """Give the code of missing of each column (-1: none), and a number above all codes."""
+    """Return the code for missing of each column (-1: none), and a number above all codes."""
     sizes = recoded_domain(schema, list(schema.attributes), recode).shape
     columns = [recode.get(name) or column for name, column in schema.attributes.items()]
     codes = [-1 if column.missing_code is None else column.missing_code for column in columns]
@@ -323,7 +301,7 @@ def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integ
 
 
 def most_listed(schema: Schema, listing: ItemColumns) -> int:
-    """Say how many values a person of a long table has at most: public."""
+    """Return the public maximum number of values of a person in a long table."""
     n_items = schema.attributes[listing.item].n_values
     return min(n_items, schema.unit.max_rows or n_items)
 
@@ -331,14 +309,14 @@ def most_listed(schema: Schema, listing: ItemColumns) -> int:
 def listed_sizes(
     schema: Schema, listing: ItemColumns, recode: Mapping[str, Recoding]
 ) -> tuple[int, int]:
-    """Give the numbers of items and of values (missing not among them) of a long table."""
+    """Return the numbers of items and of non-missing values of a long table."""
     value = recode.get(listing.value)
     column = schema.attributes[listing.value]
     return schema.attributes[listing.item].n_values, (value or column).size
 
 
 def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
-    """Count pairs of items within records; only of some items, if they are given."""
+    """Count pairs of items within records, of all items or of the given ones."""
     support = np.bincount(records.items, minlength=records.n_items).astype(np.int64)
     compared = np.arange(records.n_items) if items is None else np.asarray(items, np.int64)
     place = np.full(records.n_items, -1, np.int64)

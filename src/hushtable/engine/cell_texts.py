@@ -1,8 +1,7 @@
-"""Cells of tables whose columns have no type: each is written as text, by itself.
+"""Conversion of cells to text, for tables whose columns have no type.
 
-In workbooks, JSON lines and SQLite every cell has a type of its own. Were a column given one that
-fits all its cells, or that of its first, a single row could change how every other row is read, and
-no noise is made for that.
+In Excel, JSON lines and SQLite, every cell has its own type. With a common column type, or that of
+the first cell, one row could change how all other rows are read, which the noise does not cover.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _EDGE = 2.0**63
 
 
 def texts_of(cells: Iterable[Any]) -> pa.Array:
-    """Write cells as `hushtable.engine.encode` spells and reads values of their types.
+    """Convert cells to text in the spelling of `hushtable.engine.encode`.
 
     Examples
     --------
@@ -32,7 +31,7 @@ def texts_of(cells: Iterable[Any]) -> pa.Array:
 
 def _text(cell: Any) -> str | None:  # noqa: PLR0911 - one for each type
     if cell is None or isinstance(cell, str):
-        # Half of a pair of signs can be written in JSON, and is no text.
+        # JSON can contain unpaired surrogates, which are not valid text.
         return cell and cell.encode("utf-8", "replace").decode()
     if isinstance(cell, bool):
         return "true" if cell else "false"

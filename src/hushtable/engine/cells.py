@@ -1,4 +1,4 @@
-"""Occupied cells of a table, and how many rows are in each."""
+"""Occupied cells of a table and their row counts."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Counts = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Cells:
-    """Hold the occupied cells of a projection: their codes and how many rows each has.
+    """Occupied cells of a projection: codes and row counts.
 
-    Rows are in the order of their codes (first column slowest), each cell once, no zero counts.
+    Cells are sorted by their codes (first column slowest) and distinct; no count is 0.
     """
 
     domain: Domain
@@ -24,5 +24,5 @@ class Cells:
     counts: Counts
 
     def only(self, kept: NDArray[np.bool_]) -> Cells:
-        """Keep some of the cells."""
+        """Return the cells selected by a mask."""
         return Cells(self.domain, self.codes[kept], self.counts[kept])

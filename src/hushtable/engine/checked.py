@@ -1,9 +1,9 @@
-"""What every engine does alike: refuse a wrong question, and an answer that does not add up.
+"""Checks common to all engines: invalid queries, and counts that do not sum to the rows.
 
-A promise is for one row in one cell. Whatever an engine is, and however it compares values, the
-counts that it gives must add up to the rows that count; an answer that does not ends the run before
-any noise is drawn for it. (Cells that executors count and publish themselves are checked as soon as
-they are written, before they become a release: see `hushtable.engine.spark.writing`.)
+A promise assumes that each row is in one cell. So the counts of any engine must sum to the rows
+that count; otherwise the run stops before it draws noise for them. (Cells that executors count and
+publish are checked after they are written and before they become a release: see
+`hushtable.engine.spark.writing`.)
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from hushtable.schema import Schema
 
 
 def not_once(columns: Sequence[str]) -> DataError:
-    """Say that an answer does not count each row once, and not by how much it is off."""
+    """Return the error for counts that do not sum to the rows, without the difference."""
     return DataError(
         f"columns {', '.join(map(repr, columns))}: the counts do not add up to the rows that "
         "count, so a row was counted more than once or not at all, and nothing was published. If "
@@ -52,7 +52,7 @@ def not_once(columns: Sequence[str]) -> DataError:
 
 
 class CheckedEngine(ABC):
-    """Answer the questions of `hushtable.engine.base.Engine`, where all answers pass one check."""
+    """Base class of engines, which checks all queries and results."""
 
     _schema: Schema
 
@@ -67,7 +67,7 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule of the whole table, for the custodian."""
+        """Return all broken rules of the table, for the custodian."""
 
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
         """Count each value of each column; with `by`, an array (value, value of `by`)."""
@@ -81,7 +81,7 @@ class CheckedEngine(ABC):
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> Cells:
-        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        """Count the occupied cells of some columns, after recoding."""
         require_columns(self._schema, columns)
         cells = self._counts(columns, recode or {})
         self._require_each_row_once(columns, cells.counts)
@@ -96,7 +96,7 @@ class CheckedEngine(ABC):
         recode: Mapping[str, Recoding] | None = None,
         also: Keys | Whole | None = None,
     ) -> pa.Table | Parts:
-        """Make the rows to be published from the occupied cells, each with noise of its own."""
+        """Return the published rows of the occupied cells, with independent noise per cell."""
         require_columns(self._schema, columns)
         executors = self._executors(columns, recode or {}, noise)
         if executors is not None:
@@ -107,7 +107,7 @@ class CheckedEngine(ABC):
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
     ) -> Callable[..., Parts] | None:
-        """Give what publishes cells where they are counted, if they might be too many to travel."""
+        """Return rows that executors write, if the cells may be too many to fetch, else None."""
         return None
 
     def marginals(
@@ -116,7 +116,7 @@ class CheckedEngine(ABC):
         *,
         recode: Mapping[str, Recoding] | None = None,
     ) -> list[Counts]:
-        """Count all cells of many groups of columns, in as few scans as it takes."""
+        """Return the marginal table of each group of columns, in as few scans as possible."""
         shapes = require_marginals(self._schema, groups, recode)
         tables = self._marginals(groups, shapes, recode or {})
         for group, table in zip(groups, tables, strict=True):
@@ -133,7 +133,7 @@ class CheckedEngine(ABC):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
-        """Count the tuples that records have in groups of items."""
+        """Count the tuples of records in groups of items."""
         recode = recode or {}
         require_groups(self._schema, groups, listing)
         if listing is None and max_groups >= len(groups):
@@ -145,7 +145,7 @@ class CheckedEngine(ABC):
         else:
             tuples = self._listed_tuples(groups, Listed(listing, max_values, recode), bounds)
             columns = [listing.item, listing.value]
-        # A record has one tuple in a group, in no more groups than it may, and a row of its own.
+        # A record has at least one row, and one tuple in each of at most `max_groups` groups.
         held = np.bincount(tuples.groups, tuples.counts, len(groups))
         most = min(max_groups, len(groups)) * tuples.n_records
         if (
@@ -159,7 +159,7 @@ class CheckedEngine(ABC):
     def _unbounded_tuples(
         self, groups: ItemGroups, recode: Mapping[str, Recoding], *, at_least: int
     ) -> Tuples:
-        """Count the tuples of rows that may keep them all: the cells of each group."""
+        """Count the tuples of rows without a limit: the cells of each group."""
         names = list(self._schema.attributes)
         missing, n_values = missing_codes(self._schema, recode)
         parts = []
@@ -187,10 +187,10 @@ class CheckedEngine(ABC):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Pairs:
-        """Count pairs of items that a person of a long table has, with equal values and not."""
+        """Count the persons of a long table with both items of a pair, by equality of values."""
         require_groups(self._schema, [[0]], listing)
         pairs = self._pairs(Listed(listing, max_values, recode or {}), items)
-        # A row is one item at most, and who has two items has each of them.
+        # A row has at most one item, and a person with a pair has each of its items.
         both = int((pairs.agree + pairs.differ).max(initial=0))
         if int(pairs.support.sum()) > self.n_rows() or both > int(pairs.support.max(initial=0)):
             raise not_once([listing.item, listing.value])
@@ -199,11 +199,11 @@ class CheckedEngine(ABC):
     def sizes(
         self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Counts:
-        """Count the people of a long table by how many values they have: first those with one."""
+        """Count the persons of a long table by their number of values, starting at 1."""
         require_groups(self._schema, [[0]], listing)
         most = most_listed(self._schema, listing)
         found = self._sizes(Listed(listing, None, recode or {}))
-        # A value has a row of its own, and nobody has more than the unit allows.
+        # Each value has its own row, and nobody has more rows than the unit allows.
         n_values = int((found * np.arange(len(found))).sum())
         if len(found) > most + 1 or n_values > self.n_rows() or found[:1].any():
             raise not_once([listing.item, listing.value])
@@ -233,11 +233,11 @@ class CheckedEngine(ABC):
     def _wide_tuples(
         self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
     ) -> Tuples:
-        """Count the tuples of rows of which some have to be left out."""
+        """Count the tuples of rows with a limit on the groups per row."""
 
     @abstractmethod
     def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
-        """Count the tuples of the people of a long table."""
+        """Count the tuples of the persons of a long table."""
 
     @abstractmethod
     def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs: ...

@@ -1,11 +1,10 @@
-"""A table in a custodian's database: its rows are fetched, and nothing is compared there.
+"""Tables in a custodian's database: rows are fetched, and texts are not compared there.
 
-To a database, texts may be equal that are not the same: ``b24`` and ``B24`` under a collation that
-ignores case, ``a`` and ``a `` under one that pads, é in one sign and in two. Joined to the list of
-a column's values there, one row would be counted in several cells, and grouped by person, two
-persons would be one; the noise is for neither. So the database is asked for the columns as they
-stand, in one query, hence of one moment, and every comparison is made in a DuckDB of our own, where
-texts are equal if their bytes are.
+A database may treat different texts as equal: ``b24`` and ``B24`` under a case-insensitive
+collation, ``a`` and ``a `` under one that pads, é as one or two code points. A join with a column's
+list of values could then count one row in several cells, and grouping could merge two persons; the
+noise accounts for neither. So the columns are fetched unchanged in one query, which is a consistent
+snapshot, and all comparisons run in our own DuckDB, which compares texts by bytes.
 """
 
 from __future__ import annotations
@@ -34,21 +33,16 @@ _MAX_DIGITS = 38  # of a decimal of DuckDB
 
 @dataclass(frozen=True, eq=False)
 class DatabaseSource(Source):
-    """Hold a table in a database, of which nothing but `here` may be asked.
+    """Table in a database, on which only `here` may be called.
 
-    Parameters
-    ----------
-    header : Header
-        Its columns.
-    memory_limit : str, optional
-        How much memory the copy may take, such as ``"1GB"``; beyond it, it is on disk.
+    The copy goes to disk beyond `memory_limit`, such as ``"1GB"``.
     """
 
     header: Header | None = None
     memory_limit: str | None = None
 
     def here(self, names: Sequence[str]) -> Source:
-        """Copy some columns into a DuckDB of our own."""
+        """Copy some columns into our own DuckDB."""
         assert self.header is not None  # noqa: S101 - see `hushtable.engine.door`
         places = {f"c{position}": name for position, name in enumerate(dict.fromkeys(names))}
         raw = self.select(places)
@@ -70,18 +64,18 @@ class DatabaseSource(Source):
 
 
 def _travelling(raw: Expression, header: Kind) -> Expression:
-    """Give a column as it leaves the database: a type that no driver changes on the way."""
+    """Return a column in a type that database drivers do not change."""
     if header.family == "other":
         return ibis.null("string")  # can neither be published nor name a person
     return raw.cast("string") if _is_long_decimal(raw.type()) else raw
 
 
 def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
-    """Give a column the type that it had, after it has travelled as another."""
+    """Restore the type of a column that was fetched as another type."""
     if header.family == "other":
         return copy
     if _is_long_decimal(kind):
-        # 1.0 and 1.00 are one number, hence one text.
+        # 1.0 and 1.00 are the same number, so they must become the same text.
         return copy.contains(".").ifelse(copy.re_replace(r"\.?0+$", ""), copy)
     if kind.is_timestamp():
         kind = kind.copy(timezone=None)  # instants arrive as timestamps in UTC
@@ -96,7 +90,7 @@ def _is_long_decimal(kind: Any) -> bool:
 
 
 def _copy(duck: Any, backend: Any, rows: Expression) -> None:
-    """Copy rows batch by batch, in this thread: not every driver may be used in another."""
+    """Copy rows in batches, in this thread, since some drivers cannot be used in another."""
     names = ", ".join(f'"{name}"' for name in rows.columns)
     fields = rows.schema().to_pyarrow()
     if backend.name == "sqlite":
@@ -120,7 +114,7 @@ def _plain(table: pa.Table) -> pa.Table:
 
 
 def _batches(backend: Any, rows: Expression) -> Iterator[pa.RecordBatch]:
-    """Run a query and give its rows, a part at a time where the database can."""
+    """Run a query and yield its rows in batches, if the database supports them."""
     if backend.name == "duckdb":
         backend._run_pre_execute_hooks(rows)  # tables of the session that it may ask for
         yield from backend.con.sql(backend.compile(rows)).to_arrow_reader(BATCH)

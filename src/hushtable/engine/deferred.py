@@ -1,10 +1,10 @@
-"""Files that are read as a whole: workbooks, JSON lines, Feather, and those of Stata, SPSS and SAS.
+"""Files that are read as a whole: Excel, JSON lines, Feather, Stata, SPSS and SAS.
 
-Their columns are known from the file's head. Rows are read when a method asks, after the charge,
-and held in memory.
+Column names are read from the start of the file. Rows are read into memory at the first query,
+after the charge.
 
-Cells of a workbook and of JSON lines have a type each, and columns none: they are read as texts,
-one by one (`hushtable.engine.cell_texts`).
+In Excel and JSON lines, cells have types and columns do not, so each cell is read as text
+(`hushtable.engine.cell_texts`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,7 @@ from hushtable.file_format import FileFormat
 
 @dataclass(frozen=True, eq=False)
 class Deferred:
-    """Hold the names of a file's columns, or of those of several files, and what reads the rows.
-
-    Some files give values of some columns labels.
-    """
+    """Column names and value labels of one or several files, and a function that reads the rows."""
 
     file: Path
     names: tuple[str, ...]
@@ -39,10 +36,10 @@ class Deferred:
 
 
 def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> Deferred | None:
-    """Open files that are read as a whole, one below the other; None for those that are not."""
+    """Open files that are read as a whole and append their rows; None for other types."""
     opened = [one for file in files if (one := deferred(file, layout)) is not None]
     problems = [
-        f"file {str(one.file)!r} has other columns than {str(opened[0].file)!r}."
+        f"file {str(one.file)!r} does not have the same columns as {str(opened[0].file)!r}."
         for one in opened
         if one.names != opened[0].names
     ]
@@ -56,7 +53,7 @@ def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -
 
 
 def deferred(file: Path, layout: FileFormat) -> Deferred | None:
-    """Open a file that is read as a whole; None for one that is not of such a kind."""
+    """Open a file that is read as a whole; return None for other types."""
     ending = file.suffix.lower()
     if ending in _TEXTS and not layout.is_utf8:
         return _open(file, "text", lambda: _csv(file, layout))
@@ -80,7 +77,7 @@ def _load(opened: Deferred, kind: str) -> pa.Table:
 
 @contextmanager
 def _explained(file: Path, kind: str) -> Iterator[None]:
-    """Say in words of our own why a file cannot be read: a reader's message may quote values."""
+    """Replace a reader's errors by our own messages, since theirs may quote values."""
     try:
         yield
     except HushtableError:
@@ -92,7 +89,7 @@ def _explained(file: Path, kind: str) -> Iterator[None]:
         ) from None
     except UnicodeDecodeError:
         raise DataError(
-            f"file {str(file)!r} is not text of the encoding that was said (reading: encoding)."
+            f"file {str(file)!r} is not text in the given encoding (reading: encoding)."
         ) from None
     except Exception as error:  # readers raise what they like
         raise DataError(
@@ -123,7 +120,7 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Let a field be as long as a line may be elsewhere; Python stops at the first long one."""
+    """Raise the field size limit of Python's CSV reader."""
     before = csv.field_size_limit(_LONGEST_FIELD)
     try:
         yield
@@ -156,7 +153,7 @@ def _workbook(file: Path, layout: FileFormat) -> Deferred:
         raise DataError(f"file {str(file)!r} is empty.")
 
     def load() -> pa.Table:
-        # A row of a workbook may be shorter than its head.
+        # A row of a workbook may be shorter than the header.
         cells = [(*row, *(None,) * len(names))[: len(names)] for row in rows()[1:]]
         cells = [row for row in cells if any(cell is not None for cell in row)]
         columns = [texts_of(row[place] for row in cells) for place in range(len(names))]
@@ -192,7 +189,7 @@ def _json_lines(file: Path, _: FileFormat) -> Deferred:
 
 
 def _digits(text: str) -> int | str:
-    """Read a whole number; one of thousands of digits, which Python refuses, stays a text."""
+    """Parse an integer; keep the text if it has more digits than Python accepts."""
     return int(text) if len(text) <= _LONG else text
 
 
@@ -228,7 +225,7 @@ def _statistical(
         def load() -> pa.Table:
             columns, _ = read(file, output_format="dict")
             read_cells = {name: _plain(columns[name]) for name in meta.column_names}
-            # The file says what type each column has, whatever its rows hold.
+            # Column types come from the file's metadata, not from the rows.
             return pa.table(
                 {
                     name: pa.array(by_label(cells, labels[name]), pa.string())
@@ -244,7 +241,7 @@ def _statistical(
 
 
 def _plain(values: Any) -> list[Any]:
-    """Take NaN for no value, as these programs do."""
+    """Replace NaN by None, as these programs store missing values."""
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     return [None if isinstance(value, float) and value != value else value for value in listed]  # noqa: PLR0124 - NaN
 
@@ -264,4 +261,4 @@ _OPENERS: Mapping[str, Callable[[Path, FileFormat], Deferred]] = {
     ".xpt": _statistical("read_xport"),
 }
 WHOLE_FILES = tuple(_OPENERS)
-"""Endings of files that are read as a whole."""
+"""File name extensions of files that are read as a whole."""

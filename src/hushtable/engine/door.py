@@ -1,9 +1,9 @@
-"""The one door to the private table: opened once, its header read once, and no row.
+"""Opening of private tables: the only place where their data is accessed.
 
-What comes in is a path, a frame, or a table of a database or of Spark. `open` finds out what it is
-and reads its header, so that whoever holds the `PrivateTable` can refuse a schema that does not fit
-before anything is charged, and then count. Who counts is decided here and nowhere else: another
-engine is another module, a name in `EngineName` and a case in `PrivateTable`.
+The data is a path, a frame, or a table of a database or of Spark. `open` detects its type and reads
+its header, so that a schema that does not fit is refused before anything is charged. This module
+also chooses the engine: a new engine needs its own module, a name in `EngineName` and a case in
+`PrivateTable`.
 """
 
 from __future__ import annotations
@@ -52,36 +52,22 @@ SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
 
 @dataclass(frozen=True, eq=False)
 class PrivateTable:
-    """Hold a private table that was opened, and of which no row was read.
+    """Private table that was opened; no row was read."""
 
-    Parameters
-    ----------
-    data : path, Arrow table, frame of Spark or ibis table
-        Where the rows are.
-    header : Header
-        Its columns.
-    engine : {"auto", "memory", "duckdb", "spark"}
-        Who counts.
-    memory_limit : str, optional
-        How much memory DuckDB may take.
-    layout : FileFormat
-        How its file is read.
-    """
-
-    data: Data
+    data: Data  # path, Arrow table, Spark frame or ibis table
     header: Header
     engine: EngineName
-    memory_limit: str | None
+    memory_limit: str | None  # of DuckDB
     layout: FileFormat = AS_FOUND
 
     def read_as(self, layout: FileFormat) -> PrivateTable:
-        """Read the file as a schema says; its header is read again, and no row."""
+        """Return the table with another file format; its header is read again, but no row."""
         if layout == self.layout:
             return self
         beyond = [place for place in layout.rename if place > len(self.header.names)]
         if beyond:
             raise DataError(
-                f"reading: rename names column {max(beyond)}, and the data has "
+                f"reading: rename has a name for column {max(beyond)}, but the data has only "
                 f"{len(self.header.names)} columns."
             )
         data = self.data
@@ -95,7 +81,7 @@ class PrivateTable:
 
     @property
     def labels(self) -> Mapping[str, Labels]:
-        """The labels of values, of columns that have any and are not read by them."""
+        """Value labels of columns whose values are not replaced by them."""
         if not isinstance(self.data, Deferred):
             return {}
         return {
@@ -105,14 +91,14 @@ class PrivateTable:
         }
 
     def loaded(self) -> PrivateTable:
-        """Read a file that is read as a whole."""
+        """Return the table with its data in memory, if its file must be read as a whole."""
         if not isinstance(self.data, Deferred):
             return self
         table = self.data.load().rename_columns(list(self.header.names))
         return replace(self, data=table, header=read_header(table))
 
     def check(self, schema: Schema) -> None:
-        r"""Refuse a schema that the columns do not fit, naming every problem in one `DataError`.
+        r"""Raise one `DataError` that lists all columns that do not fit the schema.
 
         Examples
         --------
@@ -125,20 +111,15 @@ class PrivateTable:
         check_header(self.read_as(schema.reading).header, schema)
 
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> Engine:
-        """Give what counts by the rules of a schema; reads no row before the first question.
+        """Return an engine that counts by the schema's rules; it reads rows at the first query.
 
-        Parameters
-        ----------
-        schema : Schema
-            What is public about the table.
-        noise : Noise, optional
-            With unit ``person``, the coins that choose the rows of a person in memory.
+        With unit ``person``, `noise` chooses the rows of a person in memory.
         """
         table = self.read_as(schema.reading)
         table.check(schema)
         table._require_unchanged()
         table = table.loaded()
-        table.check(schema)  # of some files, types are known only now
+        table.check(schema)  # the types of some files are only known now
         if is_in_spark(table.data) or is_ibis_table(table.data):
             source = table.numbers_read(schema)
             if not table.is_for_memory():
@@ -159,7 +140,7 @@ class PrivateTable:
         return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
 
     def numbers_read(self, schema: Schema, source: Source | None = None) -> Source:
-        """Give the raw rows, opened already or not, with points for decimal commas of numbers."""
+        """Return the raw rows, with decimal commas of numeric columns replaced by points."""
         source = source or self.source()
         numeric = [
             name
@@ -176,9 +157,9 @@ class PrivateTable:
         return replace(source, table=source.table.mutate(**points))
 
     def _require_unchanged(self) -> None:
-        """Refuse files whose columns are others than when they were opened: a charge came between.
+        """Raise an error if the columns changed since the files were opened, before the charge.
 
-        Rows of a text file go by their place, so they would end up in the wrong columns.
+        Fields of a text file are read by position, so they would end up in the wrong columns.
         """
         if not self.header.files:
             return
@@ -189,7 +170,7 @@ class PrivateTable:
             raise DataError("the columns of the data have changed since it was opened; try again.")
 
     def source(self) -> Source:
-        """Give the raw rows to ask about where they are, or in a DuckDB of our own; reads none."""
+        """Return the raw rows in their own engine or in a new DuckDB, without reading them."""
         if isinstance(self.data, Deferred):
             return self.loaded().source()
         self.require_different_names()
@@ -210,25 +191,25 @@ class PrivateTable:
         return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
 
     def require_different_names(self) -> None:
-        """Refuse a table in which two columns have the same name."""
+        """Raise an error if two columns have the same name."""
         names = self.header.names
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise DataError(
                 [
-                    f"column {name!r} stands more than once in the data; give new names by their "
-                    "place, such as reading: {rename: {2: new_name}}."
+                    f"column {name!r} occurs more than once in the data; set new names by "
+                    "position, such as reading: {rename: {2: new_name}}."
                     for name in twice
                 ]
             )
 
     def is_for_memory(self) -> bool:
-        """Say whether its rows are counted in memory."""
+        """Return whether the rows are counted in memory."""
         if self.engine != "auto":
             return self.engine == "memory"
         if is_in_spark(self.data) or is_ibis_table(self.data):
             return False
-        # Who limits the memory has a file in mind that is not to be read as a whole.
+        # A memory limit means that files must not be read as a whole.
         limited = bool(self.header.files) and self.memory_limit is not None
         few = self.header.n_rows is not None and self.header.n_rows < SMALL
         return (few or self.header.is_small_text) and not limited
@@ -241,26 +222,26 @@ def open(
     engine: EngineName = "auto",
     memory_limit: str | None = None,
 ) -> PrivateTable:
-    """Open a private table: find out what it is, and read its header and no row.
+    """Open a private table and read its header, but no row.
 
     Parameters
     ----------
     data : path, frame or ibis table
-        The path of a text file (``.csv``, ``.tsv``, or these with ``.gz``) or Parquet file, or of
-        several (a pattern with ``*``, or a folder of Parquet files); of a workbook, JSON lines,
-        Feather, Stata, SPSS or SAS file, which is read as a whole; a URL of such a file, or of a
-        table in a database (``sqlite:///people.db?table=visits``); an Arrow, pandas, polars or
-        Spark table, a DuckDB relation, whatever has ``__arrow_c_stream__``; an ibis table.
+        Path of a text file (``.csv``, ``.tsv``, also with ``.gz``) or Parquet file, or of several
+        (a pattern with ``*``, or a folder of Parquet files). Path of an Excel, JSON lines, Feather,
+        Stata, SPSS or SAS file, which is read as a whole. URL of such a file or of a database table
+        (``sqlite:///people.db?table=visits``). Arrow, pandas, polars or Spark table, DuckDB
+        relation, any object with ``__arrow_c_stream__``, or ibis table.
     reading : FileFormat
-        What its file does not say of itself, such as an encoding.
+        File format options that cannot be detected, such as the encoding.
     engine : {"auto", "memory", "duckdb", "spark"}
-        Who counts. ``auto``: memory for frames and Parquet files of less than a million rows and
-        for text files of less than 64 MB, DuckDB for larger and for compressed ones, and for ibis
-        tables, whose columns are fetched from their database; a Spark table is counted in Spark.
-        With ``spark``, Spark itself reads a path.
+        Engine that counts. ``auto`` uses memory for frames and Parquet files of less than a million
+        rows and for uncompressed text files of less than 64 MB, Spark for Spark tables, and DuckDB
+        otherwise; the columns of ibis tables are fetched from their database. With ``spark``, Spark
+        reads a path.
     memory_limit : str, optional
-        How much memory DuckDB may take, such as ``"1GB"``; beyond it, it works on disk. For
-        ``spark``, the memory of a session that is started here.
+        Memory limit of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk. For ``spark``,
+        the memory of a session that is started here.
 
     Examples
     --------
@@ -274,8 +255,8 @@ def open(
         allowed = f"{', '.join(names[:-1])} or {names[-1]}"
         raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
     if memory_limit is not None:
-        parse_memory_limit(memory_limit)  # now, and not when something was charged
-    as_named = reading.model_copy(update={"rename": {}})  # new names go by places in the header
+        parse_memory_limit(memory_limit)  # raises before anything is charged
+    as_named = reading.model_copy(update={"rename": {}})  # renaming is by position in the header
     if engine == "spark" or is_in_spark(data):
         from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
 
@@ -287,13 +268,13 @@ def open(
     if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):
         backend = "pyspark" if in_spark else data.get_backend().name
         raise ParameterError(
-            f"engine {engine!r} cannot count a table that is in {backend}; leave it at auto."
+            f"engine {engine!r} cannot count a table that is in {backend}; use engine auto."
         )
     return PrivateTable(data, header, engine, memory_limit, as_named).read_as(reading)
 
 
 def _opened(data: Data, layout: FileFormat) -> Data:
-    """Open what is read as a whole, and leave everything else alone."""
+    """Open a file that must be read as a whole; return other data unchanged."""
     if not isinstance(data, str | Path) or Path(data).is_dir():
         return data
     return deferred_all(data, files_of(data), layout) or data
@@ -307,7 +288,7 @@ def connect(
     noise: Noise | None = None,
     memory_limit: str | None = None,
 ) -> Engine:
-    r"""Open a private table and count by the rules of a schema: `open` and its `connect` in one.
+    r"""Open a private table and return an engine that counts by the schema's rules.
 
     Examples
     --------

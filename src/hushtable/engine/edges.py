@@ -1,10 +1,10 @@
-"""Edge lists in: any file or frame with two columns becomes a simple undirected graph.
+"""Reading of edge lists: any file or frame with two columns becomes a simple undirected graph.
 
-The rules, the same for every format: node ids are compared as text, blanks around them do not
-count; an edge has no direction; an edge that stands there several times, in either direction,
-counts once; an edge from a node to itself is dropped, and so is one with an empty end, or with an
-end that is not in the list of nodes where there is one. So every list of pairs is a graph, and
-whether a release succeeds does not tell what somebody's row holds.
+The rules are the same for every format. Node IDs are compared as text, without surrounding blanks.
+Edges have no direction, and repeated edges, in either direction, count once. Self-loops are
+dropped, and so are edges with an empty end, or with an end that is missing from the list of nodes,
+if there is one. So every list of pairs is a valid graph, and whether a release succeeds reveals
+nothing about single rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hushtable.files.memory import physical_memory
 EDGE_COLUMNS = ("source", "target")
 NODE_COLUMNS = ("node",)
 MAX_NODES = 2**31 - 1  # node codes fit 32 bits
-MAX_EDGES = 2**32  # and so do places of edges
+MAX_EDGES = 2**32  # and so do positions of edges
 
 
 def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS) -> Graph:
@@ -42,14 +42,14 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
     Parameters
     ----------
     edges : path, frame, array or sequence of pairs
-        The path of a ``.parquet`` or ``.csv`` file with a header, or of a plain text file with two
-        words per line (blanks, tabs or a comma between them; lines that start with ``#`` or ``%``
+        Path of a ``.parquet`` or ``.csv`` file with a header, or of a plain text file with two
+        words per line (separated by blanks, tabs or a comma; lines that start with ``#`` or ``%``
         are comments), each also as ``.gz``; an Arrow, pandas or polars table; an array of shape
         (n, 2); a sequence of pairs.
     nodes : same, with one column, optional
-        All nodes, those without edges too. In a table the column is ``node``.
+        All nodes, including those without edges. In a table, the column is ``node``.
     columns : pair of str
-        The two columns, for files and frames whose columns have names.
+        Names of the two columns, in files and frames with column names.
 
     Examples
     --------
@@ -64,9 +64,9 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
     listed = _read("nodes", nodes, NODE_COLUMNS) if nodes is not None else None
     known = ends.named if listed is None else listed.named
     if len(known) > MAX_NODES:
-        raise DataError(f"there are {len(known):,} nodes; at most {MAX_NODES:,} can be read.")
+        raise DataError(f"there are {len(known):,} nodes; the maximum is {MAX_NODES:,}.")
     if len(ends.codes[0]) > MAX_EDGES:
-        raise DataError(f"there are more than {MAX_EDGES:,} edges; that is more than can be read.")
+        raise DataError(f"there are more than {MAX_EDGES:,} edges, which is the maximum.")
     ids = known.take(pc.sort_indices(known))
     place = np.append(pc.index_in(ends.ids, ids).fill_null(-1).to_numpy(zero_copy_only=False), -1)
     one, two = (place[column] for column in ends.codes)
@@ -80,7 +80,7 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
 def inspect_graph(
     edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS
 ) -> None:
-    """Check that an edge list can be opened and has its columns; sees one line at most."""
+    """Check that an edge list can be opened and has its columns; reads at most one line."""
     problems: list[str] = []
     for what, data, names in (("edges", edges, columns), ("nodes", nodes, NODE_COLUMNS)):
         if data is None and what == "nodes":
@@ -114,7 +114,7 @@ def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) 
 
 @dataclass(frozen=True, eq=False)
 class _Ids:
-    """Columns of ids: the different ones, and for each column which of them stands in each row."""
+    """Columns of IDs: the distinct IDs, and for each column the index of each row's ID."""
 
     ids: pa.Array
     codes: tuple[Codes, ...]
@@ -127,7 +127,7 @@ class _Ids:
 
     @property
     def named(self) -> pa.Array:
-        """The different ids, but for one without any letter."""
+        """The distinct IDs that are not empty."""
         return self.ids.filter(pc.greater(pc.binary_length(self.ids), 0))
 
 
@@ -151,9 +151,9 @@ def _inspect(what: str, data: Any, names: Sequence[str]) -> None:
 
 
 def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
-    """Open what has columns with names, if the ids are among them; pairs and plain text have none.
+    """Open data with named columns and check them; return None for pairs and plain text.
 
-    Reads the header only.
+    Only the header is read.
     """
     if _is_path(data) and not Path(data).is_file():
         raise DataError(f"{what}: file {str(data)!r} does not exist.")
@@ -165,7 +165,7 @@ def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
 
 
 def _refuse_names(what: str, path: Path, names: Sequence[str]) -> None:
-    """Refuse a plain text file whose first line names the columns: they would be nodes."""
+    """Raise an error if a plain text file starts with column names, which would become nodes."""
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             first = file.readline(4096)
@@ -183,7 +183,7 @@ def _check_names(what: str, there: Sequence[str], names: Sequence[str]) -> None:
     lacking = [name for name in names if name not in there]
     if lacking:
         wanted = " and ".join(repr(name) for name in names)
-        # A file without a header shows data where the names should be, so they are not repeated.
+        # In a file without a header the names are data, so they are not quoted.
         raise DataError(
             f"{what}: there is no column {' or '.join(map(repr, lacking))}; the first line of a "
             f"CSV file, or the table, must name {wanted}. Say which columns they are, or give a "
@@ -226,8 +226,8 @@ def _from_file(what: str, opened: PrivateTable, names: Sequence[str]) -> pa.Tabl
 
 
 def _content(what: str, path: Path) -> bytearray:
-    """Read a file whole, unpacked; a few packed bytes can stand for more than memory holds."""
-    most = physical_memory() // 8  # the ids and their places take some six times the text
+    """Read and decompress a file; a small compressed file may exceed the memory."""
+    most = physical_memory() // 8  # IDs and their indices take about six times the text
     try:
         with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
             content = bytearray()
@@ -237,8 +237,8 @@ def _content(what: str, path: Path) -> bytearray:
         raise _unreadable(what, path, error) from None
     if len(content) > most:
         raise TooLarge(
-            f"{what}: {str(path)!r} has more than {most / 2**30:,.1f} GB of text, which is more "
-            "than this machine can hold; use a larger one."
+            f"{what}: {str(path)!r} has more than {most / 2**30:,.1f} GB of text, which is the "
+            "limit for this machine's memory; use a larger machine."
         )
     return content
 
@@ -254,8 +254,8 @@ def _from_text(what: str, path: Path, per_line: int) -> _Ids:
     if n_bad:
         wanted = "two node ids" if per_line == 2 else "one node id"
         raise DataError(
-            f"{what}: {n_bad:,} lines of {str(path)!r} do not hold exactly {wanted} (the first is "
-            f"line {first_bad:,}); ids are parted by blanks, tabs or one comma."
+            f"{what}: {n_bad:,} lines of {str(path)!r} do not have exactly {wanted} (the first is "
+            f"line {first_bad:,}); separate IDs by blanks, tabs or one comma."
         )
     words = pa.Array.from_buffers(
         pa.large_string(), n_words, [None, pa.py_buffer(ends[: n_words + 1]), pa.py_buffer(kept)]
@@ -297,7 +297,7 @@ def _from_pairs(what: str, data: Any, width: int) -> tuple[pa.Array, ...]:
 def _text(what: str, name: str, column: Any) -> pa.Array:
     if pa.types.is_nested(column.type):
         raise DataError(
-            f"{what}: column {name!r} holds lists or records; ids must be single values."
+            f"{what}: column {name!r} contains lists or records; IDs must be single values."
         )
     array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
     if pa.types.is_dictionary(array.type):
@@ -308,14 +308,14 @@ def _text(what: str, name: str, column: Any) -> pa.Array:
         return pc.utf8_trim_whitespace(array.cast(pa.large_string()))
     except pa.ArrowException:
         raise DataError(
-            f"{what}: column {name!r} of type {array.type} cannot be written as text."
+            f"{what}: column {name!r} of type {array.type} cannot be converted to text."
         ) from None
 
 
 def _digits(array: pa.Array) -> pa.Array:
-    """Write whole numbers without a fraction and without an exponent, as `encode` does.
+    """Format integers without fraction or exponent, as `encode` does.
 
-    A frame with an empty end has doubles in that column, and whole numbers in the other.
+    A frame column with an empty cell holds doubles, while the other column may hold integers.
     """
     doubles = array.cast(pa.float64())
     numbers = doubles.fill_null(float("nan")).to_numpy(zero_copy_only=False)
@@ -329,5 +329,5 @@ def _unreadable(what: str, path: Path, error: Exception) -> DataError:
     if isinstance(error, gzip.BadGzipFile):
         return DataError(f"{what}: file {str(path)!r} is not gzip-compressed.")
     if isinstance(error, EOFError | zlib.error):
-        return DataError(f"{what}: file {str(path)!r} is cut short or damaged.")
+        return DataError(f"{what}: file {str(path)!r} is truncated or damaged.")
     return DataError(f"{what}: cannot read {str(path)!r}: {getattr(error, 'strerror', error)}.")

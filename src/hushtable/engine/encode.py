@@ -1,7 +1,7 @@
-"""Raw values to codes, inside the engine that holds them.
+"""Encoding of raw values as integer codes, inside the engine.
 
-There is one definition of a code, written as ibis expressions, so that every engine gives the same
-answer. A value becomes
+Codes are defined once, as ibis expressions, so that all engines give the same results. A value
+becomes
 
 - missing, if it is NULL, NaN, or a text among the schema's ``missing_values`` (and, in a numeric
   column, the text ``nan``);
@@ -14,19 +14,18 @@ answer. A value becomes
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
   rounds to a grid point is inside. Infinities are outside (and can be clipped);
 - for a boolean column: false or true, as the type says, or as one of the texts that spell them;
-- for dates, timestamps and times: the number of the period that it lies in, minus that of ``low``.
+- for dates, timestamps and times: the index of the period that contains it, minus that of ``low``.
   Texts are read as ``2024-12-31``, ``2024-12-31 18:30:00`` (or with a T, without seconds, with
   parts of them) and ``18:30:00``; an instant with a zone is read in UTC;
 - for a duration column: the number of whole steps in it; a plain number is a number of steps.
 
-A value among a column's ``special`` ones has the code of that one, wherever it lies, and so has a
-text that is its name.
+One of a column's ``special`` values has its own code, inside or outside the bounds, and so has the
+text of its name.
 
-What is no value, unreadable or outside gets the code that the schema's rules say. A text in a
-numeric column that cannot be read has no nearest bound, so where numbers are clipped it counts as
-no value. By default every raw value has a code this way: encoding is a function of the one cell,
-defined for all of them. Only under ``forbid`` and ``refuse`` is there a negative code, which marks
-a table that is refused, see `hushtable.engine.base`.
+Missing, unreadable and out-of-domain values get the code that the schema's rules define. An
+unreadable text in a numeric column has no nearest bound, so under ``clip`` it counts as missing. By
+default, every raw value has a code, which depends on that cell only. Under ``forbid`` and
+``refuse``, a negative code marks a table that is refused, see `hushtable.engine.base`.
 """
 
 from __future__ import annotations
@@ -70,18 +69,11 @@ BELOW_ALL = r"^ *-[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
 
 @dataclass(frozen=True)
 class Reading:
-    """Hold what a raw column says as a number: expressions over the same rows.
+    """Raw column parsed as numbers: expressions over the same rows.
 
-    Parameters
-    ----------
-    missing : boolean expression
-        Whether there is no value.
-    real : float64 expression
-        The value in double precision; NULL where there is no value or it is unreadable.
-    whole : int64 expression
-        The value where it is a whole number of 64 bits, else NULL.
-    always_whole : bool
-        Whether the type says that every value is one, so that fewer cases need to be told apart.
+    `missing` is true for missing values. `real` is the value in double precision, NULL if it is
+    missing or unreadable. `whole` is the value if it is a 64-bit integer, else NULL. With
+    `always_whole`, the column's type guarantees integers, so fewer cases must be distinguished.
     """
 
     missing: Expression
@@ -91,7 +83,7 @@ class Reading:
 
 
 def is_missing(raw: Expression, missing_values: Sequence[str]) -> Expression:
-    """Say whether a raw value is no value."""
+    """Return whether a raw value is missing."""
     kind = raw.type()
     if kind.is_string() and missing_values:
         return raw.isnull() | raw.isin(list(missing_values))
@@ -101,7 +93,7 @@ def is_missing(raw: Expression, missing_values: Sequence[str]) -> Expression:
 
 
 def known_person(raw: Expression, missing_values: Sequence[str]) -> Expression:
-    """Return who a raw value names; NULL for nobody."""
+    """Return the person of a raw value, or NULL if it is missing."""
     if raw.type().is_floating():
         raw = raw + 0.0  # -0.0 and 0.0 are one person
     return is_missing(raw, missing_values).ifelse(ibis.null(raw.type()), raw)
@@ -115,9 +107,9 @@ def code_type(size: int) -> str:
 
 
 def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
-    """Write a raw value as text; NaN is NULL.
+    """Return a raw value as text; NaN becomes NULL.
 
-    Engines spell fractions in different ways, so those that are `listed` are compared as numbers.
+    Engines format fractions differently, so those in `listed` are compared as numbers.
     """
     kind = raw.type()
     if kind.is_string():
@@ -136,7 +128,7 @@ def as_text(raw: Expression, listed: Iterable[str] = ()) -> Expression:
 
 
 def _fractions(kind: Any, listed: Iterable[str]) -> Iterator[tuple[float, str]]:
-    """Give the texts that are fractions in their shortest spelling, and these."""
+    """Yield the fractions among the listed texts in shortest form, with their texts."""
     precision = np.float32 if kind.is_float32() else np.float64
     for text in listed:
         try:
@@ -148,7 +140,7 @@ def _fractions(kind: Any, listed: Iterable[str]) -> Iterator[tuple[float, str]]:
 
 
 def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
-    """Read a raw value as a number."""
+    """Parse a raw value as a number."""
     kind, missing = raw.type(), is_missing(raw, missing_values)
     if kind.is_null():
         return Reading(missing, raw.cast("float64"), raw.cast("int64"))
@@ -183,7 +175,7 @@ def _whole(real: Expression) -> Expression:
 
 
 def whole_bounds(column: AnyColumn) -> tuple[int, int] | None:
-    """Give the bounds of a column that is read as whole numbers: values, periods or steps."""
+    """Return the bounds of a column read as integers (values, periods or steps), else None."""
     if isinstance(column, OnCalendar):
         return column.first, column.last
     return (column.low, column.high) if isinstance(column, Integer) else None
@@ -191,14 +183,10 @@ def whole_bounds(column: AnyColumn) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class RuleCodes:
-    """Hold what one column's rules make of its values; numbers, or columns of numbers.
+    """Codes that a column's rules give to out-of-domain values, as integers or expressions.
 
-    Parameters
-    ----------
-    no_value, unreadable, below, above : int or expression
-        The codes of what is no value inside the domain; a text that is not listed is above.
-    low, high : int or expression
-        The bounds of an integer column.
+    A text that is not listed has the code `above`. `low` and `high` are the bounds of an integer
+    column.
     """
 
     no_value: Expression
@@ -210,7 +198,7 @@ class RuleCodes:
 
     @classmethod
     def of(cls, column: AnyColumn) -> RuleCodes:
-        """Read the rules of a column."""
+        """Return the codes for a column."""
         other, last = column.other_code, column.n_values - 1
         no_value = {"other": other, "category": column.size - 1, "forbid": MISSING}[column.missing]
         unreadable, below, above = {
@@ -225,7 +213,7 @@ class RuleCodes:
     def choose(
         self, *, missing: Expression, inside: Expression, below: Expression, above: Expression
     ) -> Expression:
-        """Choose the code: `inside` where it is not NULL, else by the first rule that applies."""
+        """Return `inside` if it is not NULL, else the code of the first rule that applies."""
         return ibis.cases(
             (missing, self.no_value),
             (inside.notnull(), inside),
@@ -235,13 +223,13 @@ class RuleCodes:
         ).cast("int64")
 
     def listed_code(self, text: Expression, code: Expression) -> Expression:
-        """Give the code of a text, from the code that was looked up for it, if any."""
+        """Return the code of a text, given the result of its lookup."""
         return ibis.cases(
             (text.isnull(), self.no_value), (code.isnull(), self.above), else_=code
         ).cast("int64")
 
     def integer_code(self, reading: Reading) -> Expression:
-        """Give the code of a whole number."""
+        """Return the code of an integer."""
         whole, real = reading.whole, reading.real
         low, high = self.low, self.high
         if isinstance(low, int):
@@ -259,7 +247,7 @@ class RuleCodes:
         )
 
     def whole_code(self, reading: Reading, *, inside: Expression) -> Expression:
-        """Give the code where every value is a whole number, `inside` if within the bounds."""
+        """Return the code if all values are integers: `inside` within the bounds."""
         return ibis.cases(
             (reading.missing, self.no_value),
             (reading.whole < self.low, self.below),
@@ -269,7 +257,7 @@ class RuleCodes:
 
 
 def number_code(column: Number, reading: Reading) -> Expression:
-    """Give the code of the nearest grid point."""
+    """Return the code of the nearest grid point."""
     low, high, step = float(column.low), float(column.high), float(column.step)
     # What is far outside is brought nearer, since some engines stop where a double overflows.
     far = high - low + step
@@ -290,7 +278,7 @@ def number_code(column: Number, reading: Reading) -> Expression:
 
 
 def _recoded(code: Expression, recoding: Recoding) -> Expression:
-    """Map codes, and leave those of broken rules."""
+    """Recode codes; keep the negative codes of broken rules."""
     branches = [(code < 0, code)]
     if recoding.n_apart:
         moved = code - ibis.literal(recoding.n_values - len(recoding.labels), "int64")
@@ -299,7 +287,7 @@ def _recoded(code: Expression, recoding: Recoding) -> Expression:
 
 
 def _halved(value: Expression, recoding: Recoding) -> Expression:
-    """Map codes by halving: few comparisons per row, however many intervals there are."""
+    """Recode by binary search, with few comparisons per row."""
     if isinstance(recoding, Intervals):
         starts, values = list(recoding.starts), list(range(len(recoding.starts)))
     else:
@@ -326,14 +314,7 @@ def listed_codes(column: Categorical, missing_values: Sequence[str]) -> dict[str
 def encode(rows: Expression, schema: Schema, columns: Mapping[str, str]) -> Expression:
     """Replace raw columns by their codes and keep the other columns.
 
-    Parameters
-    ----------
-    rows : ibis table
-        Raw values; its column names are plain words, see `columns`.
-    schema : Schema
-        The rules.
-    columns : mapping of str to str
-        Column of `rows` to column of the schema.
+    `columns` maps columns of `rows`, which have plain names, to columns of the schema.
     """
     others = [name for name in rows.columns if name not in columns]
     first: dict[str, Expression] = {}
@@ -371,7 +352,7 @@ def recoded(
 
 
 def _lookup(place: str, known: Mapping[str, int]) -> Expression:
-    """Make a list of texts a table to join with: a hash lookup, however long the list."""
+    """Return a table of texts and codes to join with, so that lookups use a hash table."""
     return ibis.memtable(
         pa.table({f"{place}_text": pa.array(known, pa.string()),
                   f"{place}_code": pa.array(known.values(), pa.int64())})
@@ -379,7 +360,7 @@ def _lookup(place: str, known: Mapping[str, int]) -> Expression:
 
 
 def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str]) -> Expression:
-    """Give the code of a raw value in a column of numbers or moments."""
+    """Return the code of a raw value in a column of numbers, dates or times."""
     if isinstance(column, OnCalendar):
         return _moment_code(raw, column, missing_values)
     reading = read_number(raw, missing_values)
@@ -396,7 +377,7 @@ def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str])
 
 
 def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[str]) -> Expression:
-    """Give the code of the period that a moment lies in."""
+    """Return the code of the period that contains a date or time."""
     rules = RuleCodes.of(column)
     if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
         return raw.isnull().ifelse(rules.no_value, rules.unreadable).cast("int64")
@@ -418,7 +399,7 @@ def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[s
 def _with_special(
     code: Expression, raw: Expression, reading: tuple[Expression, Expression], column: OnGrid
 ) -> Expression:
-    """Give special values their codes: by their names, and by their numbers where not missing."""
+    """Replace the codes of special values, given by name or, unless missing, by number."""
     missing, number = reading
     kind, exact = ("float64", float) if isinstance(column, Number) else ("int64", int)
     branches: list[tuple[Expression, int]] = []

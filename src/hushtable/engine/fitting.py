@@ -1,4 +1,4 @@
-"""How a table fits its schema, for the custodian's eyes."""
+"""Out-of-domain values of a table and broken rules, for the custodian only."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from hushtable.schema import Identifier, Schema
 
 
 def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
-    """Count the cells of each column that do not fit, and say what becomes of them.
+    """Count the out-of-domain values of each column, and describe how they are handled.
 
-    The counts are exact and not part of any promise. They are for finding mistakes in the table
-    and in the schema; the domain itself must come from public knowledge.
+    The counts are exact and not covered by any promise. Use them to find mistakes in the table and
+    in the schema; the domain itself must come from public knowledge.
 
     Parameters
     ----------
     data : path, frame or ibis table
         See `hushtable.engine.connect`.
     schema : Schema
-        What is public about it.
+        Public schema of the table.
 
     Examples
     --------
@@ -46,21 +46,21 @@ def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
 
 
 def _left_out(data: Data, strict: Engine, n_nobody: int) -> list[RuleBreak]:
-    """Count the rows of persons who have more than the unit lets count."""
+    """Count the rows beyond the unit's maximum per person."""
     unit = strict.schema.unit
     if unit.column is None:
         return []
     by_row = connect(data, strict.schema.model_copy(update={"unit": Unit(kind="row")}))
     n_rows = by_row.n_rows() - n_nobody - strict.n_rows()
     said = (
-        f"are more than the {unit.max_rows} of a person that count, and are left out; which of a "
-        "person's rows, chance decides (unit: max_rows)"
+        f"exceed the maximum of {unit.max_rows} per person and are left out; the rows of a person "
+        "that count are chosen at random (unit: max_rows)"
     )
     return [RuleBreak(unit.column, said, n_rows, "surplus", refused=False)] if n_rows else []
 
 
 def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:
-    """Count the rows that break a rule between columns, as they are counted in a release."""
+    """Count the rows that break a rule between columns."""
     rules = rules_of(schema)
     if not rules:
         return []
@@ -77,14 +77,14 @@ def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:
         shown = parse(rule.kept.where, engine.schema)
         kept = shown.mask({name: cells.codes[:, at] for at, name in enumerate(columns)})
         n_rows = int(cells.counts[~kept].sum())
-        said = f"break the rule {rule.text!r}, and count as they are; no published row breaks it"
+        said = f"break the rule {rule.text!r} and count unchanged; no published row breaks it"
         if n_rows:
             found.append(RuleBreak(", ".join(columns), said, n_rows, "rule", refused=False))
     return found
 
 
 def _strict(schema: Schema) -> Schema:
-    """Give the same domains under rules that let nothing pass."""
+    """Return the schema with rules that refuse all out-of-domain values."""
     rules = {"missing": "forbid", "outside": "refuse", "other": None}
     columns = {
         name: column if isinstance(column, Identifier) else column.model_copy(update=rules)

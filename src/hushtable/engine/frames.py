@@ -1,4 +1,4 @@
-"""Frames of whatever library as Arrow tables."""
+"""Conversion of frames of any library to Arrow tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hushtable.errors import DataError
 
 
 def as_arrow(data: Data) -> Data:
-    """Turn a frame into an Arrow table, and leave paths and what is in an engine alone."""
+    """Convert a frame to an Arrow table; return paths and tables of engines unchanged."""
     if isinstance(data, pa.Table):
         return data
     if is_ibis_table(data) or is_in_spark(data):
@@ -34,9 +34,9 @@ def as_arrow(data: Data) -> Data:
 
 
 def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:
-    """Write decimals that are single objects, as pandas has them, as texts.
+    """Convert pandas columns of decimal objects to text.
 
-    Arrow gives them the digits of the longest: one row more would spell all others otherwise.
+    Arrow would use the scale of the longest number, so one row could change the text of others.
     """
     if type(frame).__module__.split(".")[0] != "pandas":
         return table
@@ -58,12 +58,12 @@ def _digits(number: Any) -> str | None:
 
 
 def _frame_problems(frame: Any) -> list[str]:
-    """Say why a frame does not become an Arrow table."""
+    """Return the reasons why a frame cannot be converted to an Arrow table."""
     names = list(getattr(frame, "columns", ()))
     if not names:
-        return [f"data is a {type(frame).__name__} and no table; give a frame with named columns."]
+        return [f"data is a {type(frame).__name__}, not a table; give a frame with named columns."]
     twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    problems = [f"column {name!r} stands more than once in the data." for name in twice]
+    problems = [f"column {name!r} occurs more than once in the data." for name in twice]
     for name in (name for name in names if name not in twice):
         try:
             pa.array(frame[name])

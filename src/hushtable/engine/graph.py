@@ -1,4 +1,4 @@
-"""What methods for graphs are given: nodes and edges, as codes."""
+"""Simple undirected graphs, with nodes as integer codes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Codes = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """Hold a simple undirected graph.
+    """Simple undirected graph.
 
     Parameters
     ----------
     ids : Arrow array of text
-        The nodes, sorted; a node's code is its place here. The order of two nodes does not depend
-        on which other nodes there are.
+        Sorted node IDs; a node's code is its index. The order of two nodes does not depend on the
+        other nodes.
     source, target : int32 arrays
-        The ends of each edge as codes, source below target, sorted, each edge once.
+        Codes of the ends of each edge, source below target; edges are sorted and distinct.
     listed : bool
-        Whether the nodes come from a list of their own; otherwise they are the ends of edges.
+        Whether the nodes come from a separate list; otherwise they are the ends of edges.
     n_self_loops, n_repeated, n_loose : int
-        How many rows were dropped because they joined a node to itself, repeated an edge, or had an
-        end that is empty or not in the list of nodes.
+        Numbers of rows that were dropped: self-loops, repeated edges, and edges with an end that is
+        empty or not in the list of nodes.
 
     Examples
     --------
@@ -58,12 +58,12 @@ class Graph:
         return len(self.source)
 
     def degrees(self) -> Integers:
-        """Count the edges of each node; for the custodian's eyes."""
+        """Return the exact degree of each node, for the custodian only."""
         ends = np.concatenate((self.source, self.target))
         return np.bincount(ends, minlength=self.n_nodes).astype(np.int64)
 
     def without(self, node: int) -> Graph:
-        """Take away one node with all its edges, as the promise does.
+        """Return the graph without a node and its edges: a neighbor under node privacy.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""The header of a table: column names and types, read without reading a row."""
+"""Header of a table: column names and types, read without reading a row."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
 
 @dataclass(frozen=True)
 class Kind:
-    """Say what type a column has: its name where it is stored, and what it can be read as."""
+    """Stored type of a column, and the family of types that it can be read as."""
 
     name: str
     family: Literal[
@@ -50,7 +50,7 @@ class Kind:
     ]  # fmt: skip
 
     def __str__(self) -> str:
-        """Name the type, but not what is inside it: names of fields may come from the data."""
+        """Return the type without its fields, whose names may come from the data."""
         return re.split(r"\W", self.name.lstrip("!"))[0] if self.family == "other" else self.name
 
 
@@ -64,53 +64,30 @@ ENDINGS = (*TEXT_ENDINGS, ".parquet", *WHOLE_FILES)
 
 @dataclass(frozen=True)
 class Header:
-    """Hold the columns of a table as they stand, duplicates included.
-
-    Parameters
-    ----------
-    names : tuple of str
-        Column names in order.
-    kinds : tuple of Kind
-        Their types; all text in a CSV file.
-    files : tuple of Path
-        The files, if the table is in files.
-    delimiter : str, optional
-        What separates the fields, if it is a CSV file.
-    arrow : Arrow schema, optional
-        The columns of an Arrow table or Parquet file, as Arrow has them.
-    n_rows : int, optional
-        Rows of an Arrow table or Parquet file, as it says itself.
-    """
+    """Columns of a table in their order, including duplicate names."""
 
     names: tuple[str, ...]
-    kinds: tuple[Kind, ...]
-    files: tuple[Path, ...] = ()
-    delimiter: str | None = None
-    arrow: pa.Schema | None = None
-    n_rows: int | None = None
+    kinds: tuple[Kind, ...]  # all text in a CSV file
+    files: tuple[Path, ...] = ()  # if the table is in files
+    delimiter: str | None = None  # of a text file
+    arrow: pa.Schema | None = None  # of an Arrow table or Parquet file
+    n_rows: int | None = None  # of an Arrow table, or from the metadata of Parquet files
 
     @property
     def is_small_text(self) -> bool:
-        """Whether a text file fits memory; how large a compressed one is shows when it is read."""
+        """Whether it is a small uncompressed text file, which fits in memory."""
         if self.delimiter is None or self.is_compressed:
             return False
         return sum(file.stat().st_size for file in self.files) < SMALL_TEXT
 
     @property
     def is_compressed(self) -> bool:
-        """Whether a text file has to be unpacked."""
+        """Whether the text file is gzip-compressed."""
         return self.files[0].suffix.lower() == ".gz"
 
 
 def read_header(data: Data, layout: FileFormat = AS_FOUND) -> Header:
-    """Read column names and types, and no row.
-
-    Parameters
-    ----------
-    data : path, frame or ibis table
-        See `hushtable.engine.connect`.
-    layout : FileFormat
-        What is known about the file.
+    """Read column names and types, but no row.
 
     Examples
     --------
@@ -140,26 +117,26 @@ def _header(data: Data, layout: FileFormat) -> Header:
 
 
 def is_ibis_table(data: Data) -> bool:
-    """Say whether data is an ibis table, without importing ibis: who has one has done so."""
+    """Return whether data is an ibis table, without importing ibis."""
     types = sys.modules.get("ibis.expr.types")
     return types is not None and isinstance(data, types.Table)
 
 
 def is_spark_frame(data: Data) -> bool:
-    """Say whether data is a frame of Spark, without importing pyspark."""
+    """Return whether data is a Spark frame, without importing pyspark."""
     kind = type(data)
     return kind.__name__ == "DataFrame" and kind.__module__.startswith("pyspark.sql.")
 
 
 def is_in_spark(data: Data) -> bool:
-    """Say whether data is a frame of Spark or an ibis table of a Spark session."""
+    """Return whether data is a Spark frame or an ibis table of a Spark session."""
     if is_ibis_table(data):
         return str(data.get_backend().name) == "pyspark"
     return is_spark_frame(data)
 
 
 def check_header(header: Header, schema: Schema) -> None:
-    """Refuse a table whose columns do not fit the schema, naming every problem at once."""
+    """Raise one error that lists all columns that do not fit the schema."""
     if schema.unit.kind == "node":
         raise SchemaError("unit node is for graphs; a table needs unit row or person.")
     problems = _name_problems(header, schema)
@@ -167,8 +144,8 @@ def check_header(header: Header, schema: Schema) -> None:
         column = schema.columns.get(name)
         if name == schema.unit.column and kind.family == "other":
             problems.append(
-                f"column {name!r} has type {kind} in the data, by which persons cannot be "
-                "told apart; convert it to text or numbers first."
+                f"column {name!r} has type {kind} in the data, which cannot identify persons; "
+                "convert it to text or numbers first."
             )
         if column is None or isinstance(column, Identifier):
             continue
@@ -178,7 +155,7 @@ def check_header(header: Header, schema: Schema) -> None:
                 f"{column.type}; convert it first."
             )
         if isinstance(column, Integer) and (column.low < _INT64_LOW or column.high > _INT64_HIGH):
-            problems.append(f"column {name!r}: bounds beyond 64 bits cannot be counted.")
+            problems.append(f"column {name!r}: its bounds must fit 64-bit integers.")
     if problems:
         raise DataError(problems)
 
@@ -191,7 +168,7 @@ def _readable(kind: Kind, column: Column) -> bool:
         return kind.family in (clock if isinstance(column, Time) else ("date", *clock[1:]))
     if isinstance(column, Duration) and kind.family == "duration":
         return True
-    # The text of an instant depends on where it is read.
+    # The text of a timestamp with time zone depends on the reader's zone.
     texts = ("date", "time", "timestamp", "moment") if type(column) is Categorical else ()
     return kind.family in ("number", "boolean", *texts)
 
@@ -206,8 +183,8 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
             f"{', '.join(map(repr, wanted))}."
         ]
     problems = [
-        f"column {name!r} stands {header.names.count(name)} times in the data; names must differ: "
-        "give new ones by their place in the file, such as reading: {rename: {2: new_name}}."
+        f"column {name!r} occurs {header.names.count(name)} times in the data; names must differ. "
+        "Set new names by position in the file, such as reading: {rename: {2: new_name}}."
         for name in found
         if header.names.count(name) > 1
     ]
@@ -286,9 +263,10 @@ def _ibis_kind(kind: Any) -> Kind:
 
 
 def _stored_kind(kind: Any) -> Kind:
-    """Give the kind of a column of SQLite, whose cells are read as texts, one by one.
+    """Return the type of a SQLite column: text for SQLite's own storage types.
 
-    But for what they are called and SQLite knows nothing of, such as dates.
+    SQLite stores a type per cell, so these are read as text; other declared types, such as dates,
+    are kept.
     """
     stored = kind.is_integer() or kind.is_floating() or kind.is_binary() or kind.is_null()
     return TEXT if stored else _ibis_kind(kind)
@@ -300,7 +278,7 @@ def _file_header(data: str | Path, layout: FileFormat) -> Header:
         return _parquet_header(files)
     headers = [_csv_header(file, layout) for file in files]
     problems = [
-        f"file {str(file)!r} has other columns than {str(files[0])!r}."
+        f"file {str(file)!r} does not have the same columns as {str(files[0])!r}."
         for file, header in zip(files, headers, strict=True)
         if (header.names, header.delimiter) != (headers[0].names, headers[0].delimiter)
     ]
@@ -310,12 +288,12 @@ def _file_header(data: str | Path, layout: FileFormat) -> Header:
 
 
 def files_of(data: str | Path) -> tuple[Path, ...]:
-    """Give the files that a path, a folder or a pattern stands for: all of one kind."""
+    """Return the files of a path, folder or pattern; all must have the same type."""
     path = Path(data)
     if path.is_dir():
         files = sorted(file for file in path.rglob("*.parquet") if not _hidden(file, path))
         if not files:
-            raise DataError(f"folder {str(path)!r} holds no .parquet file.")
+            raise DataError(f"folder {str(path)!r} contains no .parquet file.")
         return tuple(files)
     if not path.exists() and any(mark in path.name for mark in "*?["):
         files = sorted(path.parent.glob(path.name))
@@ -324,14 +302,14 @@ def files_of(data: str | Path) -> tuple[Path, ...]:
         kinds = {_ending(file) for file in files}
         if len(kinds) > 1 or not kinds <= {*TEXT_ENDINGS, ".parquet"}:
             raise DataError(
-                f"{str(path)!r} matches files that are not all of one kind, "
-                f"{', '.join(TEXT_ENDINGS)} or .parquet; name one file."
+                f"{str(path)!r} matches files of different or unsupported types; all must be one "
+                f"of {', '.join(TEXT_ENDINGS)} or .parquet."
             )
         return tuple(files)
     if not path.exists():
         raise DataError(f"file {str(path)!r} does not exist.")
     if not _ending(path):
-        raise DataError(f"file {str(path)!r} is none of {', '.join(ENDINGS)}.")
+        raise DataError(f"file {str(path)!r} has an unsupported type; use {', '.join(ENDINGS)}.")
     return (path,)
 
 
@@ -351,13 +329,13 @@ def _parquet_header(files: Sequence[Path]) -> Header:
             with pq.ParquetFile(file) as opened:
                 headers.append(_arrow_header(opened.schema_arrow, stored_rows(opened)))
         except OSError as error:
-            problems.append(f"cannot read {str(file)!r}: {error.strerror or 'it is cut short'}.")
+            problems.append(f"cannot read {str(file)!r}: {error.strerror or 'it is truncated'}.")
         except (pa.ArrowException, ValueError):
             size = file.stat().st_size
             what = "is empty" if size == 0 else "is not a Parquet file"
             problems.append(f"file {str(file)!r} {what}.")
     problems += [
-        f"file {str(file)!r} has other columns or types than {str(files[0])!r}."
+        f"file {str(file)!r} does not have the same columns and types as {str(files[0])!r}."
         for file, header in zip(files, headers, strict=False)
         if not problems and (header.names, header.kinds) != (headers[0].names, headers[0].kinds)
     ]
@@ -375,7 +353,7 @@ def _csv_header(file: Path, layout: FileFormat) -> Header:
     except gzip.BadGzipFile:
         raise DataError(f"file {str(file)!r} is not gzip-compressed.") from None
     except (EOFError, zlib.error):
-        raise DataError(f"file {str(file)!r} is cut short or damaged.") from None
+        raise DataError(f"file {str(file)!r} is truncated or damaged.") from None
     except OSError as error:
         raise DataError(f"cannot read {str(file)!r}: {error.strerror}.") from None
     try:
@@ -394,12 +372,12 @@ def _csv_header(file: Path, layout: FileFormat) -> Header:
             f"the first line of {str(file)!r} is not a list of column names: it is too long, or "
             "its quotes do not match."
         ) from None
-    names, delimiter = max(splits, key=lambda split: len(split[0]))  # a tie goes to the comma
+    names, delimiter = max(splits, key=lambda split: len(split[0]))  # the comma wins ties
     return Header(tuple(names), (TEXT,) * len(names), (file,), delimiter)
 
 
 def _first_record(raw: Any) -> bytes:
-    """Read up to the line end that is not inside quotes."""
+    """Read up to the first line end outside quotes."""
     record = bytearray()
     while len(record) < _LONGEST_HEADER:
         line = raw.readline(_LONGEST_HEADER)

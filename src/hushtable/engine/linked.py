@@ -1,11 +1,11 @@
-"""Tables that belong together, opened in one place and joined there.
+"""Linked tables, opened in one place and joined there.
 
-Each table gets its *wide* rows: its own columns, how many rows of other tables hang on it and what
-is a fact of these, and all columns of what it hangs on; where rows have an order, those that have
-one before them are counted beside it, too. Such a row is made of one person's rows alone, and names
-that person, so a bound on the rows of a person is all that a promise needs (``linked/linked.md``).
-Rows that hang on nobody are in no wide table. DuckDB and Spark join by the same expressions; what
-is small is then counted in memory.
+Each table is joined into *wide* rows: its own columns, the number of child rows and their facts,
+and all columns of its parent. In an ordered table, rows can also be counted together with their
+previous row. A wide row is made from the rows of one person and contains that person's key, so a
+promise only needs a bound on the rows per person (``linked/linked.md``). Rows without a parent are
+in no wide table. DuckDB and Spark join by the same expressions; small results are counted in
+memory.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ibis = lazy_loader.load("ibis")
 
 @dataclass(frozen=True)
 class LinkedFinding:
-    """Say what does not fit, and how many rows it is about; with `refused`, tables are for it."""
+    """Problem of linked tables with its number of rows; with `refused`, the tables are refused."""
 
     said: str
     refused: bool = False
@@ -50,18 +50,12 @@ class LinkedFinding:
 
 @dataclass(frozen=True, eq=False)
 class LinkedData:
-    """Hold private tables that were opened, and of which no row was read.
-
-    Parameters
-    ----------
-    tables : mapping of str to PrivateTable
-        The tables, by the names of the schema.
-    """
+    """Private tables that were opened, by their names in the schema; no row was read."""
 
     tables: Mapping[str, PrivateTable]
 
     def check(self, schema: LinkedSchema) -> None:
-        """Refuse a schema that the columns do not fit, naming every problem at once."""
+        """Raise one error that lists all columns that do not fit the schema."""
         problems = []
         for name, table in self.tables.items():
             try:
@@ -72,7 +66,7 @@ class LinkedData:
             raise DataError(problems)
 
     def connect(self, schema: LinkedSchema, *, noise: Noise | None = None) -> LinkedEngine:
-        """Give what counts by the rules of a schema; reads no row before the first question."""
+        """Return an engine that counts by the schema's rules; it reads rows at the first query."""
         read = {}
         for name in schema.tables:
             table = self.tables[name].read_as(schema.own(name).reading).loaded()
@@ -88,14 +82,14 @@ def open_linked(
     engine: EngineName = "auto",
     memory_limit: str | None = None,
 ) -> LinkedData:
-    """Open several private tables: find out what they are, and read their headers and no row."""
+    """Open several private tables and read their headers, but no row."""
     problems = [
-        f"data of table {name!r} is missing; give a file or frame for each table of the schema."
+        f"data for table {name!r} is missing; give a file or frame for each table of the schema."
         for name in schema.tables
         if name not in data
     ]
     problems += [
-        f"data is given for {name!r}, and the schema has {', '.join(schema.tables)}."
+        f"data is given for {name!r}, but the schema's tables are {', '.join(schema.tables)}."
         for name in data
         if name not in schema.tables
     ]
@@ -103,7 +97,7 @@ def open_linked(
         raise ParameterError(problems)
     opened: dict[str, PrivateTable] = {}
     for name, described in schema.tables.items():
-        # Spark takes a limit where it is started, which the first table does for all.
+        # Spark accepts a memory limit only at its start, when the first table is opened.
         limit = None if opened and engine == "spark" else memory_limit
         opened[name] = open_one(
             data[name], reading=described.reading, engine=engine, memory_limit=limit
@@ -113,18 +107,18 @@ def open_linked(
 
 
 def require_one_place(tables: Mapping[str, PrivateTable]) -> None:
-    """Refuse tables that cannot be joined, since only some of them are in Spark."""
+    """Raise an error if only some of the tables are in Spark, so that they cannot be joined."""
     if len({is_in_spark(table.data) for table in tables.values()}) > 1:
         raise ParameterError(
-            "some of the tables are in Spark and some are not; they can be joined in one place "
-            "only: bring all of them to Spark, or none."
+            "only some of the tables are in Spark, so they cannot be joined; load all of them in "
+            "Spark, or none."
         )
 
 
 def in_one_place(
     tables: Mapping[str, PrivateTable], own: Mapping[str, Schema]
 ) -> dict[str, Source]:
-    """Give the raw rows of several tables where they can be joined, each read by its schema."""
+    """Return the raw rows of several tables in one engine, where they can be joined."""
     tables = {name: _at_hand(table, [*own[name].columns]) for name, table in tables.items()}
     if any(is_in_spark(table.data) for table in tables.values()):
         opened = [table.source() for table in tables.values()]
@@ -141,16 +135,9 @@ def in_one_place(
 
 
 class LinkedEngine:
-    """Count the wide rows of tables that belong together.
+    """Engines for the wide rows of linked tables.
 
-    Parameters
-    ----------
-    tables : mapping of str to PrivateTable
-        The tables, opened.
-    schema : LinkedSchema
-        The rules.
-    noise : Noise
-        Chooses the rows that count in memory, where a person has too many.
+    In memory, `noise` chooses the rows that count if a person has too many.
     """
 
     def __init__(
@@ -162,17 +149,17 @@ class LinkedEngine:
 
     @property
     def schema(self) -> LinkedSchema:
-        """What is public about the tables."""
+        """The public schema of the tables."""
         return self._schema
 
     def engine(self, name: str) -> Engine:
-        """Give what counts the wide rows of one table."""
+        """Return the engine that counts the wide rows of one table."""
         if name not in self._engines:
             self._engines[name] = self._counting(self._wide_rows(name), self.schema.wide(name))
         return self._engines[name]
 
     def steps(self, name: str) -> Engine:
-        """Give what counts the rows of one table that have a row before them, beside that one."""
+        """Return the engine that counts rows of one table together with their previous row."""
         wide = self._wide_rows(name)
         after = wide.keep(wide.table.filter(wide.table.follows), wide.columns, drawn=True)
         after = replace(after, identified=True)
@@ -187,7 +174,7 @@ class LinkedEngine:
 
     @cached_property
     def _sources(self) -> dict[str, Source]:
-        """All raw rows, in one place."""
+        """Raw rows of all tables, in one engine."""
         return in_one_place(self._tables, {name: self.schema.own(name) for name in self._tables})
 
     @cached_property
@@ -196,7 +183,7 @@ class LinkedEngine:
 
     @cached_property
     def _rows(self) -> dict[str, Source]:
-        """The rows of each table with a key, of one moment: raw columns, codes of facts, a coin."""
+        """Snapshot of each table's rows with a key: raw columns, fact codes, a random number."""
         return {name: self._keyed(name) for name in self._tables}
 
     def _keyed(self, name: str) -> Source:
@@ -212,7 +199,7 @@ class LinkedEngine:
             rows = rows.mutate(**{place: known_key(rows[place], self.schema.missing_values)})
         linked = rows[next(place for place in ("above", "key") if place in wanted)]
         rows = encode(rows.filter(linked.notnull()), own, coded)
-        # Rows of the same turn have no order of their own: coins decide.
+        # Rows with the same order value are ordered at random.
         return source.keep(rows.mutate(coin=ibis.random()), {}, drawn=True)
 
     # --- wide rows --------------------------------------------------------------------------------
@@ -244,7 +231,7 @@ class LinkedEngine:
             names = {f"w{len(columns) + at}": column for at, column in enumerate(told)}
             counted = below.select(held=below.above, **{p: below[c] for p, c in names.items()})
             wide = wide.left_join(counted, wide.key == counted.held).drop("held")
-            # Who has no row of it is in no group: no rows, and no fact holds.
+            # A parent without child rows is in no group: its count and facts are 0.
             wide = wide.mutate(**{p: wide[p].fill_null(0) for p in names})
             columns |= dict(zip(self._told(child), names, strict=True))
         if table.parent is None:
@@ -267,16 +254,16 @@ class LinkedEngine:
         return replace(kept, identified=True)
 
     def _require_different_keys(self, name: str) -> None:
-        """Refuse a key that two rows have: what hangs on it would be two persons' at once."""
+        """Raise an error if a key is not unique: child rows would belong to two persons."""
         if self._n_same(name):
             key = self.schema.tables[name].key
             raise DataError(
-                f"table {name!r}: several rows have the same {key!r}, so what hangs on them cannot "
-                "be told to belong to one person; make the key different for each row."
+                f"table {name!r}: {key!r} is not unique, so child rows cannot be assigned to one "
+                "person; give each row its own key."
             )
 
     def _n_same(self, name: str) -> int:
-        """Count rows whose key another row before them has."""
+        """Count the rows that repeat a key."""
         rows, source = self._rows[name].table, self._sources[name]
         different = source.fetch(rows.agg(n=rows.key.nunique()))["n"][0].as_py() or 0
         return n_rows(source, rows.filter(rows.key.notnull())) - int(different)
@@ -285,7 +272,7 @@ class LinkedEngine:
         return [f"n_{child}", *self._facts[child]]
 
     def _below(self, name: str) -> Expression:
-        """Count the rows of each parent, and say which facts hold."""
+        """Return the number of child rows and the facts of each parent."""
         rows = self._rows[name].table
         told = {"told0": ibis._.count()}
         for place, fact in enumerate(self._facts[name].values()):
@@ -299,7 +286,7 @@ class LinkedEngine:
     # --- for the custodian ------------------------------------------------------------------------
 
     def findings(self) -> list[LinkedFinding]:
-        """List what does not fit, for the custodian's eyes: numbers of rows, never values."""
+        """Return all problems with their numbers of rows, without values, for the custodian."""
         found: list[LinkedFinding] = []
         for name, table in self.schema.tables.items():
             source, own = self._sources[name], self.schema.own(name)
@@ -317,7 +304,7 @@ class LinkedEngine:
             if table.key is not None:
                 found += _told(
                     self._n_same(name),
-                    f"table {name!r}: {{}} rows have a {table.key!r} that another row has too.",
+                    f"table {name!r}: {{}} rows repeat a {table.key!r} of another row.",
                     refused=self.schema.tells_apart(name),
                 )
             if table.parent is not None:
@@ -325,15 +312,15 @@ class LinkedEngine:
                 orphans = rows.anti_join(above, rows.above == above.key)
                 found += _told(
                     n_rows(source, orphans),
-                    f"table {name!r}: {{}} rows hang on no row of {table.parent!r}; they do not "
+                    f"table {name!r}: {{}} rows have no parent in {table.parent!r}; they do not "
                     "count.",
                 )
                 sizes = rows.group_by("above").agg(n=ibis._.count())
                 most = table.max_children or 1
                 found += _told(
                     n_rows(source, sizes.filter(sizes.n > most)),
-                    f"table {name!r}: {{}} rows of {table.parent!r} have more than {most} rows of "
-                    "it; a uniformly random part of these counts.",
+                    f"table {name!r}: {{}} rows of {table.parent!r} have more than {most} child "
+                    "rows; a uniformly random subset of these counts.",
                 )
         return found
 
@@ -343,12 +330,12 @@ def _told(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
 
 
 def known_key(raw: Expression, missing_values: tuple[str, ...]) -> Expression:
-    """Write a key as text; NULL where there is none."""
+    """Return a key as text, or NULL if it is missing."""
     return ibis.cases((is_missing(raw, missing_values), ibis.null("string")), else_=as_text(raw))
 
 
 def _at_hand(table: PrivateTable, names: list[str]) -> PrivateTable:
-    """Fetch a table of a database, so that it can be joined to others."""
+    """Fetch a database table, so that it can be joined with others."""
     if not is_ibis_table(table.data) or is_in_spark(table.data):
         return table
     here = table.source().here(names)

@@ -1,4 +1,4 @@
-"""Counts from encoded columns held in memory."""
+"""Engine that counts encoded columns in memory."""
 
 from __future__ import annotations
 
@@ -39,21 +39,15 @@ from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
-_PART = 1 << 14  # rows that are tallied together: their codes stay in the cache
-_DENSE_PER_ROW = 4  # up to so many cells per row, counting into an array beats sorting
+_PART = 1 << 14  # rows counted together, so that their codes stay in the cache
+_DENSE_PER_ROW = 4  # cells per row up to which counting in an array is faster than sorting
 
 
 class MemoryEngine(CheckedEngine):
-    """Count with NumPy; the rows are encoded once, at the first question.
+    """Engine that counts with NumPy.
 
-    Parameters
-    ----------
-    read : callable
-        Reads the table and encodes its rows.
-    schema : Schema
-        The rules.
-    noise : Noise
-        Chooses the rows that count, where a person has more than ``max_rows``.
+    `read` reads and encodes the rows once, at the first query. `noise` chooses the rows that count
+    if a person has more than ``max_rows``.
     """
 
     def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
@@ -120,7 +114,7 @@ class MemoryEngine(CheckedEngine):
         shapes: Sequence[tuple[int, ...]],
         recode: Mapping[str, Recoding],
     ) -> list[Counts]:
-        """Count in one pass over the rows."""
+        """Count all tables in one pass over the rows."""
         columns = list(dict.fromkeys(name for group in groups for name in group))
         self._refuse_broken(columns)
         rows, n_rows = self._rows, self.n_rows()
@@ -200,13 +194,13 @@ class MemoryEngine(CheckedEngine):
         return records.at_most(max_values, self._noise)
 
     def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
-        """Give the rows themselves as codes: for tables that are the caller's own."""
+        """Return the rows as codes; only for tables that the caller owns."""
         require_columns(self._schema, columns)
         self._refuse_broken(columns)
         return {name: self._rows[name].astype(np.int64) for name in columns}
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule of the whole table, for the custodian."""
+        """Return all broken rules of the table, for the custodian."""
         codes, persons = self._encoded
         breaks = rule_breaks(self._schema, _negative(codes, self._schema.attributes))
         n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
@@ -222,7 +216,7 @@ def _negative(
     found = []
     for name in columns:
         codes = rows[name]
-        if len(codes) and codes.min() >= 0:  # most tables have none, and that is seen soonest
+        if len(codes) and codes.min() >= 0:  # fast path for most tables
             codes = codes[:0]
         broken = np.bincount(-codes[codes < 0], minlength=N_RULES + 1)
         found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
@@ -230,24 +224,24 @@ def _negative(
 
 
 def _recoded(codes: Codes, recoding: Recoding) -> NDArray[np.int64]:
-    """Map each value once, and then the rows, where these are more."""
+    """Recode rows; by a lookup table if there are more rows than values."""
     if recoding.n_values <= len(codes):
         return recoding.of_all[codes]
     return recoding.apply(codes.astype(np.int64))
 
 
 def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray[np.int64]:
-    """Choose at most `max_rows` rows of each person, uniformly and independently of the others.
+    """Choose at most `max_rows` rows of each person, uniformly and independently.
 
-    The choice is not what protects anybody: given one person's coins, the rows of the others are
-    chosen in the same way whether that person is in the table or not, and the promise holds for
-    every outcome of the coins, hence on average (joint convexity of the divergence). Coins that do
-    not depend on the data are all it takes; what must not happen is a choice that looks at other
-    people's rows. Rows of nobody do not count: they might all be one person's.
+    The promise does not depend on this choice. The rows of other persons are chosen in the same way
+    whether or not a person is in the table, so the promise holds for every outcome of the random
+    numbers, hence on average (joint convexity of the divergence). It only requires that the random
+    numbers do not depend on the data and that a choice does not use other persons' rows. Rows
+    without a person do not count, since they might all belong to one person.
     """
     coins = noise.uniform_below(2**62, size=len(persons))
     order = np.lexsort((coins, persons))
-    order = order[np.count_nonzero(persons < 0) :]  # rows of nobody, which come first
+    order = order[np.count_nonzero(persons < 0) :]  # rows without a person come first
     starts = np.flatnonzero(np.diff(persons[order], prepend=-1))
     n_each = np.diff(np.append(starts, len(order)))
     place = np.arange(len(order)) - np.repeat(starts, n_each)
@@ -255,13 +249,13 @@ def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray
 
 
 def _tally(domain: Domain, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Counts]:
-    """Count equal keys, in order."""
+    """Return the sorted distinct keys and their counts."""
     n_rows, n_limbs = keys.shape
     if domain.size <= _DENSE_PER_ROW * n_rows:
         dense = np.bincount(keys[:, 0], minlength=1)
         occupied = np.flatnonzero(dense)
         return occupied[:, None].astype(np.int64), dense[occupied].astype(np.int64)
-    # numpy.unique is slow on integers: sort, and look where the key changes.
+    # Faster than numpy.unique for integers.
     order = keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
     changed = np.ones(n_rows, bool)
     changed[1:] = np.any(order[1:] != order[:-1], axis=1)

@@ -1,4 +1,4 @@
-"""Moments and lengths of time as whole numbers, inside the engine that holds them.
+"""Dates, times and durations as integers, computed inside the engine.
 
 A time becomes the number of its period, a duration the number of its steps: from there on both are
 encoded like whole numbers. Texts are checked character by character before an engine reads them.
@@ -33,16 +33,10 @@ IN_UNITS = rf"^ *-?[0-9]{{1,12}} *({'|'.join(UNITS)})s? *$"  # so many fit 64 bi
 
 @dataclass(frozen=True)
 class Moment:
-    """Hold a moment as expressions; NULL where there is none.
+    """Date or time as expressions, NULL if missing.
 
-    Parameters
-    ----------
-    days : int64 expression
-        Days since 1970; 0 for a time of day.
-    clock : int64 expression or None
-        Seconds since midnight; None where there is nothing but a date.
-    date : date expression or None
-        The date, where the engine has one.
+    `days` counts days since 1970 (0 for a time of day) and `clock` seconds since midnight (None for
+    a date without time). `date` is the engine's date, if it has one.
     """
 
     days: Expression
@@ -55,9 +49,9 @@ class Moment:
         return self.days * DAY if self.clock is None else self.days * DAY + self.clock
 
     def period(self, step: str) -> Expression:
-        """Give the number of the period that the moment lies in.
+        """Return the index of the period that contains the time.
 
-        An expression is written out wherever it is used, so each part is used as rarely as can be.
+        The query repeats an expression at each use, so each part is used as few times as possible.
         """
         if step in MONTHS:
             return _over(self._months(), MONTHS[step])
@@ -79,7 +73,7 @@ class Moment:
 
 
 def read_moment(raw: Expression, column: OnCalendar) -> Moment:
-    """Read a raw value as a moment."""
+    """Parse a raw value as a date or time."""
     kind, none = raw.type(), ibis.literal(0, "int64")
     clock_only = isinstance(column, Time)
     if kind.is_string():
@@ -120,7 +114,7 @@ def _from_text(raw: Expression, *, clock_only: bool) -> Moment:
 
 
 def steps_of_text(raw: Expression, column: Duration) -> Expression:
-    """Give the number of steps of a length of time that is written with its unit, else NULL."""
+    """Return the number of steps of a duration written with its unit, else NULL."""
     plain = ~raw.re_search(r"[^ -~]")
     unit = raw.re_extract("[a-z]+", 0)
     branches = []
@@ -138,7 +132,7 @@ def steps_of_text(raw: Expression, column: Duration) -> Expression:
 
 
 def steps_of(text: str, column: Duration) -> int | None:
-    """Give the number of steps of a length of time that is written with its unit, else None.
+    """Return the number of steps of a duration written with its unit, else None.
 
     Examples
     --------

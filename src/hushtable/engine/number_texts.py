@@ -1,4 +1,4 @@
-"""Codes of texts in columns of numbers and moments: what `encode` says, text after text."""
+"""Codes of texts in columns of numbers, dates and times, by the same rules as `encode`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from hushtable.engine.moment_codes import steps_of
 from hushtable.schema import Duration, Integer, Number, OnCalendar, OnGrid
 
 _EDGE = 2**63
-_LONG = 400  # characters; what has more of them is beyond any bound, and slow to turn into a number
+_LONG = 400  # characters; longer numbers are beyond any bound, and slow to parse
 
 
 def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str | None], int]:
-    """Give what turns a text into its code.
+    """Return a function that encodes a text.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def _real(text: str) -> float | None:
 
 
 def _integer_code(text: str, column: Integer, rules: RuleCodes) -> int:
-    # Digits are read as digits: a double would round whole numbers beyond 2**53.
+    # Not parsed as double, which would round integers beyond 2**53.
     is_whole = re.search(WHOLE, text) and len(text) < _LONG
     value = int(text) if is_whole else _real(text)
     if isinstance(column, Duration) and value is None:

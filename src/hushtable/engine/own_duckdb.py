@@ -1,4 +1,4 @@
-"""A DuckDB of our own, in memory, that can read the table's files and nothing else."""
+"""In-memory DuckDB databases that can read the table's files and nothing else."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _USES_STATISTICS = (
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
-    """Open files or an Arrow table; reads no row."""
+    """Open files or an Arrow table, without reading rows."""
     connection = connect_duckdb(header, memory_limit)
     if not header.files:
         return _imported(connection, data, header, header.names)
     if header.delimiter is None:
         _disable_optimizers(connection)
         table = _parquet(connection, header)
-        # DuckDB makes up names where two differ in case only.
+        # DuckDB renames columns whose names differ only in case.
         source = Source(table, dict(zip(header.names, table.columns, strict=True)))
     else:
         source = _csv(connection, header)
@@ -93,7 +93,7 @@ def _csv(connection: Any, header: Header) -> Source:
         delim=header.delimiter,
         quote='"',
         escape='"',
-        # An empty field is the empty text; whether that means missing is the schema's to say.
+        # An empty field is the empty text; the schema says whether it means missing.
         force_not_null=list(places.values()),
         compression="gzip" if header.is_compressed else "none",
     )
@@ -123,7 +123,7 @@ def _imported(
 
 
 def _literal_path(file: Path) -> str:
-    # DuckDB takes every path for a pattern: data[1].csv would be data1.csv.
+    # DuckDB treats every path as a pattern: data[1].csv would match data1.csv.
     return glob.escape(str(file.resolve()))
 
 
@@ -137,7 +137,7 @@ def connect_duckdb(
         "temp_directory": spill,
         "autoinstall_known_extensions": "false",
         "autoload_known_extensions": "false",
-        # A seeded run in memory is repeatable; otherwise order is not worth what it costs.
+        # Only seeded runs in memory must be reproducible; keeping the order is slow.
         "preserve_insertion_order": str(all(one.is_small_text for one in headers)).lower(),
     }
     connection = ibis.duckdb.connect(**settings)

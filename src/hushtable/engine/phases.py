@@ -1,10 +1,9 @@
-"""What hushtable logs: which phase work was in, and how long it took.
+"""Logging of phases and their durations.
 
-Records go to the logger ``hushtable`` at the level INFO, so that nobody sees them who did not ask:
-``logging.getLogger("hushtable").setLevel("INFO")``, or ``hushtable -v`` on the command line. Beside
-its message a record has the fields ``work``, ``phase`` and ``seconds``. It names phases, which are
-words of this code, and nothing of a table. How long a phase took does depend on the private rows:
-such a log is for the custodian, like everything that tells the time of a run.
+Records go to the logger ``hushtable`` at level INFO, which is off by default. To see them, call
+``logging.getLogger("hushtable").setLevel("INFO")``, or run ``hushtable -v``. A record has the
+fields ``work``, ``phase`` and ``seconds``. Phase names come from the code and contain nothing of a
+table, but durations depend on the private rows, so the log is for the custodian only.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from hushtable.engine.silence import is_logged
 from hushtable.files.progress import Progress, phase_of, silent
 
 LOG = logging.getLogger("hushtable")
-LOG.addHandler(logging.NullHandler())  # a library is quiet unless it is asked
+LOG.addHandler(logging.NullHandler())  # a library is silent by default
 
 DONE = "done"
 FAILED = "failed"
@@ -29,7 +28,7 @@ R = TypeVar("R")
 
 
 def logged(work: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Log the phases of a function that tells its `Progress`, and what it took in all."""
+    """Return a decorator that logs the phases and total duration of a function with progress."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @functools.wraps(function)
@@ -50,7 +49,7 @@ def logged(work: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 class _Phases:
-    """Log a phase when it is over, and pass on what was said of it."""
+    """Progress callback that logs each phase at its end and forwards every call."""
 
     def __init__(self, work: str, progress: Any) -> None:
         self._work = work
@@ -59,7 +58,7 @@ class _Phases:
         self._begun = self._since = time.monotonic()
 
     def __call__(self, what: str, share: float) -> None:
-        """Hear what is being done."""
+        """Record the current phase and forward the call."""
         phase, _ = phase_of(what)
         if phase != self._phase:
             self._close()
@@ -67,7 +66,7 @@ class _Phases:
         self._progress(what, share)
 
     def end(self, ended: str) -> None:
-        """Log the last phase, and the whole."""
+        """Log the last phase and the total duration."""
         self._close()
         _log(self._work, ended, time.monotonic() - self._begun)
 
@@ -82,7 +81,7 @@ def _log(work: str, phase: str, seconds: float) -> None:
     if not is_logged(LOG, logging.INFO):
         return
     fields = {"work": work, "phase": phase, "seconds": round(seconds, 3)}
-    # Not `LOG.info`: while private rows are read, nothing else than this may be logged.
+    # Not `LOG.info`: logging is disabled while private rows are read, except for these records.
     LOG.handle(
         LOG.makeRecord(
             LOG.name, logging.INFO, __file__, 0, f"{work}: {phase}, {seconds:.3f} s", (), None,

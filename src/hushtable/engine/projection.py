@@ -1,6 +1,6 @@
-"""Bound degrees so that one node changes little: add edges one by one, in an order of the ids.
+"""Projection to bounded degrees: edges are added one by one, in an order given by node IDs.
 
-The proof of what this gives is in ``methods/degrees/degrees.md``.
+The effect of one node is bounded in ``methods/degrees/degrees.md``.
 """
 
 from __future__ import annotations
@@ -13,18 +13,10 @@ from hushtable.engine.graph import Codes, Graph, Integers
 
 
 class OrderedEdges:
-    """Hold a graph's edges in an order that depends on node ids and a key alone.
+    """Edges of a graph in an order that depends only on node IDs and a key.
 
-    The order of two edges is that of their keyed hashes (32 bits), and where these agree, that of
-    their ids.
-    Taking a node away therefore leaves the order of the other edges as it was.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    key : int
-        Any number below 2**64, chosen independently of the graph.
+    Edges are sorted by keyed 32-bit hashes, ties by their IDs. So removing a node does not change
+    the order of the other edges. `key` is below 2**64 and independent of the graph.
 
     Examples
     --------
@@ -41,7 +33,7 @@ class OrderedEdges:
         self.target: Codes = graph.target[order]
 
     def degrees(self, max_degree: int) -> Integers:
-        """Give each node's degree after edges were added up to the bound."""
+        """Return each node's degree after adding edges up to the bound."""
         degrees: Integers = kernels.projection.projected_degrees(
             self.source, self.target, self.n_nodes, max_degree
         )

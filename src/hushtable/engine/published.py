@@ -1,4 +1,4 @@
-"""Rows to be published from occupied cells: made on this machine, or written by executors."""
+"""Published rows of occupied cells, created on this machine or written by Spark executors."""
 
 from __future__ import annotations
 
@@ -18,32 +18,28 @@ Keys = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Whole:
-    """Stand for all cells of a domain."""
+    """Marker for all cells of a domain."""
 
 
 RowsOf = Callable[[Cells, Noise], pa.Table]
-"""Makes the published rows of some cells, with fresh noise for each cell alone."""
+"""Function that returns the published rows of some cells, with independent noise per cell."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Hold rows that executors are to write: once, into several files of one folder.
-
-    Parameters
-    ----------
-    write : function
-        Writes into a folder that is not there yet, and gives the names of the files to publish, in
-        order. Whatever else lies there is not to be published. Noise is drawn while it runs, so it
-        may run only once.
-    """
+    """Rows that executors write once, into several files of one folder."""
 
     write: Callable[[Path], Sequence[str]]
+    """Writes a new folder and returns the names of the files to publish, in order.
+
+    Other files in the folder must not be published. It draws noise, so it may run only once.
+    """
 
 
 def publish_here(
     cells: Cells, rows_of: RowsOf, noise: Noise, *, also: Keys | Whole | None
 ) -> pa.Table:
-    """Make the rows of cells that are on this machine."""
+    """Return the published rows of cells that are on this machine."""
     if isinstance(also, Whole):
         counts = np.zeros(cells.domain.size, np.int64)
         counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
@@ -52,7 +48,7 @@ def publish_here(
 
 
 def _joined(cells: Cells, also: Keys) -> Cells:
-    """Add cells with the count 0 where they are not occupied."""
+    """Add the cells `also`, with count 0 if they are not occupied."""
     domain = cells.domain
     keys = np.concatenate((domain.pack(cells.codes), also))
     counts = np.concatenate((cells.counts, np.zeros(len(also), np.int64)))

@@ -44,7 +44,7 @@ def read_batches(data: Data, header: Header, names: Sequence[str]) -> Iterator[p
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a type is of texts."""
+    """Return whether a type is a text type."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -132,7 +132,7 @@ def _digits(kind: pa.DataType) -> int:
 
 
 def is_long_decimal(kind: pa.DataType) -> bool:
-    """Whether a type is of decimals that DuckDB cannot hold."""
+    """Return whether a type is a decimal that is too long for DuckDB."""
     return bool(pa.types.is_decimal(kind)) and _digits(kind) > _MAX_DIGITS
 
 

@@ -1,4 +1,4 @@
-"""What every engine checks: the question that is asked, and the rows that break a rule."""
+"""Checks common to all engines: validity of a query, and rows that break rules of the schema."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
 
 def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
-    """Refuse a question about columns that the schema does not publish."""
+    """Raise an error if columns are not published, repeated or missing."""
     named = [*columns] if by is None else [*columns, by]
     problems = [
         f"column {name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
@@ -31,18 +31,18 @@ def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = 
         if name not in schema.attributes
     ]
     problems += [
-        f"column {name!r} is asked for more than once."
+        f"column {name!r} is given more than once; give each column once."
         for name in dict.fromkeys(columns)
         if list(columns).count(name) > 1
     ]
     if not columns:
-        problems.append("no column is asked for; name at least one.")
+        problems.append("no column is given; give at least one.")
     if problems:
         raise ParameterError(problems)
 
 
 def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
-    """Refuse histograms too large to be held cell by cell."""
+    """Raise an error if a histogram has too many cells for a dense array."""
     n_by = 1 if by is None else schema.attributes[by].size
     problems = []
     for name in columns:
@@ -59,9 +59,9 @@ def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = No
 def require_marginals(
     schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding] | None
 ) -> list[tuple[int, ...]]:
-    """Give the shapes of dense tables, or refuse what cannot be held cell by cell."""
+    """Return the shapes of marginal tables; raise an error if one is too large for an array."""
     if not groups:
-        raise ParameterError("no group of columns is asked for; name at least one.")
+        raise ParameterError("no group of columns is given; give at least one.")
     shapes, problems = [], []
     for group in groups:
         require_columns(schema, group)
@@ -79,7 +79,7 @@ def require_marginals(
 
 
 def require_groups(schema: Schema, groups: ItemGroups, listing: ItemColumns | None) -> None:
-    """Refuse a question about tuples that the schema has no items for."""
+    """Raise an error if the groups or item columns of a tuple query are invalid."""
     n_items = len(schema.attributes)
     if listing is not None:
         require_columns(schema, [listing.item, listing.value])
@@ -91,7 +91,7 @@ def require_groups(schema: Schema, groups: ItemGroups, listing: ItemColumns | No
         if schema.unit.kind != "person":
             problems.append(
                 f"the unit is {schema.unit.kind}; a long table needs the unit person, whose values "
-                "are put together."
+                "are combined."
             )
         if problems:
             raise ParameterError(problems)
@@ -99,7 +99,7 @@ def require_groups(schema: Schema, groups: ItemGroups, listing: ItemColumns | No
         not group or len(set(group)) < len(group) or not all(0 <= i < n_items for i in group)
         for group in groups
     ):
-        raise ParameterError(f"each group must be some of the items 0 to {n_items - 1}, each once.")
+        raise ParameterError(f"each group must consist of distinct items from 0 to {n_items - 1}.")
 
 
 _KINDS: dict[int, MisfitKind] = {
@@ -110,13 +110,13 @@ _KINDS: dict[int, MisfitKind] = {
 CODES = {kind: code for code, kind in _KINDS.items()}
 
 _ADVICE = (
-    "a rule that publishes every table is the default; choose the domain from public knowledge, "
-    "never from what these rows hold"
+    "the default rules accept every table; choose the domain from public knowledge, never from "
+    "the values of these rows"
 )
 
 
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
-    """Say how cells do not fit, which a negative code stands for, and what becomes of them."""
+    """Return the description of a negative code's rows, and of how they are handled."""
     column = schema.attributes[name]
     rules = RuleCodes.of(column)
     taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
@@ -145,7 +145,7 @@ def _misfit(column: Column, code: int) -> str:
 
 
 def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
-    """List broken rules in the order of the schema from (column, negative code, rows)."""
+    """Return broken rules in the order of the schema, from (column, negative code, rows)."""
     order = {name: position for position, name in enumerate(schema.attributes)}
     rank = {MISSING: 0, UNREADABLE: 1, OUTSIDE: 2}
     ordered = sorted(found, key=lambda item: (order[item[0]], rank[item[1]]))
@@ -153,10 +153,10 @@ def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[R
 
 
 def person_break(schema: Schema, n_rows: int) -> RuleBreak:
-    """Say that rows belong to nobody."""
+    """Return the finding that rows have no person."""
     return RuleBreak(
         schema.unit.column or "",
-        "name no person, and do not count: what one person contributes could not be bounded",
+        "have no person and do not count, since a person's contribution could not be bounded",
         n_rows,
         "nobody",
         refused=False,

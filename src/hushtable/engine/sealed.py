@@ -1,8 +1,8 @@
-"""What methods are given instead of an engine: the same questions, and every answer sealed.
+"""Sealed tables, which methods receive instead of an engine: the same queries, sealed results.
 
-Here it is said how far one unit moves an answer: a row is in one cell of a table, a unit has as
-many rows as its schema says, a person of a long table as many items as they may have. Everything
-else about sensitivity is derived from that.
+This module defines the sensitivity of each result: a row is in one cell of a table, a unit has at
+most as many rows as its schema allows, and a person of a long table at most as many items as
+allowed. Everything else about sensitivity is derived from that.
 """
 
 from __future__ import annotations
@@ -38,18 +38,13 @@ if TYPE_CHECKING:
 Made = TypeVar("Made")
 
 Write = Callable[[NoisyCells], pa.Table]
-"""Makes the published rows of cells that may be seen; sent to executors where there are some."""
+"""Function that returns the published rows of opened cells; executors may run it."""
 
 
 class SealedTable:
-    """Answer the questions of `hushtable.engine.base.Engine`, sealed.
+    """Queries of `hushtable.engine.base.Engine` with sealed results.
 
-    Parameters
-    ----------
-    engine : Engine
-        What counts.
-    account : Account
-        Where looks at the answers are booked.
+    Queries that open a result are recorded in `account`.
     """
 
     def __init__(self, engine: Engine, account: Account) -> None:
@@ -66,7 +61,7 @@ class SealedTable:
 
     @property
     def sensitivity(self) -> Sensitivity:
-        """How far one unit moves a table in which each row is in one cell."""
+        """Sensitivity of a table in which each row is in one cell."""
         rows = self.schema.unit.max_rows or 1
         promise = self.account.promise
         exchanged = promise is not None and promise.exchanged
@@ -74,7 +69,7 @@ class SealedTable:
 
     @property
     def _persons(self) -> int:
-        """Persons of a long table that neighbors differ in: one, or two where one is exchanged."""
+        """Number of persons that neighbors differ in: 1, or 2 if a person is replaced."""
         return 2 if self.sensitivity.exchanged else 1
 
     @property
@@ -85,7 +80,7 @@ class SealedTable:
         return Sealed(counts, self.sensitivity, self._part)
 
     def n_rows(self) -> Sealed:
-        """Count the rows: one count."""
+        """Count the rows; one count."""
         return self._sealed(np.array([self.__engine.n_rows()], np.int64))
 
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Sealed]:
@@ -96,14 +91,14 @@ class SealedTable:
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> SealedCells:
-        """Count the occupied cells of some columns, recoded first where a recoding is given."""
+        """Count the occupied cells of some columns, after recoding."""
         cells = self.__engine.counts(columns, recode=recode)
         return SealedCells(cells, self.sensitivity, self._part)
 
     def marginals(
         self, groups: Sequence[Sequence[str]], *, recode: Mapping[str, Recoding] | None = None
     ) -> list[Sealed]:
-        """Count all cells of many groups of columns, in as few scans as it takes."""
+        """Return the marginal table of each group of columns, in as few scans as possible."""
         return [self._sealed(table) for table in self.__engine.marginals(groups, recode=recode)]
 
     def publish_cells(
@@ -116,23 +111,11 @@ class SealedTable:
         what: str,
         recode: Mapping[str, Recoding] | None = None,
     ) -> pa.Table | Parts:
-        """Open the occupied cells and make the rows to be published, on executors where they are.
+        """Open the occupied cells and return their published rows, on executors if needed.
 
-        Parameters
-        ----------
-        columns : sequence of str
-            The columns of the cells.
-        mechanism : CellMechanism
-            What lets cells out; booked here, whoever draws from it.
-        write : function
-            Makes the published rows of the cells that were let out. It may be called for parts of
-            them, in other processes, so it must be possible to send it there.
-        noise : Noise
-            Where randomness comes from.
-        what : str
-            What it is, in words, for the account of the run.
-        recode : mapping of str to Recoding, optional
-            Recodings of the columns.
+        The cost of `mechanism` is recorded here, even if executors run it. `write` returns the
+        published rows of opened cells; it may run on parts of them in other processes, so it must
+        be picklable. `what` describes the query in the account of the run.
         """
         self.account.book(what, (self._part,), self.sensitivity, mechanism)
         return self.__engine.publish_cells(
@@ -153,10 +136,10 @@ class SealedTable:
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> SealedTuples:
-        """Count the tuples that records have in groups of items; see `Engine.tuples`.
+        """Count the tuples of records in groups of items; see `Engine.tuples`.
 
-        A record has one tuple in a group, in `max_groups` groups at most, and in no more than its
-        values can reach.
+        A record has one tuple in a group, in at most `max_groups` groups, and in no more groups
+        than its values are in.
         """
         tuples = self.__engine.tuples(
             groups,
@@ -178,7 +161,7 @@ class SealedTable:
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Sealed:
-        """Count the people of a long table who have each item: a person moves those they have."""
+        """Count the persons of a long table with each item; a person changes those they have."""
         pairs = self.__engine.pairs(listing, items=(), max_values=max_values, recode=recode)
         moved = Sensitivity(rows=self._persons, cells=self._most_values(listing, max_values))
         return Sealed(pairs.support, moved, self._part)
@@ -191,9 +174,9 @@ class SealedTable:
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Sealed:
-        """Count pairs of items that a person has: with equal values, and with different ones.
+        """Count the persons with both items of a pair: with equal and with different values.
 
-        A person moves one of the two counts of each pair of items that they have.
+        A person changes one of the two counts of each pair of items that they have.
         """
         pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
         most = self._most_values(listing, max_values)
@@ -203,12 +186,12 @@ class SealedTable:
     def basket_sizes(
         self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Sealed:
-        """Count the people of a long table by how many values they have: a person is in one."""
+        """Count the persons of a long table by number of values; a person is in one count."""
         sizes = self.__engine.sizes(listing, recode=recode)
         return Sealed(sizes, Sensitivity(rows=self._persons), self._part)
 
     def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
-        """Bound the values of one record."""
+        """Return the maximum number of values of a record."""
         if listing is None:
             return len(self.schema.attributes)
         bounds = (
@@ -219,21 +202,13 @@ class SealedTable:
         return min(bound for bound in bounds if bound is not None)
 
     def bare(self, what: str) -> Engine:
-        """Give the engine itself, to methods that declare that they open counts without noise."""
+        """Return the engine, for methods that declare that they see exact counts."""
         self.account.book_bare(what)
         return self.__engine
 
 
 class SealedTables:
-    """Give tables that belong together, each sealed; looks at all of them are in one account.
-
-    Parameters
-    ----------
-    engines : Engines
-        What counts.
-    account : Account
-        Where looks at the answers are booked.
-    """
+    """Sealed linked tables; one account records the queries on all of them."""
 
     def __init__(self, engines: Engines, account: Account) -> None:
         self.__engines = engines
@@ -241,28 +216,20 @@ class SealedTables:
 
     @property
     def schema(self) -> LinkedSchema:
-        """What is public about the tables."""
+        """The public schema of the tables."""
         return self.__engines.schema
 
     def table(self, name: str) -> SealedTable:
-        """Give the wide rows of one of the tables."""
+        """Return the sealed wide rows of one table."""
         return SealedTable(self.__engines.engine(name), self.account)
 
     def steps(self, name: str) -> SealedTable:
-        """Give the rows of one of the tables that have a row before them, beside that one."""
+        """Return the sealed rows of one table together with their previous row."""
         return SealedTable(self.__engines.steps(name), self.account)
 
 
 class SealedWaves:
-    """Give a wave, and the people who were in the wave before, each sealed, in one account.
-
-    Parameters
-    ----------
-    waves : TwoWaves
-        What counts.
-    account : Account
-        Where looks at the answers are booked.
-    """
+    """Sealed wave, and sealed people also in the previous wave, with one account."""
 
     def __init__(self, waves: TwoWaves, account: Account) -> None:
         self.account = account
@@ -272,11 +239,11 @@ class SealedWaves:
 
 
 Counting = Engine | Engines | TwoWaves | Graph
-"""What counts for a run, before it is sealed."""
+"""Sources of counts that can be sealed for a run."""
 
 
 def seal(source: Counting, account: Account) -> Any:
-    """Seal a table, several that belong together, two waves, or a graph, for one run."""
+    """Seal a table, linked tables, two waves or a graph for one run."""
     if isinstance(source, Graph):
         return SealedGraph(source, account)
     if isinstance(source, Engines):
@@ -287,13 +254,13 @@ def seal(source: Counting, account: Account) -> Any:
 
 
 def accounted(source: Counting, account: Account, ask: Callable[[Any], Made]) -> Made:
-    """Seal a source, ask it, and check that the answer cost what was promised."""
+    """Seal a source, run `ask` on it, and check that the cost is within the promise."""
     try:
         made = ask(seal(source, account))
     except SealedError:
         raise
     except Exception:
-        # What a run says that looked at more than it promised is not covered by the promise.
+        # The result of a run that spent more than promised is not covered by the promise.
         account.require_within()
         raise
     account.settle()

@@ -1,7 +1,7 @@
-"""What methods for graphs are given: degrees after they were bounded, counted and sealed.
+"""Sealed graphs, which methods receive: sealed counts of nodes by bounded degree.
 
-How far one node moves each answer is proved in ``methods/degrees/degrees.md`` (lemmas 2 to 4) and
-in ``methods/degrees/hay.md``; every unit of it is one step of a count.
+The sensitivity of each result to one node is proved in ``methods/degrees/degrees.md`` (lemmas 2 to
+4) and in ``methods/degrees/hay.md``; it is counted in steps of a count.
 """
 
 from __future__ import annotations
@@ -16,15 +16,7 @@ from hushtable.privacy.spending import Account, Sensitivity
 
 
 class SealedGraph:
-    """Answer questions about a graph, sealed.
-
-    Parameters
-    ----------
-    graph : Graph
-        The graph.
-    account : Account
-        Where looks at the answers are booked.
-    """
+    """Queries on a graph with sealed results; `account` records queries that open them."""
 
     def __init__(self, graph: Graph, account: Account) -> None:
         self.__graph = graph
@@ -35,11 +27,11 @@ class SealedGraph:
 
     @property
     def listed(self) -> bool:
-        """Whether the nodes come from a list of their own: public."""
+        """Whether the nodes come from a separate list (public)."""
         return self.__graph.listed
 
     def n_nodes(self) -> Sealed:
-        """Count the nodes of a list: one count, which one node moves by one."""
+        """Count the nodes of a list; one node changes the count by 1."""
         if not self.listed:
             raise SealedError(
                 "nodes that are in the data through their edges alone go with any of their "
@@ -48,18 +40,18 @@ class SealedGraph:
         return self._sealed(np.array([self.__graph.n_nodes], np.int64), 1)
 
     def h_index(self) -> Sealed:
-        """Give the largest h for which h nodes have h edges or more: one node moves it by one.
+        """Return the largest h such that h nodes have at least h edges; one node changes it by 1.
 
         It needs no bound on degrees (lemma 6).
         """
         return self._sealed(np.array([_h_index(self.__graph.degrees())], np.int64), 1)
 
     def bounded(self, *, key: int) -> SealedDegrees:
-        """Put the edges in an order, in which they are added up to a bound of the degrees."""
+        """Order the edges by keyed hashes, for adding them up to a bound on the degrees."""
         return SealedDegrees(OrderedEdges(self.__graph, key=key), self.listed, self.account)
 
     def falling_degrees(self, n: int) -> Sealed:
-        """Give the n largest degrees, falling: one edge moves them by two in all."""
+        """Return the n largest degrees, descending; one edge changes them by 2 in total."""
         return self._sealed(_falling(self.__graph.degrees(), n), 2)
 
     def _sealed(self, counts: Integers, steps: int) -> Sealed:
@@ -67,16 +59,10 @@ class SealedGraph:
 
 
 class SealedDegrees:
-    """Answer questions about bounded degrees, sealed.
+    """Queries on bounded degrees with sealed results.
 
-    Parameters
-    ----------
-    edges : OrderedEdges
-        The edges in their order.
-    listed : bool
-        Whether the nodes come from a list of their own.
-    account : Account
-        Where looks at the answers are booked.
+    `listed` says whether the nodes come from a separate list; `account` records queries that open
+    results.
     """
 
     def __init__(self, edges: OrderedEdges, listed: bool, account: Account) -> None:
@@ -87,9 +73,9 @@ class SealedDegrees:
         return Sealed(counts, Sensitivity(rows=steps), self.account.root)
 
     def cumulative(self, bound: int) -> Sealed:
-        """Count the nodes up to degree 0 to bound - 1; without a list, from degree 1 to bound on.
+        """Count nodes of degree at most 0 to bound - 1; without a list, at least 1 to bound.
 
-        One node moves these counts by the bound in all (lemma 2), or by twice that (lemma 3).
+        One node changes these counts by the bound in total (lemma 2), or by twice that (lemma 3).
         """
         counts = self._histogram(bound)
         if self.listed:
@@ -99,12 +85,12 @@ class SealedDegrees:
     def histogram(self, bound: int) -> Sealed:
         """Count the nodes of each degree up to the bound; without a list, from degree 1 on.
 
-        One node moves these counts by 2 bound + 1 in all (lemma 4).
+        One node changes these counts by 2 bound + 1 in total (lemma 4).
         """
         return self._sealed(self._histogram(bound)[0 if self.listed else 1 :], 2 * bound + 1)
 
     def falling_degrees(self, n: int, bound: int) -> Sealed:
-        """Give the n largest degrees, falling: one node moves them by twice the bound in all."""
+        """Return the n largest degrees, descending; one node changes them by 2 bound in total."""
         return self._sealed(_falling(self.__edges.degrees(bound), n), 2 * bound)
 
     def _histogram(self, bound: int) -> Integers:

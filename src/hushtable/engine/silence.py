@@ -1,12 +1,12 @@
-"""Nothing private on a screen or in a log while private rows are read.
+"""Suppression of private values in terminal output and logs while private rows are read.
 
-Libraries below quote values when something goes wrong: PySpark's loggers print the cell that could
-not be converted whatever the log level is, Spark logs the message of a failed task, NumPy and
-pandas warn, and an error carries the errors before it along. So whatever reads private rows is
-`silenced`: for that time nobody but hushtable warns or logs, and only errors of hushtable come out,
-alone. Afterwards everything is as it was.
+Libraries quote values when something fails: PySpark prints a cell that it cannot convert at any log
+level, Spark logs the message of a failed task, NumPy and pandas warn, and an exception keeps the
+exceptions before it. So functions that read private rows are `silenced`: while they run, only
+hushtable may warn or log, and only hushtable's own errors are raised, without context. Afterwards
+all settings are restored.
 
-What executors on other machines write into logs of their own is out of reach from here.
+Logs that executors write on other machines cannot be controlled from here.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ R = TypeVar("R")
 
 
 def silenced(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function that reads private rows say nothing but what hushtable says itself.
+    """Return a function whose output is limited to hushtable's own errors, warnings and logs.
 
-    Errors of other libraries become an `InternalError` that names their kind and keeps their place.
-    What was known in the functions that failed is forgotten, so that no error tracker finds a row
-    there.
+    Errors of other libraries become an `InternalError` with their type and traceback. The local
+    variables of the failed functions are cleared, so that error trackers find no rows there.
 
     Examples
     --------
@@ -51,7 +50,7 @@ def silenced(function: Callable[P, R]) -> Callable[P, R]:
     Traceback (most recent call last):
     hushtable.errors.InternalError: internal error (ValueError); its message is withheld, since ...
 
-    A call that does not fit the function is refused as ever: that names arguments, not values.
+    Wrong arguments raise a `TypeError` as usual, since it contains names, not values.
 
     >>> read("a private value")
     Traceback (most recent call last):
@@ -68,21 +67,21 @@ def silenced(function: Callable[P, R]) -> Callable[P, R]:
             except BaseException as error:
                 failure = _without_values(error)
         del args, kwargs
-        # Raised here, where no error is being handled: it has no other one as its context.
+        # Raised outside the except block, so that it has no context.
         raise failure
 
     return quiet
 
 
 def silence_also(quiet: contextlib.AbstractContextManager[Any]) -> None:
-    """Keep something silent until the run that is under way is over; nothing where none is."""
+    """Keep a context manager active until the current run ends; no-op outside a run."""
     _SILENCE.also(quiet)
 
 
 def is_logged(logger: logging.Logger, level: int) -> bool:
-    """Say whether the user wants to see what a logger of hushtable says at a level.
+    """Return whether the user enabled a hushtable logger at a level.
 
-    The silence is for all others, and must not be taken for a wish of the user's.
+    The suppression of other loggers during a run is ignored.
     """
     off = _LOGGING_OFF[-1] if _LOGGING_OFF else logging.root.manager.disable
     return off < level and logger.getEffectiveLevel() <= level
@@ -96,7 +95,7 @@ def _without_values(error: BaseException) -> BaseException:
     if isinstance(error, Exception) and not isinstance(error, HushtableError | HushtableWarning):
         error = _in_own_words(error).with_traceback(place)
     _forget_others(error)
-    traceback.clear_frames(place)  # rows are in the variables of functions
+    traceback.clear_frames(place)  # local variables may contain rows
     return error
 
 
@@ -109,7 +108,7 @@ def _in_own_words(error: Exception) -> HushtableError:
 
 
 def _forget_others(error: BaseException) -> None:
-    """Cut off the errors of other libraries that led to this one, and what they noted on it."""
+    """Remove the causes and notes that other libraries attached to an error."""
     done: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in done:
@@ -128,9 +127,9 @@ def _forget_others(error: BaseException) -> None:
 
 
 class _Silence:
-    """Silence this process from the first run that begins to the last one that ends.
+    """Suppression for the whole process, from the start of the first run to the end of the last.
 
-    Runs may overlap in several threads; what they change is one thing for the whole process.
+    Runs may overlap in several threads, but the settings are global.
     """
 
     def __init__(self) -> None:
@@ -161,7 +160,7 @@ _SILENCE = _Silence()
 
 
 _LOGGING_OFF: list[int] = []
-"""The level up to which the user had switched logging off, while there is silence."""
+"""The level up to which the user had disabled logging, during a run."""
 
 
 @contextlib.contextmanager
@@ -176,7 +175,7 @@ def _no_logging() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_warnings() -> Iterator[None]:
-    """Ignore the warnings of all others; what is to be done with hushtable's own stays."""
+    """Ignore warnings of other libraries; keep the filters for hushtable's own."""
     with warnings.catch_warnings():
         filters: list[Any] = warnings.filters  # type: ignore[assignment] # which it is
         own = []
@@ -185,7 +184,7 @@ def _no_warnings() -> Iterator[None]:
                 own.append((action, message, category, *place))
             elif issubclass(HushtableWarning, category):
                 own.append((action, message, HushtableWarning, *place))
-        # Where no filter is for them, the action that the filters end with is.
+        # If no filter matches, the default action applies.
         own.append((warnings.defaultaction, None, HushtableWarning, None, 0))  # type: ignore[attr-defined]
         filters[:] = own
         warnings.simplefilter("ignore", append=True)
@@ -194,7 +193,7 @@ def _no_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_background() -> Iterator[None]:
-    """Say of errors that nobody can catch only what kind they are."""
+    """Print only the type of errors that cannot be caught."""
     thread, unraisable = threading.excepthook, sys.unraisablehook
 
     def tell(event: Any) -> None:
@@ -213,7 +212,7 @@ def _no_background() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_spark() -> Iterator[None]:
-    """Silence the session of Spark that this process has, if any."""
+    """Turn off the logs of this process's Spark session, if any."""
     core = sys.modules.get("pyspark.core.context") or sys.modules.get("pyspark.context")
     context = getattr(getattr(core, "SparkContext", None), "_active_spark_context", None)
     if context is None:
@@ -225,7 +224,7 @@ def _no_spark() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_spark(context: Any) -> Iterator[None]:
-    """Turn off what the driver's Java machine logs, loggers with a level of their own included."""
+    """Turn off the logs of the driver's JVM, including loggers with their own level."""
     before: list[tuple[Any, Any]] = []
     log4j = context._jvm.org.apache.logging.log4j
     with contextlib.suppress(Exception):  # a cluster that logs in another way

@@ -1,4 +1,4 @@
-"""A table that was opened, whatever it is: one ibis table, and what may be asked of it."""
+"""Opened tables as ibis tables, and the queries on them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from hushtable.errors import DataError, HushtableError, TooLarge
 from hushtable.file_format import ANOTHER_ENCODING
 from hushtable.schema import Schema
 
-duckdb = lazy_loader.load("duckdb")  # a small table is counted without them
+duckdb = lazy_loader.load("duckdb")  # not needed for small tables
 ibis = lazy_loader.load("ibis")
 
 BATCH_ROWS = 1 << 17
-PERSON = ""  # stands for the persons among columns of codes; no column of a schema is called so
+PERSON = ""  # name of the person column among codes; no schema column has this name
 
 
 class Lease:
-    """Live as long as anybody uses what was put into an engine, and then take it away."""
+    """Handle that removes a table from an engine when it is no longer referenced."""
 
     def __init__(self, end: Callable[..., Any], *given: Any) -> None:
         weakref.finalize(self, end, *given)
@@ -34,46 +34,33 @@ class Lease:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Hold an opened table.
+    """Opened table."""
 
-    Parameters
-    ----------
-    table : ibis table
-        The rows, raw.
-    columns : mapping of str to str
-        Name of each column of the data to its name in `table`.
-    copied : bool
-        Whether the rows have to be copied before anything is counted: a text file would be read and
-        parsed for each question, and what Spark computes may come out differently the next time,
-        while the promise is for one table.
-    lease : Lease, optional
-        Whose end takes the rows out of the engine; a source that is made of this one has it, too.
-    origin : Source, optional
-        For rows of codes: the raw rows, which must be as many.
-    identified : bool
-        Whether persons are identities already, so that none of them is a missing value.
-    """
-
-    table: Expression
-    columns: Mapping[str, str]
+    table: Expression  # raw rows
+    columns: Mapping[str, str]  # column name in the data to name in `table`
     copied: bool = False
-    lease: object = None
-    origin: Source | None = None
-    identified: bool = False
+    """Whether rows must be copied before counting.
+
+    A text file would be parsed for each query, and Spark may compute different rows each time,
+    while the promise is about one table.
+    """
+    lease: object = None  # removes the rows from the engine at its end; shared by derived sources
+    origin: Source | None = None  # of coded rows: the raw rows, which must have the same number
+    identified: bool = False  # whether the person column has no missing-value words any more
 
     def select(self, places: Mapping[str, str]) -> Expression:
-        """Take columns under plain new names: new name to name in the data."""
+        """Return columns under new names; `places` maps new names to names in the data."""
         taken = {place: self.table[self.columns[name]] for place, name in places.items()}
         return self.table.select(**taken)
 
     def here(self, names: Sequence[str]) -> Source:
-        """Give some columns where texts are equal if their bytes are; reads rows if it has to."""
+        """Return some columns in an engine that compares texts by bytes; may read rows."""
         return self
 
     def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
-        """Run a query; whatever goes wrong is said without quoting the engine, or a value.
+        """Run a query; errors quote neither the engine's message nor a value.
 
-        An answer of more than `most` rows is refused and does not travel.
+        A result of more than `most` rows is refused and not fetched.
         """
         try:
             if most is None:
@@ -127,16 +114,9 @@ class Source:
         return coded.select("person", **narrow), {**columns, PERSON: "person"}
 
     def keep(self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False) -> Source:
-        """Run a query once and keep its rows in the engine, as long as the new source is in use.
+        """Run a query once and keep its rows in the engine as long as the new source is in use.
 
-        Parameters
-        ----------
-        rows : ibis table
-            The rows to keep.
-        columns : mapping of str to str
-            Name of each column of the data to its name in `rows`.
-        drawn : bool
-            Whether coins were tossed for the rows, so that they must never be computed again.
+        `drawn` means that the rows depend on random numbers, so they must never be recomputed.
         """
         backend = self.table.get_backend()
         name = f"hushtable_{uuid.uuid4().hex}"
@@ -147,14 +127,14 @@ class Source:
         return Source(table, columns, lease=Lease(_drop, backend, name))
 
     def draw(self, rows: Expression) -> Source:
-        """Give rows for which coins are tossed, to be asked about once.
+        """Return rows that depend on random numbers, for a single query.
 
-        A query is one run here, so that all of an answer sees the same coins.
+        A query runs once here, so all parts of its result use the same random numbers.
         """
         return Source(rows, {})
 
     def keep_numbered(self, rows: Expression, number: str) -> Source:
-        """Keep rows with a number each, in a column of that name; all numbers differ."""
+        """Keep rows with a unique number in the column `number`."""
         return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
 
 
@@ -165,37 +145,38 @@ def wanted_columns(schema: Schema) -> list[str]:
 
 
 def _drop(backend: Any, name: str) -> None:
-    # The connection may be the user's own, and rows of people must not stay in it.
+    # The connection may belong to the user, and private rows must not stay in it.
     with contextlib.suppress(Exception):
         backend.raw_sql(f'DROP TABLE IF EXISTS "{name}"')
 
 
 def too_many_cells(most: int) -> TooLarge:
-    """Say that an answer is over its limit, and not by how much."""
+    """Return the error for a result above its limit; it does not reveal by how much."""
     return TooLarge(
-        f"more than {most:,} cells are occupied, which is the most that travels in one answer; "
-        "generalize, publish fewer columns, or take a method that needs fewer of them together."
+        f"more than {most:,} cells are occupied, which is the limit for one query; generalize, "
+        "publish fewer columns, or use a method that needs fewer of them together."
     )
 
 
 def explained(error: Exception) -> HushtableError:
-    """Say what went wrong in words of our own: an engine's message may quote the data."""
+    """Return an error with our own message, since an engine's message may quote the data."""
     message = str(error).lower()
     if "no space left" in message or "disk quota" in message:
         return TooLarge(
-            "the disk for overflow is full; make room, or set TMPDIR to a folder on a larger disk."
+            "the disk for temporary files is full; free space, or set TMPDIR to a folder on a "
+            "larger disk."
         )
     if isinstance(error, duckdb.OutOfMemoryException):
-        return TooLarge("the memory limit and the disk for overflow do not suffice; raise them.")
+        return TooLarge("the memory limit and temporary disk space are too small; raise them.")
     if "unicode" in message or "utf-8" in message or "utf8" in message:
-        return DataError(f"the data holds text that is not UTF-8; {ANOTHER_ENCODING}")
+        return DataError(f"the data contains text that is not UTF-8; {ANOTHER_ENCODING}")
     if isinstance(error, duckdb.InvalidInputException) and "csv" in message:
         found = re.search(r"line: (\d+)", message)
         where = f"line {found[1]}" if found else "a line"
         return DataError(
-            f"{where} of the CSV file cannot be split into the header's columns: check its "
-            "quotes and its number of fields."
+            f"{where} of the CSV file does not match the header's columns; check its quotes and "
+            "its number of fields."
         )
     if isinstance(error, duckdb.IOException | OSError):
-        return DataError("the data cannot be read to the end: it is cut short, gone or in use.")
+        return DataError("the data cannot be read to the end: it is truncated, removed or in use.")
     return DataError(f"the engine could not read the data ({type(error).__name__}).")

@@ -1,10 +1,10 @@
-"""A wave and the one before it, joined by person: who is in both, with both rows.
+"""A wave joined with the previous wave by person.
 
-Of each person one row of each wave counts, chosen by coins where there are more, so a person has
-one joined row at most. It is made of that person's rows alone and names them: this is all that the
-promise of a panel needs (``series/series.md``). Persons are compared as texts, letter by letter;
-rows that name nobody are left out. DuckDB joins; what is small is then counted in memory. Tables in
-Spark are refused.
+One row of each person counts in each wave, chosen at random if there are more, so a person has at
+most one joined row. It is made from that person's rows only and contains their key, which is all
+that the promise of a panel needs (``series/series.md``). Persons are compared as exact texts; rows
+without a person are left out. DuckDB joins; small results are counted in memory. Tables in Spark
+are refused.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOW, BEFORE = "now", "before"
 
 
 def previous(column: str) -> str:
-    """Name a column of the wave before.
+    """Return the name of a column of the previous wave.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def previous(column: str) -> str:
 
 
 def followed_schema(schema: Schema) -> Schema:
-    """Describe the people of two waves: all columns of both, one row of each person."""
+    """Return the schema of people in two waves: the columns of both, one row per person."""
     own = schema.attributes
     person = schema.unit.column
     assert person is not None  # noqa: S101 - the unit is a person
@@ -67,18 +67,12 @@ def followed_schema(schema: Schema) -> Schema:
 
 @dataclass(frozen=True, eq=False)
 class OpenedWaves:
-    """Hold a private wave, and the one before it, that were opened and of which no row was read.
-
-    Parameters
-    ----------
-    tables : mapping of str to PrivateTable
-        The wave (`NOW`), and the one before it (`BEFORE`) where there is one.
-    """
+    """Opened private wave (`NOW`) and previous wave (`BEFORE`, if any); no row was read."""
 
     tables: Mapping[str, PrivateTable]
 
     def check(self, schema: Schema) -> None:
-        """Refuse tables that do not fit the schema, naming every problem at once."""
+        """Raise one error that lists all columns that do not fit the schema."""
         problems = []
         for name, table in self.tables.items():
             try:
@@ -90,7 +84,7 @@ class OpenedWaves:
             raise DataError(problems)
 
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> WaveEngines:
-        """Give what counts by the rules of a schema."""
+        """Return the engines that count by the schema's rules."""
         coins = noise or SecureNoise()
         now = self.tables[NOW].connect(schema, noise=coins)
         if BEFORE not in self.tables:
@@ -109,7 +103,7 @@ def open_waves(
     engine: EngineName = "auto",
     memory_limit: str | None = None,
 ) -> OpenedWaves:
-    """Open a private wave, and the one before it where there is one; reads headers and no row."""
+    """Open a private wave and the previous one, if any; read headers, but no row."""
     given = {NOW: now} if before is None else {NOW: now, BEFORE: before}
     if before is not None and (engine == "spark" or any(map(is_in_spark, given.values()))):
         raise ParameterError(
@@ -125,14 +119,14 @@ def open_waves(
 
 @dataclass(frozen=True, eq=False)
 class WaveEngines:
-    """Count a wave, and people who were in the wave before it: `hushtable.engine.base.TwoWaves`."""
+    """Engines of a wave and of people also in the previous wave; see `TwoWaves`."""
 
     now: Engine
     followed: Engine | None
 
 
 def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) -> Engine:
-    """Join two waves, and count the people who are in both."""
+    """Return the engine that counts people in both waves."""
     sources = in_one_place(tables, dict.fromkeys(tables, schema))
     keyed = {name: _keyed(source, schema, name) for name, source in sources.items()}
     now, before = (_one_each(keyed[name], name) for name in (NOW, BEFORE))
@@ -148,7 +142,7 @@ def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) 
 
 
 def _keyed(source: Source, schema: Schema, side: str) -> Source:
-    """Keep the rows that name somebody, of one moment, with a coin for each."""
+    """Keep a snapshot of the rows with a person, each with a random number."""
     places = {f"{side}{place}": name for place, name in enumerate(schema.attributes)}
     rows = source.select({**places, "person": schema.unit.column or ""})
     key = {f"{side}_key": known_key(rows.person, schema.missing_values)}
@@ -158,7 +152,7 @@ def _keyed(source: Source, schema: Schema, side: str) -> Source:
 
 
 def _one_each(source: Source, side: str) -> Expression:
-    """Take one row of each person, by coins."""
+    """Return one random row of each person."""
     rows = source.table
     turns = ibis.window(group_by=rows[f"{side}_key"], order_by=rows.coin)
     rows = rows.mutate(turn=ibis.row_number().over(turns))

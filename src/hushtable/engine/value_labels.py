@@ -1,7 +1,7 @@
-"""Labels of values in files of Stata and SPSS: 1 is "male", 2 is "female", -9 is "refused".
+"""Value labels of Stata and SPSS files, such as 1 for "male", 2 for "female", -9 for "refused".
 
-They stand in the file's head. A schema says of which columns they are read instead of the values
-(``reading: {labels: [sex]}``), so that what a cell counts as does not hang on the rows.
+The labels are in the file's metadata. A schema lists the columns whose values are replaced by their
+labels (``reading: {labels: [sex]}``), so that the code of a cell does not depend on other rows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any
 from hushtable.errors import DataError
 
 Labels = Mapping[float | str, str]
-"""The label of each value of a column; numbers in rising order."""
+"""The label of each value of a column; numbers in ascending order."""
 
 
 def labels_of(meta: Any) -> dict[str, Labels]:
-    """Take the labels of each column from what pyreadstat says of a file.
+    """Return the labels of each column from the metadata that pyreadstat returns.
 
-    Values that the file declares as missing are read as missing, so their labels are left out, as
-    are those of Stata's missing values (``.a``), which are no numbers.
+    Values that the file declares as missing are read as missing, so their labels are omitted, as
+    are those of Stata's extended missing values (``.a``).
     """
     texts = {name for name, kind in meta.readstat_variable_types.items() if kind == "string"}
     found: dict[str, Labels] = {}
@@ -37,18 +37,18 @@ def labels_of(meta: Any) -> dict[str, Labels]:
 
 
 def require_labels(wanted: Sequence[str], known: Mapping[str, Labels]) -> None:
-    """Refuse to read columns by labels that the file does not have."""
+    """Raise an error if the schema asks for labels that the file does not have."""
     without = [name for name in wanted if name not in known]
     if without:
         listed = ", ".join(map(repr, known)) or "none"
         raise DataError(
-            f"reading: labels names {', '.join(map(repr, without))}, whose values have no labels "
-            f"in the file; columns with labels: {listed}."
+            f"reading: labels lists {', '.join(map(repr, without))}, but the file has no labels "
+            f"for their values; columns with labels: {listed}."
         )
 
 
 def by_label(values: Sequence[Any], labels: Labels) -> list[str | None]:
-    """Give the label of each value; of one without, its text.
+    """Return the label of each value, or its text if it has none.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Public descriptions of columns, from which a draft takes domains instead of from the data."""
+"""Codebooks: public descriptions of columns that give a draft its domains."""
 
 from hushtable.engine.codebook.read import Codebook, read_codebook
 

@@ -1,4 +1,4 @@
-"""DDI Codebook (2.x): the XML that data archives describe their files with."""
+"""DDI Codebook (2.x), the XML format of data archives."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_ddi(file: Path) -> dict[str, Content]:
-    """Read variables with their categories or ranges; others are left out."""
+    """Return the variables that have categories or a range."""
     text = file.read_text(encoding="utf-8-sig")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
-        # A few lines of entities can stand for gigabytes, or for other files.
-        raise InvalidInput(f"{file.name}: a codebook with a DOCTYPE is not read; remove it.")
+        # Entities can expand to gigabytes or include other files.
+        raise InvalidInput(f"{file.name}: codebooks with a DOCTYPE are not supported; remove it.")
     root = ElementTree.fromstring(text)  # noqa: S314 - without entities there is nothing to expand
     found = {}
     for variable in root.iter():
@@ -61,7 +61,7 @@ def _variable(variable: ElementTree.Element) -> Content | None:
 
 
 def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | None:
-    """Put codes that stand for no number apart, where they are not among the numbers."""
+    """Add codes outside the range as special values."""
     if content is None:
         return None
     apart = {n: name for n, name in codes.items() if not content["low"] <= n <= content["high"]}

@@ -1,4 +1,4 @@
-"""Descriptions of tables in JSON: Frictionless (Data Package, Table Schema) and CSVW."""
+"""Table descriptions in JSON: Frictionless (Data Package, Table Schema) and CSVW."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hushtable.engine.codebook.domains import MISSING, Content, between, listed
 
 
 def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
-    """Read the fields that tell their values or their range; others are left out."""
+    """Return the fields that have a list of values or a range."""
     found = {}
     for field in _fields(described):
         content = _field(field)
@@ -19,7 +19,7 @@ def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
 
 
 def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Give each field with name, type and constraints, whichever of the two it is from."""
+    """Yield name, type and constraints of each field, from either format."""
     for resource in described.get("resources", []):
         yield from _fields(resource)
     for table in described.get("tables", []):

@@ -1,4 +1,4 @@
-"""A data dictionary in CSV: one line for each column, as agencies hand them out."""
+"""Data dictionaries in CSV: one line per column, as agencies publish them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _RANGE = re.compile(r"\s*(-?[0-9.]+)\s*(?:-|to|\.\.|–)\s*(-?[0-9.]+)\s*", re.I
 
 
 def is_dictionary(file: Path) -> bool:
-    """Say whether the first line of a CSV file has headings of a dictionary."""
+    """Return whether the first line of a CSV file has the headings of a data dictionary."""
     places = _places(_lines(file)[0])
     return "name" in places and len(places) > 1
 
 
 def read_dictionary(file: Path) -> dict[str, Content]:
-    """Read the lines that tell the values or the range of a column."""
+    """Return the columns that have a list of values, a range or the role identifier."""
     first, *lines = _lines(file)
     places, found = _places(first), {}
     for line in lines:

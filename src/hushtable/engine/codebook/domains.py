@@ -1,7 +1,7 @@
-"""What codebooks say about one column, as the part of a schema that it becomes.
+"""Schema content of one column, from its description in a codebook.
 
-Few of them say what may be missing, and fewer are right about it, so a cell without a value, or
-with none that is listed, has a category of its own: it must not count as the first of the list.
+Few codebooks state correctly whether values may be missing. So empty cells and unlisted values are
+recorded as missing, not as the first value of the list.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MISSING = {"missing": "category"}
 
 
 def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
-    """Describe a list of values."""
+    """Return the schema content for a list of values."""
     content: Content = {"type": "categorical", "values": list(dict.fromkeys(map(str, values)))}
     if ordered:
         content["ordered"] = True
@@ -25,9 +25,9 @@ def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
 
 
 def between(low: Any, high: Any, step: Any = None) -> Content | None:
-    """Describe numbers between bounds; None if they are none.
+    """Return the schema content for numbers between bounds; None if the bounds are invalid.
 
-    Without a step, whole bounds mean whole numbers, and others a grid of the finer bound's digits.
+    Without a step, integer bounds give integers, and others a grid with the finer bound's decimals.
 
     Examples
     --------

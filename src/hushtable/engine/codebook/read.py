@@ -1,4 +1,4 @@
-"""Find out what kind of description a file is, and read it."""
+"""Reader of codebooks in any supported format."""
 
 from __future__ import annotations
 
@@ -19,18 +19,10 @@ from hushtable.taxonomy import Taxonomy
 
 @dataclass(frozen=True)
 class Codebook:
-    """Hold what public sources say about columns, by their names.
+    """Public descriptions of columns, by column name."""
 
-    Parameters
-    ----------
-    columns : mapping of str to dict
-        The part of a schema that each becomes.
-    sources : mapping of str to str
-        The file that says it.
-    """
-
-    columns: Mapping[str, Content]
-    sources: Mapping[str, str]
+    columns: Mapping[str, Content]  # schema content
+    sources: Mapping[str, str]  # file name
 
 
 def read_codebook(*given: str | Path) -> Codebook:
@@ -39,9 +31,9 @@ def read_codebook(*given: str | Path) -> Codebook:
     Parameters
     ----------
     *given : str or path
-        Each a DDI codebook (``.xml``), a data dictionary (``.csv``), a Frictionless or CSVW
-        description (``.json``), a schema (``.yaml``), the folder of a release, or the hierarchy of
-        one column as ARX writes it (``COLUMN=FILE.csv``).
+        DDI codebook (``.xml``), data dictionary (``.csv``), Frictionless or CSVW description
+        (``.json``), schema (``.yaml``), release folder, or ARX hierarchy of one column
+        (``COLUMN=FILE.csv``).
     """
     columns: dict[str, Content] = {}
     sources: dict[str, str] = {}
@@ -53,7 +45,10 @@ def read_codebook(*given: str | Path) -> Codebook:
             problems += error.problems
             continue
         twice = sorted(columns.keys() & found.keys())
-        problems += [f"column {name!r} is in {sources[name]} and in {one}." for name in twice]
+        problems += [
+            f"column {name!r} is in {sources[name]} and in {one}; describe it in one file."
+            for name in twice
+        ]
         columns |= found
         sources |= dict.fromkeys(found, Path(one).name)
     if problems:
@@ -87,7 +82,7 @@ def _read(given: str) -> dict[str, Content]:
             found = read_dictionary(path)
         else:
             raise InvalidInput(
-                f"{given!r} is no codebook: give a DDI .xml, a .csv with a column 'name', a "
+                f"{given!r} is not a codebook: give a DDI .xml, a .csv with a column 'name', a "
                 "Frictionless or CSVW .json, a schema .yaml, a release, or COLUMN=HIERARCHY.csv."
             )
     except OSError as error:
@@ -97,7 +92,7 @@ def _read(given: str) -> dict[str, Content]:
             raise
         raise InvalidInput(f"{given!r} cannot be read as a codebook.") from None
     if not found:
-        raise InvalidInput(f"{given!r} tells neither values nor a range of any column.")
+        raise InvalidInput(f"{given!r} has no values or range of any column.")
     return found
 
 

@@ -1,4 +1,4 @@
-"""A first schema for a table: from its rows, or from a public description of its columns."""
+"""Draft schemas for tables, from the rows or from a public description of the columns."""
 
 from hushtable.engine.drafting.draft import Draft, draft, drafted
 from hushtable.engine.drafting.profile import MISSING_WORDS

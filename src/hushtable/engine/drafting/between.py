@@ -1,4 +1,4 @@
-"""What columns have to do with each other: one that follows from another, an age and a birthday."""
+"""Functional dependencies between columns: derived columns, and ages derived from birthdays."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from numpy.typing import NDArray
 from hushtable.engine.drafting.profile import Profile
 from hushtable.engine.drafting.readings import as_number, day_format, days_of
 
-_MOST_VALUES = 2000  # of a column that another one may follow from
-_MOST_PAIRS = 1 << 21  # cells of two columns that are looked at
-_REPEATS = 3  # each value occurs so often on average, or nothing can be told
+_MOST_VALUES = 2000  # distinct values; columns with more are skipped
+_MOST_PAIRS = 1 << 21  # cells of a pair of columns; larger pairs are skipped
+_REPEATS = 3  # minimum mean rows per value; with fewer, dependencies may occur by chance
 
 
 def between_columns(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
-    """Say of columns, by name, what they have to do with others."""
+    """Yield column names with remarks on columns that they depend on."""
     told = [p for p in profiles if p.codes is not None and 2 <= len(p.values) <= _MOST_VALUES]
     for follower in told:
         sources = [p for p in told if p is not follower and _determines(p, follower)]
         same = [p for p in sources if len(p.values) == len(follower.values)]
         finer = [p for p in sources if len(p.values) > len(follower.values)]
         if same and told.index(same[0]) < told.index(follower):
-            yield follower.name, f"another spelling of {same[0].name!r} in every row."
-        elif finer:  # the coarsest that will do tells most
+            yield follower.name, f"equivalent to {same[0].name!r} in every row."
+        elif finer:  # the coarsest source is the most specific
             source = min(finer, key=lambda one: len(one.values))
-            yield follower.name, f"follows from {source.name!r} in every row: derived from it?"
+            yield follower.name, f"determined by {source.name!r} in every row. Is it derived?"
     yield from _ages(profiles)
 
 
 def _determines(source: Profile, follower: Profile) -> bool:
-    """Say whether rows that agree in one column agree in the other, and enough of them do."""
+    """Return whether `source` determines `follower`, with enough rows per value."""
     assert source.codes is not None  # noqa: S101 - asked for by the caller
     assert follower.codes is not None  # noqa: S101
     n_source, n_follower = len(source.values), len(follower.values)
@@ -39,14 +39,14 @@ def _determines(source: Profile, follower: Profile) -> bool:
         return False
     if n_source * n_follower > _MOST_PAIRS:
         return False
-    # Rows without a value have one of their own.
+    # Missing values are treated as one more value.
     pairs = (source.codes + 1) * (n_follower + 1) + follower.codes + 1
     seen = np.bincount(pairs, minlength=(n_source + 1) * (n_follower + 1)) > 0
     return bool((seen.reshape(n_source + 1, n_follower + 1).sum(axis=1) <= 1).all())
 
 
 def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
-    """Find numbers of years that follow from a day."""
+    """Yield remarks on ages that a column of days determines."""
     days: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
     for profile in profiles:
         spelling = day_format(profile.values)
@@ -66,6 +66,9 @@ def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
         for name, (births, codes) in days.items():
             both = (profile.codes >= 0) & (codes >= 0)
             sums = years[profile.codes[both]] + births[codes[both]]
-            # A birthday and an age add up to a year, or to the one before.
+            # Birth year plus age is the year of the survey, or the one before.
             if len(sums) > 10 and np.ptp(sums) <= 3 and 1900 < sums.mean() < 2100:
-                yield profile.name, f"follows from the day {name!r}: an age? Publish one of them."
+                yield (
+                    profile.name,
+                    f"determined by the date {name!r}. Is it an age? Publish one of them.",
+                )

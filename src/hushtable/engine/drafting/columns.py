@@ -1,4 +1,4 @@
-"""One column of a draft: what its values look like, proposed and said why."""
+"""Proposal for one column of a draft, with remarks."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ from hushtable.engine.drafting.readings import (
 from hushtable.engine.drafting.sentinels import sentinels
 from hushtable.schema import MAX_COLUMN_SIZE
 
-_MANY_ROWS = 100  # in a longer table, whole numbers that all differ number the rows
-_GRID_POINTS = 1000  # about the finest grid that is proposed
+_MANY_ROWS = 100  # from this many rows on, distinct integers are taken as row numbers
+_GRID_POINTS = 1000  # approximate maximum number of grid points proposed
 _MAX_DECIMALS = 6
-_WIDE = 200  # values; in a wider range a value that many rows have is a spike
-_SPIKE = 0.2  # share of the rows
-_OFTEN = 1.5  # rows with the same text, on average, from which that is worth saying
+_WIDE = 200  # values; spikes are reported in wider ranges
+_SPIKE = 0.2  # share of the rows that makes a value a spike
+_OFTEN = 1.5  # mean rows per text from which the remark mentions it
 
-_LISTED = ("categorical", "boolean")  # types without bounds to be clipped to
+_LISTED = ("categorical", "boolean")  # types without bounds
 
 _NAMED = re.compile(
     r"(^|[_ .-])(first|last|sur|full|middle|maiden)?[_ .-]?(name|names|firstname|lastname|surname"
@@ -53,13 +53,13 @@ _OF_A_THING = re.compile(
 
 
 def propose(profile: Profile) -> Proposal:
-    """Propose one column."""
+    """Return the proposal for one column."""
     if profile.family == "other":
-        return identifier("its type cannot be published as it is; convert it first")
+        return identifier("its type is not supported; convert it first")
     if not profile.n_values:
         return identifier("it has no values")
     if not profile.complete:
-        return identifier(f"it has more than {len(profile.values):,} different values")
+        return identifier(f"it has more than {len(profile.values):,} distinct values")
     if personal := _personal(profile):
         return identifier(personal)
     if profile.family == "boolean" or _are_truths(profile):
@@ -74,32 +74,32 @@ def propose(profile: Profile) -> Proposal:
     listed = "missing" if has_missing else "other"
     content["outside"] = listed if content["type"] in _LISTED else "clip"
     if len(profile.values) == 1 and not has_missing:
-        found.remarks.append("the same in all rows: it tells nothing, and may be left out.")
+        found.remarks.append("constant in all rows; it can be left out.")
     return found
 
 
 def _are_truths(profile: Profile) -> bool:
-    """Say whether texts are truth values, as other programs write them."""
+    """Return whether the texts are truth values in any letter case."""
     return {str(value).lower() for value in profile.values} == {"true", "false"}
 
 
 def _personal(profile: Profile) -> str:
-    """Say why a column points at persons; "" if it does not seem to."""
+    """Return why a column seems to identify persons, or "" if it does not."""
     if profile.family != "text":
         return ""
     if are_addresses(profile.values):
-        return "these are e-mail addresses"
+        return "it contains e-mail addresses"
     many = len(profile.values)
     if many > FEW_ROWS and _is_named_so(profile):
-        return f"by its name it points at persons, and it has {many:,} different values"
+        return f"its name suggests that it identifies persons, and it has {many:,} distinct values"
     return ""
 
 
 def _is_named_so(profile: Profile) -> bool:
-    """Say whether a column has the name of what tells persons apart, and could.
+    """Return whether a column's name suggests that it identifies persons and its values agree.
 
-    A name is no number or day (``months_since_last_visit``), and a number of an account or a phone
-    does not repeat often (``account_percent``).
+    Names are not numbers or dates (``months_since_last_visit``), and account or phone numbers do
+    not repeat often (``account_percent``).
     """
     named = bool(_NAMED.search(profile.name)) and not _OF_A_THING.search(profile.name)
     if not named and not _NUMBERED.search(profile.name):
@@ -115,7 +115,7 @@ def _is_named_so(profile: Profile) -> bool:
 
 
 def _number(profile: Profile) -> Proposal | None:
-    """Read a column as numbers, if all of its values are."""
+    """Return the proposal for a column of numbers, or None if some values are not numbers."""
     values, remarks = profile.values, list[str]()
     if profile.family not in ("text", "number") or has_leading_zero(values):
         return None
@@ -128,12 +128,12 @@ def _number(profile: Profile) -> Proposal | None:
     numbers = [number for number in read if number is not None]
     finite = [number for number in numbers if math.isfinite(number.real)]
     if not finite:
-        return identifier("it has no finite number, so no bounds can be proposed")
+        return identifier("it has no finite number to propose bounds from")
     if commas:
-        remarks.append("its numbers have a decimal comma; see reading.")
+        remarks.append("its numbers use a decimal comma; see reading.")
     all_whole = all(number.whole is not None for number in finite)
     if all_whole and profile.all_differ and profile.n_values >= _MANY_ROWS:
-        return identifier(f"its {profile.n_values:,} whole numbers all differ, as row numbers do")
+        return identifier(f"its {profile.n_values:,} whole numbers all differ, like row numbers")
     if all_whole:
         proposal = _whole(profile, read, remarks)
         if proposal is not None:
@@ -142,7 +142,7 @@ def _number(profile: Profile) -> Proposal | None:
 
 
 def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) -> Proposal | None:
-    """Propose whole numbers, with codes among them apart; None if the range is too wide."""
+    """Return the proposal for integers with special codes; None if the range is too wide."""
     counts: dict[int, int] = {}
     for number, n in zip(read, profile.counts.tolist(), strict=True):
         if number is not None and number.whole is not None:
@@ -151,8 +151,8 @@ def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) 
     if coded:
         listed = ", ".join(map(str, coded))
         remarks.append(
-            f"{listed}: codes among the numbers? Then name what each stands for (special); else "
-            "widen the bounds."
+            f"Possible codes: {listed}. If they are codes, name the meaning of each under special; "
+            "otherwise widen the bounds."
         )
     plain = sorted(counts.keys() - set(coded))
     low, high = plain[0], plain[-1]
@@ -166,21 +166,21 @@ def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) 
     if high - low >= _WIDE and spikes:
         share = max(counts[value] for value in spikes) / total
         remarks.append(
-            f"{', '.join(map(str, spikes))}: up to {share:.0%} of the rows in a range of "
-            f"{high - low + 1:,} values. Give it public bins, or say what the value stands for."
+            f"{', '.join(map(str, spikes))}: up to {share:.0%} of the rows have one value in a "
+            f"range of {high - low + 1:,}. Set public bins, or name the value under special."
         )
     return Proposal(content, remarks)
 
 
 def _grid(finite: list[NumberRead]) -> dict[str, Any]:
-    """Propose numbers on a grid of a power of ten."""
+    """Return the domain of numbers on a grid whose step is a power of ten."""
     reals = np.array([number.real for number in finite])
     low, high = float(reals.min()), float(reals.max())
     exact = next((n for n in range(1, _MAX_DECIMALS + 1) if _has_decimals(reals, n)), _MAX_DECIMALS)
     span = high - low
     fits = math.ceil(math.log10(span / _GRID_POINTS)) if span > 0 else -exact
     step = Decimal(1).scaleb(max(fits, -exact))
-    # Rounded outward, so that the grid covers what was seen.
+    # Rounded outward, so that the grid covers all values.
     first = (Decimal(low) / step).to_integral_value("ROUND_FLOOR") * step
     last = (Decimal(high) / step).to_integral_value("ROUND_CEILING") * step
     return {"type": "number", "low": float(first), "high": float(last), "step": float(step)}
@@ -188,7 +188,7 @@ def _grid(finite: list[NumberRead]) -> dict[str, Any]:
 
 def _has_decimals(reals: np.ndarray[Any, np.dtype[np.float64]], n_decimals: int) -> bool:
     moved = reals * 10.0**n_decimals
-    moved = np.where(np.abs(moved) >= 2.0**53, 0.0, moved)  # a larger double is whole in any case
+    moved = np.where(np.abs(moved) >= 2.0**53, 0.0, moved)  # larger doubles are always integers
     return bool((np.abs(moved - np.round(moved)) < 1e-6).all())
 
 
@@ -199,32 +199,34 @@ def _listed(profile: Profile) -> Proposal:
     values = [str(value) for value in profile.values]
     found = _list(profile, values)
     if has_leading_zero(values) and "values" in found.content:
-        found.remarks.append("codes with leading zeros, kept as texts: keep the quotes.")
+        found.remarks.append("codes with leading zeros, kept as text; keep the quotes.")
     if with_marks_of_thousands(values):
         found.remarks.append(
-            "numbers with marks of thousands? Write them without. If these are decimal commas, say "
-            "so (reading: {decimal: ','}) and give the column type: number."
+            "Are these numbers with thousands separators? Remove the separators. If the commas are "
+            "decimal commas, set reading: {decimal: ','} and type: number."
         )
     if words := few_that_are_no_numbers(values):
         found.remarks.append(
-            f"numbers but for {', '.join(map(repr, words))}: to publish numbers, name such words "
-            "under missing_values and give the column a type for numbers."
+            f"numbers except {', '.join(map(repr, words))}; to publish numbers, list these words "
+            "under missing_values and set type: number or integer."
         )
     if with_a_sign(values):
-        found.remarks.append("numbers with a sign; write them without it to publish numbers.")
+        found.remarks.append(
+            "numbers with a percent or currency sign; remove the sign to publish numbers."
+        )
     return found
 
 
 def _list(profile: Profile, values: list[str]) -> Proposal:
     if is_free_text(values) and len(values) > FEW_ROWS:
-        return identifier(f"free text: {len(values):,} different texts of several words")
+        return identifier(f"free text: {len(values):,} distinct texts of several words")
     if profile.is_dense:
         return identifier(f"its {profile.n_values:,} values all differ")
     if len(values) > MOST_LISTED:
         often = profile.n_values / len(values)
-        times = f"each about {often:.3g} times" if often >= _OFTEN else "most of them once"
+        times = f"each about {often:.3g} times" if often >= _OFTEN else "most of them unique"
         return identifier(
-            f"{len(values):,} different texts, {times}; to publish it, list "
-            "what is public, or make it coarser"
+            f"{len(values):,} distinct texts, {times}; to publish it, list the public "
+            "values, or make it coarser"
         )
     return Proposal({"type": "categorical", "values": sorted(values)})

@@ -1,11 +1,10 @@
-"""A first schema from the data, for the custodian's eyes.
+"""Draft of a schema from the data, for the custodian only.
 
-A schema is public, and what was taken from private data is not: one row can change the type or the
-role of a column, whether it has missing values, which words mean that, whose rows they are, and of
-course bounds and lists. So all of a draft but the names in it is marked ``confirm``, each part by
-its name, and nothing is published before a person has checked that it is public (see
-`Schema.require_confirmed`). Remarks say what a person would see at a glance. They come from the
-data, too, and stand beside the schema, never in it.
+A schema is public, but anything taken from private data is not: a single row can change the type or
+role of a column, its bounds and values, the words for missing values, and the unit. So every part
+of a draft except the names is listed under ``confirm``, and `Schema.require_confirmed` refuses to
+publish until a person has confirmed that each part is public knowledge. Remarks also come from the
+data; they are kept beside the schema, never in it.
 """
 
 from __future__ import annotations
@@ -47,21 +46,14 @@ _FEW_CLASSES = 10
 
 @dataclass(frozen=True)
 class Draft:
-    """Hold a draft and what was seen on the way; for the custodian's eyes.
+    """Draft schema and remarks, for the custodian only."""
 
-    Parameters
-    ----------
-    schema : Schema
-        The draft, with its marks.
-    remarks : mapping of str to tuple of str
-        What a person should know of a column, by its name; of the table under ``""``.
-    """
-
-    schema: Schema
+    schema: Schema  # with `confirm` marks
     remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Remarks by column name; those on the table are under ``""``."""
 
     def to_yaml(self) -> str:
-        """Write the schema, with remarks as comments."""
+        """Return the schema as YAML, with remarks as comments."""
         lines = []
         for line in self.schema.to_yaml().splitlines():
             found = re.fullmatch(r"  (\S.*):", line)
@@ -73,7 +65,7 @@ class Draft:
 
     @property
     def _named(self) -> dict[str, str]:
-        """The names of columns by how YAML writes them."""
+        """Column names by their YAML spelling."""
         from hushtable.files.yaml_text import write_yaml  # noqa: PLC0415 - only for this
 
         written = {}
@@ -90,14 +82,14 @@ def draft(
     reading: FileFormat | None = None,
     first_line_is_names: bool = False,
 ) -> Schema:
-    """Propose a schema for a table, marking what came from the data as ``confirm``.
+    """Propose a schema for a table; list all parts taken from the data under ``confirm``.
 
-    That is everything but the names: for two tables that differ in one row, whatever differs
-    between their drafts stands under a mark in both. `drafted` also says what it saw.
+    These are all parts except the names: if two tables differ in one row, every difference between
+    their drafts is listed under ``confirm`` in both. `drafted` also returns remarks.
 
-    Whole numbers become ``integer``, other numbers ``number`` on a grid of a power of ten, a short
-    list of texts ``categorical``. Texts that are many, and numbers that all differ, are taken for
-    identifiers, which are never published.
+    Integers become ``integer``, other numbers ``number`` on a grid whose step is a power of ten,
+    and a short list of texts becomes ``categorical``. A column of many texts, or of integers that
+    all differ, becomes an identifier, which is never published.
 
     Parameters
     ----------
@@ -106,12 +98,12 @@ def draft(
     name : str, optional
         Name of the table; by default that of the file.
     codebook : Codebook, or sequence of path
-        Public descriptions of columns, see `read_codebook`. What they say is not marked, since it
-        was not taken from the data.
+        Public descriptions of columns, see `read_codebook`. Their parts need no confirmation,
+        since they were not taken from the data.
     reading : FileFormat, optional
-        What the file does not say of itself, such as an encoding.
+        File format options that cannot be detected, such as the encoding.
     first_line_is_names : bool
-        Take the first line of a text file for names even if it looks like somebody's row.
+        Use the first line of a text file as column names even if it looks like a data row.
 
     Examples
     --------
@@ -141,7 +133,7 @@ def drafted(
     reading: FileFormat | None = None,
     first_line_is_names: bool = False,
 ) -> Draft:
-    """Propose a schema as `draft` does, and say what a person would see.
+    """Propose a schema as `draft` does, with remarks for the custodian.
 
     Examples
     --------
@@ -197,7 +189,7 @@ def drafted(
 
 
 def _called(data: Data, files: Sequence[Path]) -> str:
-    """Name the table by its file."""
+    """Return the table's name, from its file."""
     if is_address(data):
         file = name_at(data)
     elif files or isinstance(data, str | Path):
@@ -209,12 +201,12 @@ def _called(data: Data, files: Sequence[Path]) -> str:
 
 def _proposal(profile: Profile, person: Person | None, labels: Labels | None) -> Proposal:
     if person is not None and profile.name == person.column:
-        return identifier("it names persons; see unit")
+        return identifier("it identifies persons; see unit")
     return propose(profile) if labels is None else propose_labeled(profile, labels)
 
 
 def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str | None:
-    """Find a column of few values whose name says that it is what one predicts."""
+    """Return a column of few values whose name suggests a prediction target, or None."""
     likely = [
         profile.name
         for profile in seen
@@ -227,7 +219,7 @@ def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str |
 
 
 def _make_target(proposal: Proposal, profile: Profile) -> None:
-    """Make a column what models predict: a list of classes."""
+    """Make a column the prediction target, with a list of classes."""
     content = proposal.content
     content["role"] = "target"
     if content["type"] == "integer":
@@ -244,7 +236,7 @@ def _make_target(proposal: Proposal, profile: Profile) -> None:
 
 
 def _told(book: Codebook, name: str) -> Proposal | None:
-    """Take a column from a public source, where there is one."""
+    """Return a column's description in the codebook, or None."""
     if name not in book.columns:
         return None
     return Proposal(dict(book.columns[name]), [f"from {book.sources[name]}."], public=True)
@@ -259,16 +251,18 @@ def _about_the_table(
     if renamed:
         listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
         about.append(
-            f"Names that stand twice, are empty, or name what methods add (count) got new ones "
-            f"({listed}); see reading."
+            f"Duplicate, empty and reserved column names (count) were replaced ({listed}); see "
+            "reading."
         )
     if target is not None:
-        about.append(f"{target!r} is taken for what models predict (role: target), by its name.")
+        about.append(
+            f"{target!r} is proposed as prediction target (role: target) because of its name."
+        )
     return about
 
 
 def _usual_place(word: str) -> tuple[int, str]:
-    """Sort words for "no value": the usual ones as they are listed, then blanks."""
+    """Sort key for words that mean "missing": the usual ones in their order, then blanks."""
     usual = word in MISSING_WORDS
     return MISSING_WORDS.index(word) if usual else len(MISSING_WORDS), word
 

@@ -1,7 +1,7 @@
-"""Whether the first line of a text file holds names of columns, or somebody's row.
+"""Check that the first line of a text file contains column names, not a data row.
 
-Names are public, and a schema shows them. Where a file has no line of names, its first row would
-be taken for one, and published.
+Column names are public and part of the schema. In a file without a header line, the first data row
+would be used as names and published.
 """
 
 from __future__ import annotations
@@ -13,33 +13,28 @@ from hushtable.engine.drafting.readings import as_number
 from hushtable.errors import DataError
 
 _ENOUGH = 1000
-"""So many values of a column tell whether it holds numbers."""
+"""Number of values used to decide whether a column is numeric."""
 
 
 def require_names(seen: Sequence[Profile], public: Collection[str]) -> None:
-    """Refuse a first line that fits the cells below it, and nowhere differs from them.
+    """Raise an error if the first line looks like the rows below it in all comparable columns.
 
-    Parameters
-    ----------
-    seen : sequence of Profile
-        The columns of a text file, under the names that its first line has for them.
-    public : collection of str
-        Names that somebody has told already.
+    `seen` has the columns under the names of the first line; if some of these names are in
+    `public`, such as a codebook, the line is accepted.
     """
     fits = [_fits(profile) for profile in seen if profile.name not in public]
     if len(fits) < len(seen) or False in fits or True not in fits:
         return
     raise DataError(
-        "the first line looks like a row of data and not like names of columns: in "
-        f"{fits.count(True)} of {len(fits)} columns it fits the cells below it, and in none it "
-        "differs from them. As names, somebody's row would be published. Put a line with names in "
-        "front of the file; if these are names, say so (first_line_is_names=True, "
-        "--first-line-is-names)."
+        "the first line looks like a data row, not like column names: it resembles the values "
+        f"below it in {fits.count(True)} of {len(fits)} columns and differs in none. Used as "
+        "names, that row would be published. Add a header line to the file; if the first line "
+        "does contain names, pass first_line_is_names=True (--first-line-is-names)."
     )
 
 
 def _fits(profile: Profile) -> bool | None:
-    """Say whether a name is a cell like those of its column, if that can be told."""
+    """Return whether a name resembles the values of its column; None if unclear."""
     cells = profile.values[:_ENOUGH]
     if not cells:
         return None

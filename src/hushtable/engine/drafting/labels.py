@@ -1,4 +1,4 @@
-"""What the labels of a file say of a column: categories by their names, codes by their meaning."""
+"""Proposals for columns whose values have labels in a Stata or SPSS file."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from hushtable.engine.drafting.sentinels import HIGH, NEGATIVE
 from hushtable.engine.value_labels import Labels
 
 _MOST_SHOWN = 6  # labels in a remark
-_MOST_LABELS = 1000  # nobody looks through a longer list
+_MOST_LABELS = 1000  # a longer list is not proposed as categories
 
 
 def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
-    """Propose a column whose values have labels in the file, all of them or some.
+    """Return the proposal for a column of which some or all values have labels.
 
-    Where all have one, the labels are its categories. Else, codes such as -9 for "refused" are
-    apart, with their labels for names, and the others are drafted like any column.
+    If all values have one, the labels become its categories. Otherwise codes such as -9 for
+    "refused" become special values named by their labels, and the rest is drafted as usual.
     """
     if profile.n_values and _are_names(labels) and all(value in labels for value in profile.values):
         has_missing = profile.n_missing > 0
@@ -31,7 +31,9 @@ def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
             "outside": "missing" if has_missing else "other",
         }
         return Proposal(
-            content, [f"read by its labels in the file: {_shown(labels)}."], by_label=True
+            content,
+            [f"values replaced by their labels in the file: {_shown(labels)}."],
+            by_label=True,
         )
     apart = _codes(profile, labels)
     plain = np.array([value not in apart for value in profile.values], np.bool_)
@@ -51,15 +53,15 @@ def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
 
 
 def _are_names(labels: Labels) -> bool:
-    """Say whether labels may stand for the values: one for each, and no empty one."""
+    """Return whether labels can replace values: distinct, non-empty and not too many."""
     names = set(labels.values())
     return len(names) == len(labels) <= _MOST_LABELS and "" not in names
 
 
 def _codes(profile: Profile, labels: Labels) -> dict[int, str]:
-    """Find labeled values of the usual kinds that are not next to those without a label.
+    """Return labeled values that are usual codes and lie outside the range of unlabeled values.
 
-    A scale from 0 to 10 of which the ends are labeled has none.
+    A scale from 0 to 10 with labels at both ends has no such codes.
     """
     numbers = [v for v in profile.values if v not in labels and isinstance(v, int | float)]
     if not numbers or not _are_names(labels):
@@ -73,7 +75,7 @@ def _codes(profile: Profile, labels: Labels) -> dict[int, str]:
 
 
 def _shown(labels: Labels) -> str:
-    """Write the first labels.
+    """Format the first labels.
 
     Examples
     --------

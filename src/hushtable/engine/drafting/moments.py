@@ -1,4 +1,4 @@
-"""Columns of days, moments, times of day and lengths of time in a draft."""
+"""Proposals for columns of dates, timestamps, times of day and durations."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hushtable.engine.moment_codes import steps_of
 from hushtable.schema.moments import SHORT, Date, Timestamp, read_clock, read_moment
 from hushtable.schema.numbers import Duration
 
-_MOST_PERIODS = 1000  # about the finest calendar that is proposed
-_IN_UTC = re.compile(r"[+]00(:00)?$")  # how an instant is written that was stored with a zone
+_MOST_PERIODS = 1000  # approximate maximum number of calendar steps proposed
+_IN_UTC = re.compile(r"[+]00(:00)?$")  # text of a timestamp that was stored with a time zone
 
 
 def propose_moment(profile: Profile) -> Proposal | None:
-    """Read a column as days, moments, times of day or lengths of time, if all its values are."""
+    """Return the proposal for a column of dates, timestamps, times or durations, else None."""
     if profile.family not in ("text", "moment"):
         return None
     texts = [value for value in profile.values if isinstance(value, str)]
@@ -38,21 +38,21 @@ def _days(profile: Profile, texts: list[str]) -> Proposal | None:
     if spelling is None:
         return None
     if spelling == "%Y-%m-%d":
-        if len(days) == 1:  # a constant: it has no bounds
+        if len(days) == 1:  # a constant has no bounds
             return None
         ordered = sorted(days_of(days, spelling))
         bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
-        return Proposal({"type": "date", **bounds, "step": "day"}, ["days; a coarser step may do."])
-    to_publish = (
-        "to publish them as days, write them as 2024-12-31 and give the column a type for days"
-    )
+        return Proposal(
+            {"type": "date", **bounds, "step": "day"}, ["dates; consider a coarser step."]
+        )
+    to_publish = "to publish them as dates, write them as 2024-12-31 and set type: date"
     if len(days) <= MOST_LISTED and not profile.is_dense:
         values = sorted(days, key=lambda text: days_of([text], spelling))
-        remark = f"days, written {spelling} and kept as texts; {to_publish}."
+        remark = f"dates in the format {spelling}, kept as text; {to_publish}."
         return Proposal({"type": "categorical", "values": values}, [remark])
     return identifier(
-        f"{len(days):,} different days, written {spelling}; {to_publish}, or make years or months "
-        "of them"
+        f"{len(days):,} distinct dates in the format {spelling}; {to_publish}, or convert them to "
+        "years or months"
     )
 
 
@@ -64,20 +64,22 @@ def _moments(_: Profile, texts: list[str]) -> Proposal | None:
     if step == "day":
         low, high = Date.written(min(seconds)), Date.written(max(seconds))
         content = {"type": "date", "low": low, "high": high, "step": step}
-        return Proposal(content, ["moments, taken by the day; a timestamp has finer steps."])
+        return Proposal(
+            content, ["timestamps, proposed by day; use type: timestamp for finer steps."]
+        )
     low, high = Timestamp.written(min(seconds)), Timestamp.written(max(seconds))
     grid = Timestamp(type="timestamp", low=low, high=high, step=step)
     content = {
         "type": "timestamp", "low": grid.value(0), "high": grid.value(grid.n_values - 1),
         "step": step,
     }  # fmt: skip
-    return Proposal(content, [f"moments, by the {step}; a coarser step may do."])
+    return Proposal(content, [f"timestamps by {step}; consider a coarser step."])
 
 
 def _clocks(_: Profile, texts: list[str]) -> Proposal | None:
     if _read(texts, read_clock) is None:
         return None
-    return Proposal({"type": "time", "step": "hour"}, ["times of day, by the hour."])
+    return Proposal({"type": "time", "step": "hour"}, ["times of day, by hour."])
 
 
 def _lengths(_: Profile, texts: list[str]) -> Proposal | None:
@@ -89,7 +91,7 @@ def _lengths(_: Profile, texts: list[str]) -> Proposal | None:
     step = _step(known, ("second", "minute", "hour", "day", "week"))
     low, high = min(known) // SHORT[step], max(known) // SHORT[step]
     content = {"type": "duration", "low": low, "high": high, "step": step}
-    return Proposal(content, [f"lengths of time, in whole {step}s."])
+    return Proposal(content, [f"durations in whole {step}s."])
 
 
 def _read(texts: list[str], read: Callable[[str], int]) -> list[int] | None:
@@ -100,7 +102,7 @@ def _read(texts: list[str], read: Callable[[str], int]) -> list[int] | None:
 
 
 def _step(seconds: Sequence[int], steps: Sequence[str]) -> Any:
-    """Choose the finest step that does not make too many values, and loses nothing if it can."""
+    """Return the coarsest lossless step, or a coarser one if it gives too many values."""
     span = max(seconds) - min(seconds)
     whole = [step for step in steps if all(second % SHORT[step] == 0 for second in seconds)]
     fine = [step for step in steps if span / SHORT[step] <= _MOST_PERIODS]

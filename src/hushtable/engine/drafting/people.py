@@ -1,4 +1,4 @@
-"""Whose rows they are: a column that names persons, and how many rows each of them has."""
+"""Detection of a column that identifies persons with several rows each."""
 
 from __future__ import annotations
 
@@ -15,41 +15,31 @@ _NAMES_PERSONS = re.compile(
     r"|member|student|household|hh|case|ssn|dupersid|persnr|nr)([_ .-]?(id|no|nr|num|number|key))?"
     r"($|[_ .-])|[a-z](ID|Id)$",
 )
-_FEW = 20  # fewer persons than that are not many
-_TIMES = 1.05  # rows of a person, on average, from which on they are several
+_FEW = 20  # minimum number of persons
+_TIMES = 1.05  # minimum mean rows per person
 _MOST_TIMES = 1000
 
 
 @dataclass(frozen=True)
 class Person:
-    """Name the column that tells persons apart, and how many rows they have.
-
-    Parameters
-    ----------
-    column : str
-        The column.
-    rows_each : float
-        Rows of a person, on average.
-    max_rows : int
-        How many of them to use: all, unless very few persons have very many.
-    """
+    """Column that seems to identify persons."""
 
     column: str
-    rows_each: float
-    max_rows: int
+    rows_each: float  # mean rows per person
+    max_rows: int  # proposed limit: all rows, unless very few persons have very many
 
     @property
     def question(self) -> str:
-        """What the custodian has to answer."""
+        """The question to the custodian."""
         return (
-            f"{self.column!r} repeats {self.rows_each:.2g} times: is this a person? Then a person "
-            "has several rows, and the promise must be about all of them (unit). If not, say unit "
-            "row."
+            f"Values of {self.column!r} occur {self.rows_each:.2g} times on average. Does it "
+            "identify a person? If so, the promise must cover all rows of a person: keep unit. If "
+            "not, set unit: {kind: row}."
         )
 
 
 def whose_rows(profiles: Sequence[Profile]) -> Person | None:
-    """Find the column that seems to name persons who have several rows each."""
+    """Return the column that seems to identify persons with several rows each, or None."""
     found = [profile for profile in profiles if _names_persons(profile)]
     if not found:
         return None

@@ -1,7 +1,6 @@
-"""What a draft looks at: the distinct values of each column and how often each occurs.
+"""Distinct values of each column and their counts, from which a draft is made.
 
-A table that fits memory is fetched once. Of a larger one, each column is counted by itself where
-it is, so that the data is gone through once, too.
+A table that fits in memory is fetched once. For a larger table, the engine counts each column.
 """
 
 from __future__ import annotations
@@ -26,61 +25,41 @@ with needing("publish", "drafting"):
 MISSING_WORDS = (
     "", "?", ".", "-", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NaT", "NULL", "null",
 )  # fmt: skip
-"""Usual signs for no value; so is a text of blanks alone."""
+"""Usual words for missing values; a text of only blanks is one, too."""
 
 MOST_VALUES = 200_000
-"""A column of more distinct values is told by its bounds alone."""
+"""Limit on distinct values fetched per column; a column with more is not published."""
 
 MOST_CELLS = 20_000_000
-"""A table of more cells is not held, and nothing is said about columns together."""
+"""Limit on cells fetched at once; dependencies between columns are not checked above it."""
 
 Family = Literal["text", "number", "boolean", "moment", "other"]
 
 FEW_ROWS = 20
-"""In a shorter table, texts that all differ may still be a list."""
+"""In a table with fewer rows, texts that all differ may still be categories."""
 
 
 @dataclass(frozen=True, eq=False)
 class Profile:
-    """Hold the distinct values of one column.
-
-    Parameters
-    ----------
-    name : str
-        The column.
-    family : str
-        What it holds where it is stored; truth values and moments come as texts.
-    n_rows : int
-        Rows of the table.
-    values : list
-        Its distinct values, without those that mean no value.
-    counts : array
-        How often each occurs.
-    words : frozenset of str
-        Which words for "no value" it holds.
-    codes : array or None
-        For each row the place of its value in `values`, -1 for none; None for a large table.
-    complete : bool
-        Whether `values` are all of them.
-    """
+    """Distinct values of one column."""
 
     name: str
-    family: Family
-    n_rows: int
-    values: list[Any]
-    counts: NDArray[np.int64]
-    words: frozenset[str] = frozenset()
-    codes: NDArray[np.int64] | None = None
-    complete: bool = True
+    family: Family  # stored type; truth values, dates and times are given as text
+    n_rows: int  # of the table
+    values: list[Any]  # without missing values
+    counts: NDArray[np.int64]  # rows per value
+    words: frozenset[str] = frozenset()  # words for missing values that occur
+    codes: NDArray[np.int64] | None = None  # index in `values` by row, -1: missing; None if large
+    complete: bool = True  # whether `values` has all distinct values
 
     @property
     def n_values(self) -> int:
-        """Rows with a value."""
+        """Number of rows with a value."""
         return int(self.counts.sum())
 
     @property
     def n_missing(self) -> int:
-        """Rows without one."""
+        """Number of rows without a value."""
         return self.n_rows - self.n_values
 
     @property
@@ -90,12 +69,12 @@ class Profile:
 
     @property
     def is_dense(self) -> bool:
-        """Whether no value occurs twice, in a table where that says something."""
+        """Whether no value occurs twice, in a table of at least `FEW_ROWS` values."""
         return self.all_differ and self.n_values >= FEW_ROWS
 
 
 def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
-    """Go through all columns once."""
+    """Yield the profile of each column."""
     names = header.names
     rows = source.select({f"c{i}": name for i, name in enumerate(names)})
     families = [_FAMILIES.get(kind.family, "other") for kind in header.kinds]
@@ -108,7 +87,7 @@ def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
             counts = np.bincount(codes[codes >= 0], minlength=len(encoded.dictionary))
             yield _profile(name, family, n_rows, encoded.dictionary, counts, codes)
         return
-    if source.copied:  # a text file is split into fields once
+    if source.copied:  # parse a text file only once
         source = source.keep(rows.select(**seen), {})
         rows, seen = source.table, {place: source.table[place] for place in seen}
     for i, (name, family) in enumerate(zip(names, families, strict=True)):
@@ -138,7 +117,7 @@ def _profile(  # noqa: PLR0917 - the fields of a profile
     is_value = np.array([not _is_nothing(value) for value in values], np.bool_)
     words = frozenset(v for v in values if family == "text" and _is_nothing(v))
     if codes is not None:
-        place = np.full(len(values) + 1, -1, np.int64)  # the last is that of -1
+        place = np.full(len(values) + 1, -1, np.int64)  # the last entry is for code -1
         place[:-1][is_value] = np.arange(np.count_nonzero(is_value))
         codes = place[codes]
     return Profile(
@@ -163,5 +142,5 @@ _FAMILIES: dict[str, Family] = {
 
 def _seen(raw: Expression, family: Family) -> Expression:
     if family == "other" or (family == "text" and not raw.type().is_string()):
-        return ibis.null("string")  # nested values cannot be published; others are none
+        return ibis.null("string")  # unsupported types, and columns without any value
     return as_text(raw) if family in ("boolean", "moment") else raw

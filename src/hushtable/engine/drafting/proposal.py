@@ -1,4 +1,4 @@
-"""What a draft proposes for one column."""
+"""Proposal of a draft for one column."""
 
 from __future__ import annotations
 
@@ -6,34 +6,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_LISTED = 100
-"""A longer list of texts is taken for an identifier."""
+"""A column with more distinct texts is proposed as an identifier."""
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Hold what is proposed for a column.
+    """Proposed description of a column."""
 
-    Parameters
-    ----------
-    content : dict
-        Its part of the schema.
-    remarks : list of str
-        What a person should know about it, from the data.
-    by_label : bool
-        Whether its cells are read by the labels that the file gives values.
-    decimal_comma : bool
-        Whether its numbers have a comma for the decimal point.
-    public : bool
-        Whether nothing of it was taken from the data.
-    """
-
-    content: dict[str, Any]
-    remarks: list[str] = field(default_factory=list)
-    by_label: bool = False
+    content: dict[str, Any]  # the column in the schema
+    remarks: list[str] = field(default_factory=list)  # for the custodian, taken from the data
+    by_label: bool = False  # whether values are replaced by their labels in the file
     decimal_comma: bool = False
-    public: bool = False
+    public: bool = False  # whether nothing was taken from the data
 
 
 def identifier(why: str) -> Proposal:
-    """Propose not to publish a column, and say why."""
+    """Return the proposal not to publish a column, with the reason."""
     return Proposal({"role": "identifier"}, [f"not published: {why}."])

@@ -1,4 +1,4 @@
-"""What values can be read as: numbers, days, addresses, free text."""
+"""Detection of numbers, dates, e-mail addresses and free text among values."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from hushtable.engine.encode import (
 )
 
 _EDGE = 2**63
-_FEW_WORDS = 5  # that are no numbers, in a column of many numbers, may be signs for something
-_LONG = 400  # characters; longer ones are slow to turn into a number, and none
+_FEW_WORDS = 5  # maximum non-numeric words reported in a column of many numbers
+_LONG = 400  # characters; longer texts are not parsed as numbers
 
 _DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+,[0-9]+ *")
 _LEADING_ZERO = re.compile(r" *0[0-9]")
@@ -41,14 +41,14 @@ _SIGN = re.compile(r"[%$€£¥]")
 
 @dataclass(frozen=True)
 class NumberRead:
-    """Hold a value as a number: exactly where it is whole, else in double precision."""
+    """Parsed number: in double precision, and exactly if it is a 64-bit integer."""
 
     real: float
     whole: int | None
 
 
 def as_number(value: Any) -> NumberRead | None:
-    """Read a value as `hushtable.engine.encode` does; None if it is no number.
+    """Parse a value as `hushtable.engine.encode` does; return None if it is not a number.
 
     Examples
     --------
@@ -74,17 +74,17 @@ def as_number(value: Any) -> NumberRead | None:
 
 
 def is_nan_text(value: Any) -> bool:
-    """Say whether a text spells that there is no number."""
+    """Return whether a value is a text for "not a number"."""
     return isinstance(value, str) and bool(re.search(NOT_A_NUMBER, value))
 
 
 def has_leading_zero(values: Iterable[Any]) -> bool:
-    """Say whether some text is a code such as 00501, which is no number: its zeros would go."""
+    """Return whether some text is a code such as 00501, which would lose its zeros as a number."""
     return any(isinstance(value, str) and _LEADING_ZERO.match(value) for value in values)
 
 
 def with_decimal_commas(values: Sequence[Any]) -> bool:
-    """Say whether texts are numbers with a comma for the decimal point.
+    """Return whether the texts are numbers with decimal commas.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def with_decimal_commas(values: Sequence[Any]) -> bool:
 
 
 def with_marks_of_thousands(values: Sequence[Any]) -> bool:
-    """Say whether texts are whole numbers with a comma at each thousand.
+    """Return whether the texts are integers with commas as thousands separators.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def with_marks_of_thousands(values: Sequence[Any]) -> bool:
 
 
 def with_a_sign(values: Sequence[str]) -> bool:
-    """Say whether texts are numbers with a sign of percent or of money.
+    """Return whether the texts are numbers, some with a percent or currency sign.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def with_a_sign(values: Sequence[str]) -> bool:
 
 
 def few_that_are_no_numbers(values: Sequence[str]) -> list[str]:
-    """List the words that keep a column from being numbers, if they are few among many.
+    """Return the non-numeric texts of a column, if they are few among many numbers.
 
     Examples
     --------
@@ -144,7 +144,7 @@ def few_that_are_no_numbers(values: Sequence[str]) -> list[str]:
 
 
 def day_format(values: Sequence[Any]) -> str | None:
-    """Find the one spelling of days that fits all texts.
+    """Return the first date format that fits all texts, or None.
 
     Examples
     --------
@@ -167,18 +167,18 @@ def _as_day(text: str, spelling: str) -> datetime.date | None:
 
 
 def days_of(values: Sequence[str], spelling: str) -> list[datetime.date]:
-    """Read texts as days."""
+    """Parse texts as dates; skip those that do not fit."""
     return [day for value in values if (day := _as_day(value, spelling)) is not None]
 
 
 def are_addresses(values: Sequence[Any]) -> bool:
-    """Say whether most texts are e-mail addresses."""
+    """Return whether most texts are e-mail addresses."""
     n_found = sum(isinstance(v, str) and bool(_EMAIL.fullmatch(v.strip())) for v in values)
     return n_found > len(values) / 2 and n_found > 0
 
 
 def is_free_text(values: Sequence[Any]) -> bool:
-    """Say whether texts are sentences rather than names of categories."""
+    """Return whether the texts have at least five words on average."""
     texts = [value for value in values if isinstance(value, str)]
     words = sum(len(text.split()) for text in texts)
     return bool(texts) and words >= 5 * len(texts)

@@ -1,4 +1,4 @@
-"""Codes among the numbers that stand for something else: 999 for "never", -1 for "not asked"."""
+"""Detection of sentinel codes among numbers, such as 999 for "never" or -1 for "not asked"."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ HIGH = (
 )  # fmt: skip
 
 _FEW_ROWS = 50
-"""In a shorter table nothing can be told."""
+"""Minimum number of rows for detection."""
 
 _FAR = 2
-"""A high code is so many times as far from the other values as they are from each other."""
+"""Minimum distance of a high code from the other values, in multiples of their range."""
 
 
 def sentinels(counts: Mapping[int, int]) -> list[int]:
-    """Find codes among whole numbers, given how often each occurs.
+    """Return likely codes among integers, given the count of each.
 
-    A negative code is one where all other values are 0 or more. A high one is of the usual kind
-    and lies far above all others.
+    Negative values are codes if all of them are usual codes. A high value is one if it is a usual
+    code and lies far above all other values.
 
     Examples
     --------
@@ -37,7 +37,7 @@ def sentinels(counts: Mapping[int, int]) -> list[int]:
     below = [value for value in values if value < 0]
     found = []
     if len(plain) > 1 and below and all(value in NEGATIVE for value in below):
-        # A run of negative numbers that goes on from 0 down may be plain numbers.
+        # Many negative values next to a small positive range may be ordinary numbers.
         coded = len(below) <= 3 or max(plain) > 10
         found += below if coded else []
     rest = plain

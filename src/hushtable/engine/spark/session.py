@@ -30,7 +30,7 @@ _INSTALL = (
 
 
 def session(memory_limit: str | None = None) -> Any:
-    """Give the running Spark session, or start one on this machine.
+    """Return the running Spark session, or start one on this machine.
 
     Under ``spark-submit``, it is the one that was submitted.
 
@@ -75,7 +75,7 @@ def session(memory_limit: str | None = None) -> Any:
 
 
 def _start_java(settings: Mapping[str, str]) -> None:
-    """Start Spark's Java without a way to print: Java and its workers write past all loggers."""
+    """Start Spark's JVM without output, since it and its workers also print without loggers."""
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - an extra
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
@@ -87,7 +87,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
 
 
 def _java_size(memory_limit: str) -> str:
-    """Write a size as Java does.
+    """Format a size as Java does.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def _java_size(memory_limit: str) -> str:
 
 
 def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
-    """Turn a path into a Spark frame that Spark itself reads; leave frames of Spark alone."""
+    """Return a path as a frame that Spark reads; return Spark frames unchanged."""
     if is_in_spark(data):
         _require_fit_session(data)
         return data
@@ -139,7 +139,7 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
 
 
 def _is_local(path: str, spark: Any) -> bool:
-    """Say whether Spark takes a path for one of this machine's."""
+    """Return whether Spark treats a path as a local file."""
     if re.match(r"[A-Za-z][\w+.-]+:/", path):  # an address
         return False
     where = spark.sparkContext._jsc.hadoopConfiguration().get("fs.defaultFS") or "file:///"
@@ -147,18 +147,18 @@ def _is_local(path: str, spark: Any) -> bool:
 
 
 def _literal_path(file: Path) -> str:
-    # Spark takes every path for a pattern: data[1].parquet would be data1.parquet.
+    # Spark treats every path as a pattern: data[1].parquet would match data1.parquet.
     return re.sub(r"([\\{}\[\]*?])", r"\\\1", str(file.resolve()))
 
 
 def _require_fit_session(data: Data) -> None:
-    """Refuse a session that cannot keep the promise or finish the work, before it is charged."""
+    """Raise an error, before the charge, if a session cannot keep the promise or do the work."""
     require_one_run(data)
     require_hushtable(data)
 
 
 def require_one_run(data: Data) -> None:
-    """Refuse a session that may run a task twice at once; see `hushtable.engine.spark.writing`."""
+    """Raise an error if a session uses speculation; see `hushtable.engine.spark.writing`."""
     if "connect" in type(data).__module__.split("."):
         raise ParameterError(
             "this is a frame of Spark Connect, where rows cannot be kept for later questions; use "
@@ -173,7 +173,7 @@ def require_one_run(data: Data) -> None:
 
 
 def require_hushtable(data: Data) -> None:
-    """Refuse executors without this version of hushtable: they may have to draw the noise.
+    """Raise an error if executors lack this version of hushtable, since they may draw noise.
 
     They are asked for their version, as any task is sent to them: one task for each core, which
     Spark deals out to its executors in turn. No row of the table is touched.
@@ -191,7 +191,7 @@ def require_hushtable(data: Data) -> None:
 
 
 def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Tell the version of hushtable, on an executor that has all it needs to draw and write."""
+    """Return the version of hushtable on an executor; fail if a needed package is missing."""
     import hushtable.engine.spark.writing  # noqa: F401, PLC0415 - what a task there needs
 
     for batch in batches:

@@ -42,7 +42,7 @@ def open_in_spark(data: Data, header: Header) -> Source:
 
 
 def _by_bytes(frame: Any) -> Any:
-    """Take collations off texts: two that are equal under one would put a row into two cells."""
+    """Remove collations, under which one row could be counted in two cells."""
     from pyspark.sql import functions  # noqa: PLC0415 - an extra
 
     plain = {
@@ -54,7 +54,7 @@ def _by_bytes(frame: Any) -> Any:
 
 
 def _in_utc(frame: Any) -> Any:
-    """Turn instants into timestamps in UTC, so that the session's time zone does not matter."""
+    """Convert timestamps with time zone to UTC, independently of the session's time zone."""
     from pyspark.sql import functions  # noqa: PLC0415 - an extra
 
     micros = "unix_micros(`{0}`)"
@@ -73,7 +73,7 @@ class SparkSource(Source):
     """A table that is in Spark."""
 
     def coded(self, schema: Schema) -> Source:
-        """Return the rows as codes; computed for each question, unless rows have to be copied."""
+        """Return the rows as codes, computed for each query unless rows must be copied."""
         source: SparkSource = self
         if self.copied:
             places = {f"c{place}": name for place, name in enumerate(wanted_columns(schema))}
@@ -88,7 +88,7 @@ class SparkSource(Source):
         return SparkSource(_backend(session).table(name), columns, lease=lease, origin=source)
 
     def frame(self, expression: Expression) -> Any:
-        """Give a query as a Spark frame."""
+        """Return a query as a Spark frame."""
         backend, name = self.table.get_backend(), _fresh_name()
         backend.create_view(name, expression)
         try:
@@ -97,7 +97,7 @@ class SparkSource(Source):
             backend.raw_sql(f"DROP VIEW IF EXISTS {name}")  # the frame knows its plan by now
 
     def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
-        """Run a query and bring its rows to the driver, unless they are more than `most`."""
+        """Run a query and fetch its rows; raise an error if there are more than `most`."""
         with self.running():
             frame = self.frame(expression)
             if most is None:
@@ -116,18 +116,18 @@ class SparkSource(Source):
     ) -> SparkSource:
         """Run a query once and keep its rows on the executors.
 
-        Where coins were tossed, or may have been (`drawn`), rows that an executor loses are not
-        computed again: the coins would fall differently. The next question fails instead.
+        If rows depend on random numbers (`drawn`), rows that an executor loses are not recomputed,
+        since the random numbers would differ. The next query fails instead.
         """
         with self.running():
             return self._kept(self.frame(rows), columns, drawn=drawn)
 
     def draw(self, rows: Expression) -> SparkSource:
-        """Toss the coins now: a part of a query that is run again would see others."""
+        """Draw the random numbers now, since a repeated part of a query would draw others."""
         return self.keep(rows, {}, drawn=True)
 
     def keep_numbered(self, rows: Expression, number: str) -> SparkSource:
-        """Keep rows with a number each; numbers differ, and have gaps."""
+        """Keep rows with unique numbers, which may have gaps."""
         from pyspark.sql import functions  # noqa: PLC0415 - an extra
 
         with self.running():
@@ -147,7 +147,7 @@ class SparkSource(Source):
 
     @contextlib.contextmanager
     def running(self, settings: Mapping[str, str] = _QUICK) -> Iterator[None]:
-        """Change settings for a while, and say what goes wrong in words of our own."""
+        """Change session settings temporarily, and replace Spark's errors by our own messages."""
         try:
             with _settings(session_of(self.table).conf, settings):
                 yield
@@ -159,7 +159,7 @@ class SparkSource(Source):
 
 @contextlib.contextmanager
 def _settings(conf: Any, settings: Mapping[str, str]) -> Iterator[None]:
-    """Change settings of a session for a while."""
+    """Change settings of a session temporarily."""
     before = {name: conf.get(name, None) for name in settings}
     for name, value in settings.items():
         conf.set(name, value)
@@ -189,7 +189,7 @@ def _explained(error: Exception) -> HushtableError:
 
 
 def session_of(data: Data) -> Any:
-    """Give the session that a table is in."""
+    """Return the Spark session of a table."""
     frame = data.get_backend().raw_sql("SELECT 1") if is_ibis_table(data) else data
     return frame.sparkSession
 
@@ -199,7 +199,7 @@ def _fresh_name() -> str:
 
 
 def _backend(spark: Any) -> Any:
-    """Connect ibis to a session and leave the session's settings as they are."""
+    """Connect ibis to a session without changing its settings."""
     names = ("spark.sql.session.timeZone", "spark.sql.mapKeyDedupPolicy")
     before = {name: spark.conf.get(name) for name in names}
     backend = ibis.pyspark.connect(spark)
@@ -209,7 +209,7 @@ def _backend(spark: Any) -> Any:
 
 
 def _is_plain_scan(plan: Any) -> bool:
-    """Say whether a plan reads files and does nothing that could give another row next time."""
+    """Return whether a plan only reads files and is deterministic."""
     kind = _kind(plan)
     if kind == "LogicalRelation":
         return _kind(plan.relation()) == "HadoopFsRelation"
@@ -222,7 +222,7 @@ def _is_plain_scan(plan: Any) -> bool:
 
 
 def _is_opaque(expression: Any) -> bool:
-    """Say whether an expression calls a function of the user's, or asks another table."""
+    """Return whether an expression calls a user function or queries another table."""
     kind = _kind(expression)
     return any(word in kind for word in ("UDF", "Subquery", "Exists", "ListQuery")) or any(
         map(_is_opaque, _each(expression.children()))
@@ -238,7 +238,7 @@ def _each(nodes: Any) -> list[Any]:
 
 
 def _forget(spark: Any, name: str, frame: Any = None) -> None:
-    # The session may be the user's own, and rows of people must not stay in it.
+    # The session may belong to the user, and private rows must not stay in it.
     with contextlib.suppress(Exception):
         spark.catalog.dropTempView(name)
         if frame is not None:
@@ -249,7 +249,7 @@ def _forget(spark: Any, name: str, frame: Any = None) -> None:
 
 
 def unfit_executors(why: str) -> ParameterError:
-    """Say that executors cannot do the work."""
+    """Return the error for executors that cannot run hushtable."""
     return ParameterError(
         f"executors cannot run hushtable {version('hushtable')} ({why}); install it in the Python "
         "that they run (spark.pyspark.python), or send it to them in a packed environment: see "

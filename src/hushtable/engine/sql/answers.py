@@ -1,4 +1,4 @@
-"""Answers of a database: codes and counts, with the rows that break rules set aside."""
+"""Query results of a database: codes and counts, without rows that break rules."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ibis = lazy_loader.load("ibis")
 
 
 class Broken:
-    """Gather the rows that break rules, over the parts of an answer."""
+    """Counts of rows that break rules, collected over the parts of a result."""
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
@@ -29,31 +29,31 @@ class Broken:
     def set_aside(
         self, names: Sequence[str], codes: NDArray[np.int64], counts: Counts
     ) -> NDArray[np.bool_]:
-        """Note the cells that break rules; give back which ones do not."""
+        """Record the cells that break rules; return a mask of the others."""
         fine: NDArray[np.bool_] = np.all(codes >= 0, axis=1)
         codes, counts = codes[~fine], counts[~fine]
         for position, name in enumerate(names):
             for rule in range(-N_RULES, 0):
-                # A column that is part of several answers (`by`) has the same rows in each.
+                # A column in several results (`by`) has the same rows in each.
                 self._n_rows[name, rule] = int(counts[codes[:, position] == rule].sum())
         return fine
 
     def breaks(self) -> list[RuleBreak]:
-        """List the broken rules."""
+        """Return the broken rules."""
         return rule_breaks(self._schema, [(*key, n_rows) for key, n_rows in self._n_rows.items()])
 
     def refuse(self) -> None:
-        """Raise one error that names every broken rule, if there is any."""
+        """Raise one error that lists all broken rules, if there are any."""
         refuse_broken(self.breaks())
 
 
 def integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """Give the whole numbers of an answer."""
+    """Return the columns of a result as integers."""
     return np.asarray(column.to_numpy(), np.int64)
 
 
 def union(tables: Sequence[Expression]) -> Expression:
-    """Put tables one below the other."""
+    """Concatenate tables."""
     return tables[0] if len(tables) == 1 else ibis.union(*tables)
 
 

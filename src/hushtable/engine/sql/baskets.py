@@ -23,12 +23,12 @@ MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
 
 
 def each_item_once(elements: Expression) -> Expression:
-    """Of an item that a record has twice, keep the highest value."""
+    """Keep the highest value of an item that a record has more than once."""
     return elements.group_by(["owner", "item"]).agg(value=elements.value.max())
 
 
 def at_most(elements: Expression, most: int | None) -> Expression:
-    """Keep at most so many elements of each record.
+    """Keep at most `most` elements of each record.
 
     The engine's own random numbers suffice, as for the rows of a person: see `SqlEngine`.
     """
@@ -75,7 +75,7 @@ def count_tuples(
 
 
 def count_sizes(source: Source, elements: Expression) -> NDArray[np.int64]:
-    """Count records by how many elements they have; the first count is of none, and 0."""
+    """Count records by number of elements, from 0 elements on (always 0 records)."""
     of_record = elements.group_by("owner").agg(size=ibis._.count())
     answer = source.fetch(of_record.group_by("size").agg(n=ibis._.count()))
     size, n = integers(answer["size"]), integers(answer["n"])
@@ -87,7 +87,7 @@ def count_sizes(source: Source, elements: Expression) -> NDArray[np.int64]:
 def count_pairs(
     source: Source, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
 ) -> Pairs:
-    """Count pairs of items within records; only of some items, if they are given."""
+    """Count pairs of items within records, of all items or of the given ones."""
     alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
     support = np.zeros(n_items, np.int64)
     support[integers(alone["item"])] = integers(alone["n"])

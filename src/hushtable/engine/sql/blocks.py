@@ -32,14 +32,14 @@ BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
 
 @dataclass(frozen=True)
 class JointCount:
-    """Name columns that are counted together, and the groups whose tables follow from that."""
+    """Columns that are counted together, and the groups whose tables are sums of the counts."""
 
     columns: tuple[str, ...]
     groups: tuple[int, ...]
 
 
 def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[JointCount]:
-    """Put groups of columns into few blocks, each of at most `MAX_BLOCK_CELLS` cells.
+    """Partition groups of columns into few blocks of at most `MAX_BLOCK_CELLS` cells.
 
     A group that is larger than that has a block of its own. Blocks grow greedily: from the first
     group that is left, by the column that completes most other groups.
@@ -59,7 +59,7 @@ def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[Joi
         columns = dict.fromkeys(groups[first])
         n_cells = math.prod(sizes[name] for name in columns)
         while True:
-            # What is one column short of being in the block pulls that column in.
+            # Weight a column by how nearly it completes groups.
             pull: dict[str, float] = {}
             for group in left.values():
                 lacking = group.difference(columns)
@@ -69,7 +69,7 @@ def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[Joi
             fitting = [name for name in pull if n_cells * sizes[name] <= MAX_BLOCK_CELLS]
             if not fitting:
                 break
-            # Small columns first among equals: more of them fit.
+            # Prefer small columns, since more of them fit.
             best = max(fitting, key=lambda name: pull[name] / math.log(sizes[name] + 1))
             columns[best] = None
             n_cells *= sizes[best]

@@ -28,7 +28,7 @@ def listed_elements(
     max_values: int | None,
     recode: Mapping[str, Recoding],
 ) -> Source:
-    """Give the elements of people, at most `max_values` of each, chosen once and for all."""
+    """Return at most `max_values` elements of each person, chosen once."""
     places = {"item": listing.item, "value": listing.value}
     broken_rules(rows, schema, list(places.values())).refuse()
     elements = recoded(rows.select({"owner": PERSON, **places}), places, recode)
@@ -44,7 +44,7 @@ def listed_elements(
 def wide_elements(
     rows: Source, schema: Schema, groups: ItemGroups, recode: Mapping[str, Recoding]
 ) -> Source:
-    """Give the elements of rows, which are numbered once."""
+    """Return the elements of rows; rows are numbered once."""
     names = list(schema.attributes)
     missing, _ = missing_codes(schema, recode)
     items = sorted({item for group in groups for item in group})

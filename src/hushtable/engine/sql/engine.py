@@ -1,7 +1,7 @@
-"""Counts from a table that DuckDB or Spark reads; both are asked through ibis.
+"""Engine that counts in DuckDB or Spark, through ibis.
 
-Rows stay where they are: a question becomes one query, or a few, over codes, and only codes and
-counts travel. Every question goes the same way:
+Rows stay in the database: a request becomes one or a few queries over codes, and only codes and
+counts are fetched. Every request is processed in the same way:
 
 - *encoded once* (`SqlEngine._all`): at the first question, so that all answers are about the same
   rows, whatever becomes of the table meanwhile, and no later query sees a raw value;
@@ -11,7 +11,7 @@ counts travel. Every question goes the same way:
 - *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
   any other, so that the error can name every broken rule at once (`answers.Broken`).
 
-That each row was counted once is checked above this, for every engine alike: see `CheckedEngine`.
+That each row was counted once is checked above this, for all engines: see `CheckedEngine`.
 Where the cells might be too many for one machine, executors of Spark publish them themselves: see
 `hushtable.engine.spark.writing`.
 """
@@ -59,14 +59,9 @@ MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
 class SqlEngine(CheckedEngine):
-    """Count where the rows are; only codes and counts travel.
+    """Engine that counts in DuckDB or Spark; only codes and counts are fetched.
 
-    Parameters
-    ----------
-    coded : callable
-        Reads the table and encodes its rows: codes, and who each row belongs to (`PERSON`).
-    schema : Schema
-        The rules.
+    `coded` reads the table and encodes its rows: codes, and the person of each row (`PERSON`).
     """
 
     def __init__(self, coded: Callable[[], Source], schema: Schema) -> None:
@@ -77,7 +72,7 @@ class SqlEngine(CheckedEngine):
 
     @cached_property
     def _all(self) -> Source:
-        """All rows, encoded; refused if a lookup lost or doubled one."""
+        """All rows, encoded; raises an error if a lookup lost or duplicated one."""
         coded = self._coded()
         if coded.origin is None:
             return coded
@@ -96,14 +91,14 @@ class SqlEngine(CheckedEngine):
         if person is None or max_rows is None:
             return self._all
         if not self._n_nobody() and self._most_rows() <= max_rows:
-            return self._all  # ranking the rows would keep them all, and cost more than counting
+            return self._all  # no person has too many rows, and ranking is slower than counting
         return self._chosen(max_rows)
 
     def _chosen(self, max_rows: int) -> Source:
-        """Choose at most `max_rows` rows of each person, and none of nobody.
+        """Choose at most `max_rows` rows of each person; drop rows without a person.
 
-        The engine's own random numbers suffice: the promise holds for every outcome of coins that
-        do not depend on the data, and a person's rows are ranked among themselves only.
+        The engine's own random numbers suffice: the promise holds for every outcome of random
+        numbers that do not depend on the data, and rows are only ranked within a person.
         """
         places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
         rows = self._all.select({"person": PERSON, **places})
@@ -117,7 +112,7 @@ class SqlEngine(CheckedEngine):
         return self._all.keep(kept, {**columns, PERSON: "person"}, drawn=True)
 
     def _most_rows(self) -> int:
-        """Count the rows of the person who has most; for the engine's own use."""
+        """Return the maximum number of rows of a person; private, for internal use."""
         sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
         return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
 
@@ -205,7 +200,7 @@ class SqlEngine(CheckedEngine):
         return count_sizes(elements, elements.table)
 
     def _listed_elements(self, listed: Listed) -> Source:
-        """Give the elements of people: chosen once, for all questions with the same bounds."""
+        """Return the elements of persons, chosen once for all queries with the same bounds."""
         asked = (listed.listing, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
             self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
@@ -214,7 +209,7 @@ class SqlEngine(CheckedEngine):
     # --- for the custodian ------------------------------------------------------------------------
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """List every broken rule, and rows of nobody, of the whole table, for the custodian."""
+        """Return all broken rules, and the rows without a person, for the custodian."""
         breaks = broken_rules(self._all, self._schema, list(self._schema.attributes)).breaks()
         n_nobody = self._n_nobody()
         return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks

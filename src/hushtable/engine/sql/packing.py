@@ -24,7 +24,7 @@ ibis = lazy_loader.load("ibis")
 
 
 def with_room(sizes: Mapping[str, int]) -> Domain:
-    """Give the domain that packs the keys of columns of such sizes."""
+    """Return the domain that packs the keys of columns of the given sizes."""
     return Domain({name: size + N_RULES for name, size in sizes.items()})
 
 
@@ -37,7 +37,7 @@ def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Exp
 
 
 def unpacked(wide: Domain, keys: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Give the codes behind keys, those of broken rules included."""
+    """Unpack keys to codes, including negative codes of broken rules."""
     return wide.unpack(keys) - N_RULES
 
 
