@@ -34,7 +34,7 @@ from hushtable.methods.base import Released
 from hushtable.methods.quilt import forest, rounds
 from hushtable.methods.quilt.domains import Values
 from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Candidate, Meter, PaidTable, Purse
+from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, ScoredTable
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
@@ -94,7 +94,7 @@ class ScoreNoise(SeededNoise):
         return 0
 
 
-def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -> list[int]:
+def scores_of(rows: Integers, candidates: Sequence[ScoredTable], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
     purse = Purse(total=Fraction(1), accounting="concentrated", reach=reach)
     meter = Meter(engine_of(rows, reach), noise, purse)
@@ -108,11 +108,11 @@ def scores_of(rows: Integers, candidates: Sequence[Candidate], reach: int = 1) -
     return noise.seen[:-1]
 
 
-def random_candidates(draw: np.random.Generator) -> list[Candidate]:
+def random_candidates(draw: np.random.Generator) -> list[ScoredTable]:
     """Make a random model: any model is allowed that does not depend on the data."""
     weights = draw.choice([10, 13, 15], size=3)
     return [
-        Candidate(
+        ScoredTable(
             group,
             draw.integers(-3, 15, math.prod(SIZES[c] for c in group)),
             int(draw.integers(0, 20)),
@@ -157,9 +157,9 @@ def test_a_person_changes_a_score_by_at_most_its_rows() -> None:
 COARSE = np.array([0, 0, 1, 1, 0, 0, 1, 1, 2, 2, 3, 3])  # two by two of the three by four cells
 
 
-def coarse_candidate(cells: Integers, draw: np.random.Generator) -> Candidate:
+def coarse_candidate(cells: Integers, draw: np.random.Generator) -> ScoredTable:
     expected = draw.integers(-3, 15, int(cells.max()) + 1)
-    return Candidate((0, 1), expected, int(draw.integers(0, 20)), 10, cells)
+    return ScoredTable((0, 1), expected, int(draw.integers(0, 20)), 10, cells)
 
 
 def test_one_row_changes_a_coarse_score_by_at_most_its_weight() -> None:
@@ -235,7 +235,7 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
     seen: list[bool] = []
     choose = Meter.choose
 
-    def checked(self: Meter, step: str, candidates: Sequence[Candidate], **how: Any) -> list[int]:
+    def checked(self: Meter, step: str, candidates: Sequence[ScoredTable], **how: Any) -> list[int]:
         seen.append(all(c.expected.dtype == np.int64 for c in candidates))
         return choose(self, step, candidates, **how)
 
@@ -252,12 +252,12 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
     def compared(groups: Any, expected: Any, *more: Any) -> Any:
         made = make(groups, expected, *more)
         for offer in made:
-            group, cells = offer.patch.group, offer.candidate.cells
+            group, cells = offer.patch.group, offer.scored.cells
             if group in answers:
                 model = answers[group].ravel()
                 own = model if cells is None else np.bincount(cells, model)
-                assert np.abs(offer.candidate.expected - own).max() <= 0.5 + 1e-9
-        coarse.append(any(offer.candidate.cells is not None for offer in made))
+                assert np.abs(offer.scored.expected - own).max() <= 0.5 + 1e-9
+        coarse.append(any(offer.scored.cells is not None for offer in made))
         return made
 
     coarse: list[bool] = []
@@ -351,7 +351,7 @@ def test_the_stop_rule_is_charged() -> None:
     meter = Meter(engine_of(rows), SeededNoise(shifted(1)), budget)
     meter.read(PAIRS, {})
     hopeless = [
-        Candidate(g, np.zeros(SIZES[g[0]] * SIZES[g[1]], np.int64), 10**6, 1) for g in PAIRS
+        ScoredTable(g, np.zeros(SIZES[g[0]] * SIZES[g[1]], np.int64), 10**6, 1) for g in PAIRS
     ]
     assert meter.choose("choice", hopeless, k=1, share=Fraction(1, 3), may_stop=True) == []
     assert budget.left == Fraction(2, 3)
@@ -542,7 +542,7 @@ class Recorder(Meter):
         self.transcript.append(super().measure(step, group, share, cells))
         return self.transcript[-1]
 
-    def choose(self, step: str, candidates: Sequence[Candidate], **how: Any) -> list[int]:
+    def choose(self, step: str, candidates: Sequence[ScoredTable], **how: Any) -> list[int]:
         self.transcript.append(super().choose(step, candidates, **how))
         return self.transcript[-1]
 
@@ -566,7 +566,7 @@ class Player(Meter):
         assert found.group == group
         return found
 
-    def choose(self, step: str, candidates: Sequence[Candidate], **how: Any) -> list[int]:
+    def choose(self, step: str, candidates: Sequence[ScoredTable], **how: Any) -> list[int]:
         return self._next(step, how["k"] * how["share"])
 
 

@@ -30,7 +30,7 @@ from hushtable.methods.quilt.domains import (
     values_of,
 )
 from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Candidate, Meter, Purse, as_share
+from hushtable.methods.quilt.meter import Meter, Purse, ScoredTable, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
@@ -335,7 +335,7 @@ def test_the_meter_pays_before_it_opens_counts() -> None:
     budget.pay("all", Fraction(1))
     meter = Meter(sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget)
     meter.read([(0,), (1,)], {})
-    candidate = Candidate((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
+    candidate = ScoredTable((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
     for ask in (
         lambda: meter.row_count(Fraction(1, 100)),
         lambda: meter.measure("one", (0,), Fraction(1, 100)),
@@ -347,7 +347,7 @@ def test_the_meter_pays_before_it_opens_counts() -> None:
 
 def test_expected_counts_are_whole() -> None:
     with pytest.raises(TypeError, match="int64"):
-        Candidate((0,), np.zeros(2), 0, 1)  # type: ignore[arg-type]
+        ScoredTable((0,), np.zeros(2), 0, 1)  # type: ignore[arg-type]
 
 
 def test_the_schedule_is_a_division_of_the_budget() -> None:

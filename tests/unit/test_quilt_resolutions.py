@@ -90,13 +90,13 @@ def test_coarse_tables_are_candidates_if_noise_dominates_fine_ones() -> None:
     quiet, loud = (offers_of([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
     assert [offer.patch.shape for offer in quiet] == [(32, 32)]
     assert [offer.patch.shape for offer in loud] == [(32, 32), (16, 16), (8, 8), (4, 4)]
-    penalties = [offer.candidate.penalty for offer in loud]
+    penalties = [offer.scored.penalty for offer in loud]
     assert penalties == sorted(penalties, reverse=True)
     # The penalty of its cells: half the mean absolute noise, or the expected count if that is less.
     assert penalties[-1] == round(0.5 * (2 / np.pi) ** 0.5 * 16 * 20)
     for offer in loud:
-        assert offer.candidate.expected.sum() == pytest.approx(10_000, abs=520)
-        assert len(offer.candidate.expected) == offer.patch.n_cells
+        assert offer.scored.expected.sum() == pytest.approx(10_000, abs=520)
+        assert len(offer.scored.expected) == offer.patch.n_cells
 
 
 # --- lines ----------------------------------------------------------------------------------------

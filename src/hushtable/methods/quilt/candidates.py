@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from hushtable.methods.quilt.domains import Floats
-from hushtable.methods.quilt.meter import Candidate
+from hushtable.methods.quilt.meter import ScoredTable
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import Ladder, Patch, patches_of
 
@@ -33,7 +33,7 @@ class Offer:
 
     patch: Patch
     expected: Floats
-    candidate: Candidate
+    scored: ScoredTable
 
 
 def groups_of(sizes: Sequence[int], target: int | None) -> list[Group]:
@@ -76,14 +76,14 @@ def _offer(patch: Patch, expected: Floats, std: float, target: int | None) -> Of
     weight = WEIGHT
     if target in patch.group:
         weight = TARGET_PAIR if len(patch.group) == 2 else TARGET_TRIPLE
-    candidate = Candidate(
+    scored = ScoredTable(
         patch.group,
         np.rint(expected).astype(np.int64),
         round(noise_cost(expected, std)),
         weight,
         patch.cells,
     )
-    return Offer(patch, expected, candidate)
+    return Offer(patch, expected, scored)
 
 
 def noise_cost(expected: Floats, std: float) -> float:

@@ -37,7 +37,7 @@ def forest(
         quilt.rounds.append(
             Round(
                 choice_epsilon=meter.purse.choice_epsilon(as_share(stages.choice)),
-                sensitivity=sensitivity([pair.candidate for pair in pairs], meter.purse.reach),
+                sensitivity=sensitivity([pair.scored for pair in pairs], meter.purse.reach),
                 offers=pairs,
                 chosen=[at for edge in edges for at, pair in enumerate(pairs) if pair is edge],
                 measured=measured,
@@ -84,7 +84,7 @@ def _choose_edges(
             break
         chosen = meter.choose(
             "choices",
-            [offer.candidate for offer in offered],
+            [offer.scored for offer in offered],
             k=1,
             share=as_share(stages.choice),
             may_stop=not of_target,

@@ -17,7 +17,7 @@ Five tables:
   the factors. Between the centers of coarse cells, factors are interpolated linearly. See
   `hushtable.methods.quilt.field.Field`.
 - ``candidates``: the candidates of the last round: ``columns`` (their indices), ``levels`` (their
-  resolutions; 0 means all buckets), ``penalty`` and ``weight`` (see `Candidate`).
+  resolutions; 0 means all buckets), ``penalty`` and ``weight`` (see `ScoredTable`).
 
 The settings of the estimator:
 
@@ -113,7 +113,7 @@ def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
 
 def _last_candidates(quilt: Patchwork) -> pa.Table:
     offers = quilt.rounds[-1].offers if quilt.rounds else []
-    last = [offer.candidate for offer in offers]
+    last = [offer.scored for offer in offers]
     ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
     members = np.array([column for c in last for column in c.group], np.int32)
     levels = np.array([level for offer in offers for level in offer.patch.levels], np.int32)

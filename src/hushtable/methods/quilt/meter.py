@@ -207,7 +207,7 @@ class Meter:
     def choose(
         self,
         step: str,
-        candidates: Sequence[Candidate],
+        candidates: Sequence[ScoredTable],
         *,
         k: int,
         share: Fraction,
@@ -240,7 +240,7 @@ class Meter:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ScoredTable:
     """A table that may be measured next; all fields are functions of public values."""
 
     group: Group
@@ -254,6 +254,6 @@ class Candidate:
             raise TypeError(f"expected counts are {self.expected.dtype}; they must be int64")
 
 
-def sensitivity(candidates: Sequence[Candidate], reach: int) -> int:
+def sensitivity(candidates: Sequence[ScoredTable], reach: int) -> int:
     """Return a bound on the change of any score by one unit: its rows times the largest weight."""
     return reach * max(candidate.weight for candidate in candidates)

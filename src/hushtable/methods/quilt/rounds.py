@@ -62,15 +62,15 @@ def make_rounds(
         of_choice = pace.of_choice(each)
         std = purse.count_noise(as_share(each) - of_choice).std
         offers = offers_of(offered, model.answers(offered), quilt.ladders, std, target)
-        candidates = [offer.candidate for offer in offers]
-        chosen = meter.choose("choices", candidates, k=k, share=of_choice)
+        scored = [offer.scored for offer in offers]
+        chosen = meter.choose("choices", scored, k=k, share=of_choice)
         picked = [offers[place] for place in chosen]
         share = each * k - float(of_choice) * k
         measured = measure(meter, quilt, "tables of the rounds", picked, share)
         quilt.rounds.append(
             Round(
                 choice_epsilon=purse.choice_epsilon(of_choice),
-                sensitivity=sensitivity(candidates, purse.reach),
+                sensitivity=sensitivity(scored, purse.reach),
                 offers=offers,
                 chosen=chosen,
                 measured=measured,
