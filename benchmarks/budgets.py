@@ -14,8 +14,8 @@ from hushtable.methods.base import Method
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.account import NOTHING, Account, Budget
-from hushtable.privacy.ledger_state import State
+from hushtable.privacy.account import NOTHING, Budget, LedgerCap
+from hushtable.privacy.ledger_state import LedgerState
 
 CAPS = (("1", "1e-6"), ("3", "1e-5"), ("10", "1e-6"))
 EPSILONS = ("0.1", "0.5", "1")
@@ -37,9 +37,11 @@ RELEASES: dict[str, Callable[[str], Method]] = {
 
 def fitting(method: Method, cap: Budget) -> tuple[int, int]:
     """Count the releases that fit, by basic composition alone and now."""
-    loss = State(unit=sample_schema().unit).priced(method.guarantee(sample_schema())).cost
-    alone = Account(basic=cap)
-    return alone.room(NOTHING, loss), Account.for_first(cap, loss).room(NOTHING, loss)
+    loss = LedgerState(unit=sample_schema().unit).priced(method.guarantee(sample_schema())).cost
+    alone = LedgerCap(basic=cap)
+    return alone.remaining_charges(NOTHING, loss), LedgerCap.for_first(cap, loss).remaining_charges(
+        NOTHING, loss
+    )
 
 
 def table() -> str:

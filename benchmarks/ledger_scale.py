@@ -19,7 +19,7 @@ from hushtable.privacy import ledger_file as file
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
 from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_state import State
+from hushtable.privacy.ledger_state import LedgerState
 
 ROW = Unit(kind="row")
 SMALL = Fraction(1, 10**8)
@@ -48,7 +48,7 @@ def write(path: Path, n: int, promise: Callable[[int], Guarantee]) -> None:
     Ledger.create(path, epsilon=100, delta="1e-3")
     with file.connection_to(path, 30) as connection:
         connection.execute("BEGIN IMMEDIATE")
-        state = State()
+        state = LedgerState()
         for (body,) in connection.execute("SELECT body FROM records").fetchall():
             state.apply(json.loads(body))
         about = {"time": "2026-01-01T00:00:00.000000+00:00", "salt": "0" * 32}

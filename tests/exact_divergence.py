@@ -8,8 +8,8 @@ from functools import cache
 
 from exact_masses import mass_bounds
 from hushtable.privacy.count_mechanisms import (
-    Bounds,
     CountMechanism,
+    FractionBounds,
     OneSidedGeometric,
     ThresholdMatrix,
 )
@@ -49,7 +49,7 @@ def hockey_stick(
 
 
 @cache
-def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, Bounds]:
+def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, FractionBounds]:
     """Bound the probability of every published count; `top` stands for all from there on."""
     first = 0
     if isinstance(mechanism, OneSidedGeometric):
@@ -67,8 +67,10 @@ def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, Bounds
     return {j: bounds for j, bounds in table.items() if bounds[1] > 0}
 
 
-def _merged(table: dict[int, Bounds], merge: Callable[[int], Hashable]) -> dict[Hashable, Bounds]:
-    merged: dict[Hashable, Bounds] = {}
+def _merged(
+    table: dict[int, FractionBounds], merge: Callable[[int], Hashable]
+) -> dict[Hashable, FractionBounds]:
+    merged: dict[Hashable, FractionBounds] = {}
     for outcome, (low, high) in table.items():
         before = merged.get(merge(outcome), (Fraction(0), Fraction(0)))
         merged[merge(outcome)] = before[0] + low, before[1] + high

@@ -10,13 +10,13 @@ from hushtable.privacy.count_mechanisms import (
     OneSidedGeometric,
     ThresholdMatrix,
 )
-from hushtable.privacy.distributions import Bounds, laplace_tail_bounds
+from hushtable.privacy.distributions import FractionBounds, laplace_tail_bounds
 from hushtable.privacy.rational import exp_bounds
 
 
 def mass_bounds(
     mechanism: CountMechanism, count: int, published: int, *, bits: int = BITS
-) -> Bounds:
+) -> FractionBounds:
     """Bound the chance that a count is published as another."""
     if isinstance(mechanism, OneSidedGeometric):
         return _one_sided(mechanism, count, published, bits)
@@ -25,7 +25,7 @@ def mass_bounds(
     return _clamped_laplace(count, published, 0, mechanism.epsilon, bits)
 
 
-def _one_sided(tight: OneSidedGeometric, count: int, published: int, bits: int) -> Bounds:
+def _one_sided(tight: OneSidedGeometric, count: int, published: int, bits: int) -> FractionBounds:
     above, n = count - (tight.k - 1), tight.n_head
     if above <= 0:
         return _certain(published == 0)
@@ -46,7 +46,7 @@ def _one_sided(tight: OneSidedGeometric, count: int, published: int, bits: int) 
     )
 
 
-def _suppressed(tight: OneSidedGeometric, above: int, bits: int) -> Bounds:
+def _suppressed(tight: OneSidedGeometric, above: int, bits: int) -> FractionBounds:
     n, head = tight.n_head, tight.head_mass
     low, high = exp_bounds(-tight.epsilon * abs(above - n), bits)
     if above >= n:
@@ -59,7 +59,7 @@ def _suppressed(tight: OneSidedGeometric, above: int, bits: int) -> Bounds:
     )
 
 
-def _matrix(paper: ThresholdMatrix, count: int, published: int, bits: int) -> Bounds:
+def _matrix(paper: ThresholdMatrix, count: int, published: int, bits: int) -> FractionBounds:
     if count < paper.k:
         return _certain(published == 0)
     w_low, w_high = _released(paper, count, bits)
@@ -71,7 +71,7 @@ def _matrix(paper: ThresholdMatrix, count: int, published: int, bits: int) -> Bo
     return w_low * low, w_high * high
 
 
-def _released(paper: ThresholdMatrix, count: int, bits: int) -> Bounds:
+def _released(paper: ThresholdMatrix, count: int, bits: int) -> FractionBounds:
     w = paper.turn_mass
     if count <= paper.turn:
         low, high = exp_bounds(-paper.epsilon * (paper.turn - count) / 2, bits)
@@ -80,7 +80,9 @@ def _released(paper: ThresholdMatrix, count: int, bits: int) -> Bounds:
     return 1 - (1 - w) * high, 1 - (1 - w) * low
 
 
-def _clamped_laplace(count: int, published: int, floor: int, rate: Fraction, bits: int) -> Bounds:
+def _clamped_laplace(
+    count: int, published: int, floor: int, rate: Fraction, bits: int
+) -> FractionBounds:
     if published < floor:
         return _certain(False)
     if published == floor:
@@ -90,5 +92,5 @@ def _clamped_laplace(count: int, published: int, floor: int, rate: Fraction, bit
     return low * (1 - r_high) / (1 + r_high), high * (1 - r_low) / (1 + r_low)
 
 
-def _certain(event: bool) -> Bounds:
+def _certain(event: bool) -> FractionBounds:
     return Fraction(event), Fraction(event)

@@ -13,16 +13,16 @@ from hushtable.methods.partition.tree import grow as grow_sealed
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
 from hushtable.privacy.regions import OrderedCells, SealedRegions
-from hushtable.privacy.sealed import inside
-from hushtable.privacy.spending import Account, Promise, Sensitivity
+from hushtable.privacy.sealed import unseal
+from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
 
-PLENTY = Promise(Fraction(10**9), Fraction(10**9), aside=(Fraction(10**6), Fraction(1, 2)))
-PLENTY_OF_RHO = Promise(Fraction(10**9), rho=Fraction(10**9))
+PLENTY = SpendingLimit(Fraction(10**9), Fraction(10**9), aside=(Fraction(10**6), Fraction(1, 2)))
+PLENTY_OF_RHO = SpendingLimit(Fraction(10**9), rho=Fraction(10**9))
 
 
-def sealed(source: Any, promise: Promise = PLENTY) -> Any:
+def sealed(source: Any, promise: SpendingLimit = PLENTY) -> Any:
     """Seal a table or a graph with an account that pays for whatever is asked."""
-    return seal(source, Account(promise, spends_all=False))
+    return seal(source, RunAccount(promise, spends_all=False))
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Leaves:
 
     @property
     def exact(self) -> Integers:
-        counts: Integers = inside(self.regions.class_counts(self.numbers))
+        counts: Integers = unseal(self.regions.class_counts(self.numbers))
         return counts
 
     def noisy(self, tree: Tree, rules: GrowthRules, noise: Noise) -> Any:
@@ -43,7 +43,7 @@ class Leaves:
 
 def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Leaves]:
     """Grow a tree of regions with an account that pays for whatever is asked."""
-    account = Account(PLENTY, spends_all=False)
+    account = RunAccount(PLENTY, spends_all=False)
     regions = SealedRegions(rows, Sensitivity(rows=rules.max_rows), account.root)
     tree, numbers = grow_sealed(regions, rows.axes, rules, noise)
     return tree, Leaves(regions, numbers)

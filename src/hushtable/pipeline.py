@@ -39,7 +39,7 @@ from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying, Payment
+from hushtable.privacy.payment import Payment, PaymentOptions
 from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
@@ -68,7 +68,7 @@ def publish(
     anyway: bool = False,
     on_forecast: Callable[[Forecast], None] | None = None,
     progress: Progress = silent,
-    **paying: Unpack[Paying],
+    **paying: Unpack[PaymentOptions],
 ) -> Release:
     """Publish a private table with a privacy guarantee.
 
@@ -156,7 +156,7 @@ def publish_plan(
     *,
     noise: Noise,
     out: str | Path,
-    paying: Paying,
+    paying: PaymentOptions,
     rows: int | None = None,
     anyway: bool = False,
     on_forecast: Callable[[Forecast], None] | None = None,
@@ -200,7 +200,7 @@ def publish_graph(
     name: str = "graph",
     noise: Literal["secure", "opendp"] | Noise = "secure",
     progress: Progress = silent,
-    **paying: Unpack[Paying],
+    **paying: Unpack[PaymentOptions],
 ) -> Release:
     """Publish a private graph with a privacy guarantee, in the same order as a table.
 
@@ -308,7 +308,7 @@ def carry_out(
     the plan covers only some columns, `whole` is the schema of the table that the ledger
     identifies. `before_charge` is called right before the charge, when all checks have passed.
     """
-    method, schema, book = plan.method, plan.schema, payment.book
+    method, schema, book = plan.method, plan.schema, payment.opened_ledger
     split = plan.forecast(schema.rows).split
     with _Outcome() as outcome, ReleaseWriter(out, seeded=not noise.is_private) as writer:
         if before_charge is not None:
@@ -359,7 +359,7 @@ def _statement(
     entry: Entry | None,
 ) -> Statement:
     """Write the tables and return the statement of the release."""
-    method, schema, book = plan.method, plan.schema, payment.book
+    method, schema, book = plan.method, plan.schema, payment.opened_ledger
     return Statement(
         method=method.name,
         paper=method.paper,
@@ -503,7 +503,7 @@ def _promise(
         seeded = "the noise was drawn from a seed, so anyone can subtract it"
         promised = (NoGuarantee(reason=seeded),)
     payment.require(promised, whole or plan.schema, beside=Path(out).parent)
-    _require_paid_prior(plan, payment.book)
+    _require_paid_prior(plan, payment.opened_ledger)
     return promised
 
 

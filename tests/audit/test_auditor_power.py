@@ -75,10 +75,10 @@ from hushtable.privacy.insertions import UniformInsertions
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
-from hushtable.privacy.sealed import inside
+from hushtable.privacy.sealed import unseal
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import Account
-from hushtable.privacy.splits import ClassTable, Ways
+from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.splits import ClassTable, ScoredSplits
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -91,8 +91,8 @@ def asleep(monkeypatch: Patch) -> None:
 
     The mistakes must then be visible in what is published.
     """
-    monkeypatch.setattr(Account, "book", lambda *_: None)
-    monkeypatch.setattr(Account, "settle", lambda _: None)
+    monkeypatch.setattr(RunAccount, "record", lambda *_: None)
+    monkeypatch.setattr(RunAccount, "settle", lambda _: None)
 
 
 def attacked(method: Any, n: int, schema: Schema | None = None, **more: Any) -> Report:
@@ -301,7 +301,7 @@ def test_a_number_of_rows_without_noise_is_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         noisy_counts_module,
         "_row_total",
-        lambda plan, source, noise: {"value": int(inside(source.n_rows())[0])},
+        lambda plan, source, noise: {"value": int(unseal(source.n_rows())[0])},
     )
     assert_caught(attacked(NoisyCounts(**SUPPRESSED, row_count_share="1/10"), 50))
 
@@ -369,15 +369,15 @@ def test_000_1_a_choice_of_columns_that_is_not_paid_for_is_caught(
 
 @pytest.mark.long
 def test_003_1_missing_end_intervals_are_caught(monkeypatch: Patch) -> None:
-    real = ClassTable.span_ways
+    real = ClassTable.score_spans
 
-    def without_ends(self: ClassTable, *asked: Any, **how: Any) -> Ways:
+    def without_ends(self: ClassTable, *asked: Any, **how: Any) -> ScoredSplits:
         ways = real(self, *asked, **how)
         lowest, highest = self.occupied[[0, -1]]
         inner = (ways.starts > lowest) & (ways.starts <= highest)
-        return Ways(ways.scores[inner], ways.n_ways[inner], ways.starts[inner])
+        return ScoredSplits(ways.scores[inner], ways.n_ways[inner], ways.starts[inner])
 
-    monkeypatch.setattr(ClassTable, "span_ways", without_ends)
+    monkeypatch.setattr(ClassTable, "score_spans", without_ends)
     assert_caught(attacked(DiffGen(epsilon=1, specializations=1, score="max"), 250))
 
 
@@ -391,7 +391,7 @@ def test_003_5_a_sensitivity_that_is_too_small_is_caught(monkeypatch: Patch) -> 
 def test_class_sizes_without_noise_are_caught(monkeypatch: Patch) -> None:
     monkeypatch.setattr(
         "hushtable.methods.diffgen.diffgen.DiffGenPlan.class_sizes",
-        lambda self, sizes, noise: inside(sizes),
+        lambda self, sizes, noise: unseal(sizes),
     )
     assert_caught(attacked(DiffGen(epsilon=1, specializations=1), 50))
 

@@ -23,7 +23,7 @@ from hushtable.engine import Engine, MemoryEngine, connect
 from hushtable.engine.baskets import Pairs, Tuples
 from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.spending import Account
+from hushtable.privacy.spending import RunAccount
 from sealing import sealed
 from seeds import shifted
 
@@ -194,8 +194,8 @@ def test_not_sharing_delta_among_columns_is_caught(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(module, "shares_of", lambda epsilon, delta, n: iter([(epsilon, delta)]))
     with pytest.raises(SealedError, match="would raise the cost"):
         people_shown(10)
-    monkeypatch.setattr(Account, "book", lambda *_: None)
-    monkeypatch.setattr(Account, "settle", lambda _: None)
+    monkeypatch.setattr(RunAccount, "record", lambda *_: None)
+    monkeypatch.setattr(RunAccount, "settle", lambda _: None)
     assert people_shown(10) > MOST
 
 

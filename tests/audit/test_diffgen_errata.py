@@ -43,7 +43,7 @@ from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.splits import ClassTable, Ways
+from hushtable.privacy.splits import ClassTable, ScoredSplits
 from hushtable.schema import Schema
 
 ALPHA = 1e-7
@@ -106,21 +106,21 @@ def split_above(limit: int) -> Event:
     return happened
 
 
-def ways_of(choice: Choice | None) -> Ways:
+def ways_of(choice: Choice | None) -> ScoredSplits:
     assert choice is not None
-    assert isinstance(choice.ways, Ways)
+    assert isinstance(choice.ways, ScoredSplits)
     return choice.ways
 
 
-SPAN_WAYS = ClassTable.span_ways
+SPAN_WAYS = ClassTable.score_spans
 
 
-def without_ends(self: ClassTable, *asked: Any, **how: Any) -> Ways:
+def without_ends(self: ClassTable, *asked: Any, **how: Any) -> ScoredSplits:
     """Repeat the paper's mistake: only intervals between values that occur."""
     ways = SPAN_WAYS(self, *asked, **how)
     lowest, highest = self.occupied[[0, -1]]
     inner = (ways.starts > lowest) & (ways.starts <= highest)
-    return Ways(ways.scores[inner], ways.n_ways[inner], ways.starts[inner])
+    return ScoredSplits(ways.scores[inner], ways.n_ways[inner], ways.starts[inner])
 
 
 NEW_EXTREME = [*ROWS, (9, "F", "Y")]
@@ -136,7 +136,7 @@ def test_003_1_a_new_extreme_value_makes_no_new_split_possible(
 
 
 def test_003_1_the_attack_finds_missing_end_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ClassTable, "span_ways", without_ends)
+    monkeypatch.setattr(ClassTable, "score_spans", without_ends)
     method = DiffGen(epsilon=1, specializations=1, score="max")
     assert attack(method, NEW_EXTREME, ROWS, split_above(5), n=1500) > 1
 

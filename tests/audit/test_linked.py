@@ -17,8 +17,8 @@ from hushtable.engine import linked as joins
 from hushtable.engine import memory
 from hushtable.engine.sealed import SealedTable, SealedTables
 from hushtable.linked.linked import Linked, LinkedPlan
-from hushtable.privacy.sealed import inside
-from hushtable.privacy.spending import Account
+from hushtable.privacy.sealed import unseal
+from hushtable.privacy.spending import RunAccount
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from hushtable.schema.linked import LinkedSchema
@@ -143,7 +143,7 @@ def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
         def sealed(self: SealedTables, name: str) -> SealedTable:
             table = given(self, name)
             if name != self.schema.root:
-                table.account = Account(self.account.promise, spends_all=False)
+                table.account = RunAccount(self.account.promise, spends_all=False)
             return table
 
         return sealed
@@ -182,7 +182,7 @@ def keys_from_the_number_of_persons(monkeypatch: pytest.MonkeyPatch) -> None:
     def counted(self: SealedTables, name: str) -> SealedTable:
         found = table(self, name)
         if name == self.schema.root:
-            seen[:] = inside(found.n_rows()).tolist()
+            seen[:] = unseal(found.n_rows()).tolist()
         return found
 
     written = LinkedPlan._written

@@ -17,7 +17,7 @@ from hushtable.engine import memory, two_waves
 from hushtable.engine.sealed import SealedTable, SealedWaves
 from hushtable.errors import SealedError
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.spending import Account
+from hushtable.privacy.spending import RunAccount
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
@@ -131,9 +131,9 @@ def moves_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the wave a separate account, as large as the promise, beside that of transitions."""
     made = SealedWaves.__init__
 
-    def apart(self: SealedWaves, waves: Any, account: Account) -> None:
+    def apart(self: SealedWaves, waves: Any, account: RunAccount) -> None:
         made(self, waves, account)
-        self.now = SealedTable(waves.now, Account(account.promise, spends_all=False))
+        self.now = SealedTable(waves.now, RunAccount(account.promise, spends_all=False))
 
     plan = PanelPlan.of.__func__  # type: ignore[attr-defined]
 

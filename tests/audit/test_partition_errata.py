@@ -30,7 +30,7 @@ from hushtable.privacy.random_words import Integers
 from hushtable.privacy.regions import OrderedCells, SealedRegions
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import Account, Sensitivity
+from hushtable.privacy.spending import RunAccount, Sensitivity
 from hushtable.schema import Integer, Schema
 from sealing import PLENTY, Leaves, grow
 from seeds import shifted
@@ -189,7 +189,7 @@ def our_leaf(exact: Integers, noise: Noise) -> tuple[int, bool]:
     rows = OrderedCells(
         [Axis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
     )
-    regions = SealedRegions(rows, Sensitivity(rows=1), Account(PLENTY).root)
+    regions = SealedRegions(rows, Sensitivity(rows=1), RunAccount(PLENTY).root)
     noisy, _ = Leaves(regions, [0]).noisy(tree, ONE_LEVEL.plan(SCHEMA).rules, noise)
     return int(noisy.sum()), bool(noisy[0, 0] > noisy[0, 1])
 

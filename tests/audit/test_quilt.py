@@ -39,7 +39,7 @@ from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.sealed import inside
+from hushtable.privacy.sealed import unseal
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.unit import Unit
@@ -658,7 +658,7 @@ def test_a_prior_made_of_the_private_table_is_caught(
     names, release = list(sample_schema().attributes), QuiltPlan.release
 
     def peeking(self: QuiltPlan, source: SealedTable, noise: Any) -> Released:
-        own = prior_of(source, names, inside if by_force else lambda counts: counts)
+        own = prior_of(source, names, unseal if by_force else lambda counts: counts)
         return release(replace(self, prior=own), source, noise)
 
     monkeypatch.setattr(QuiltPlan, "release", peeking)
@@ -681,7 +681,7 @@ def test_the_auditor_finds_a_prior_made_of_the_private_table(
     release = QuiltPlan.release
 
     def peeking(self: QuiltPlan, source: SealedTable, noise: Any) -> Released:
-        own = prior_of(source, ["x", "y"], inside)
+        own = prior_of(source, ["x", "y"], unseal)
         return release(replace(self, prior=own if own.n_rows else None), source, noise)
 
     if broken:
@@ -704,7 +704,7 @@ def test_replay_detects_use_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None
     original, asked = Values.buckets, []
 
     def peeking(self: Values, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
-        exact = inside(asked[0].marginals([[self.name]])[0])  # by force
+        exact = unseal(asked[0].marginals([[self.name]])[0])  # by force
         return original(self, exact, std, is_target=is_target)
 
     monkeypatch.setattr(Values, "buckets", peeking)

@@ -25,9 +25,9 @@ from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatri
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed, inside
+from hushtable.privacy.sealed import SealedCounts, unseal
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import Account, Promise, Sensitivity
+from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
 from hushtable.privacy.unit import Unit
 
 SCHEMA = made_schema({"x": whole(3)})
@@ -38,7 +38,7 @@ def fault_of(release: Any, *, pairs: list[Pair] | None = None) -> str:
     """Record runs of a function that opens sealed counts, and return the fault that was found."""
 
     def run(engine: Any, noise: Noise) -> Released:
-        account = Account(Promise(Fraction(10**6)), spends_all=False)
+        account = RunAccount(SpendingLimit(Fraction(10**6)), spends_all=False)
         return Released({}, release(seal(engine, account), noise))
 
     subject = Subject(None, SCHEMA, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type]
@@ -74,13 +74,13 @@ def test_a_correct_run_has_no_fault() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda s, n: {"c": opened(s, n), "n": int(inside(s.n_rows())[0])}, "n differs"),
-        (lambda s, n: {"c": opened(s, n)[: 1 + int(inside(s.n_rows())[0]) % 2]}, "differs"),
-        (lambda s, n: {"c": [opened(s, n) for _ in range(int(inside(s.n_rows())[0]))]},
+        (lambda s, n: {"c": opened(s, n), "n": int(unseal(s.n_rows())[0])}, "n differs"),
+        (lambda s, n: {"c": opened(s, n)[: 1 + int(unseal(s.n_rows())[0]) % 2]}, "differs"),
+        (lambda s, n: {"c": [opened(s, n) for _ in range(int(unseal(s.n_rows())[0]))]},
          "after the same outcomes"),
-        (lambda s, n: {"c": opened(s, n, 1 + int(inside(s.n_rows())[0]))}, "different noise"),
+        (lambda s, n: {"c": opened(s, n, 1 + int(unseal(s.n_rows())[0]))}, "different noise"),
         (lambda s, n: {"c": (opened(s, n), opened(s, n))}, "cost of the run is epsilon 2"),
-        (lambda s, n: {"c": Laplace(Fraction(1)).draw(inside(counts(s)), n).tolist()},
+        (lambda s, n: {"c": Laplace(Fraction(1)).draw(unseal(counts(s)), n).tolist()},
          "without a recorded cost"),
         (lambda s, n: {"c": opened(s, SecureNoise())}, "noise other than that of the run"),
     ],
@@ -93,7 +93,7 @@ def test_very_unlikely_outcomes_are_tried() -> None:
     """Noise that is truncated far out, where no number of runs would find it."""
 
     def release(source: Any, noise: Noise) -> Any:
-        exact = inside(counts(source))
+        exact = unseal(counts(source))
         return {"c": np.clip(opened(source, noise), exact - 30, exact + 30).tolist()}
 
     assert "differs" in fault_of(release)
@@ -101,7 +101,7 @@ def test_very_unlikely_outcomes_are_tried() -> None:
 
 def test_a_sensitivity_that_is_too_small_is_detected() -> None:
     def release(source: Any, noise: Noise) -> Any:
-        twice = Sealed(2 * inside(counts(source)), Sensitivity(rows=1), source.account.root)
+        twice = SealedCounts(2 * unseal(counts(source)), Sensitivity(rows=1), source.account.root)
         return {"c": noise.open(twice, Laplace(Fraction(1)), "counts").tolist()}
 
     assert "changes by 2 in total between neighbors; 1 was recorded" in fault_of(release)
@@ -110,7 +110,7 @@ def test_a_sensitivity_that_is_too_small_is_detected() -> None:
 @pytest.mark.parametrize(("most", "monotone"), [(1, True), (1, False)])
 def test_scores_that_change_too_much_or_both_ways_are_detected(most: int, monotone: bool) -> None:
     def release(source: Any, noise: Noise) -> Any:
-        n = int(inside(source.n_rows())[0])
+        n = int(unseal(source.n_rows())[0])
         values = [n, -n] if monotone else [3 * n, 0]
         scores = SealedScores.of(
             values, Sensitivity(rows=most), source.account.root, monotone=monotone
@@ -145,7 +145,7 @@ def crowd(*, first: bool) -> Pair:
 
 def watch_crowd(pair: Pair) -> tuple[WhiteBox, Any]:
     def run(engine: Any, noise: Noise) -> Released:
-        account = Account(Promise(Fraction(1)))
+        account = RunAccount(SpendingLimit(Fraction(1)))
         return Released({}, {"c": opened(seal(engine, account), noise)})
 
     subject = Subject(None, pair.one.schema, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type, union-attr]
@@ -178,7 +178,8 @@ def test_overlapping_parts_are_detected() -> None:
     def overlapping(source: Any, noise: Noise) -> Any:
         whole = counts(source)
         parts = [
-            Sealed(inside(whole), whole.sensitivity, part.part) for part in whole.divided([0, 1])
+            SealedCounts(unseal(whole), whole.sensitivity, part.part)
+            for part in whole.divided([0, 1])
         ]
         return {"c": [noise.open(part, Laplace(Fraction(1)), "a part").tolist() for part in parts]}
 
@@ -190,7 +191,7 @@ def test_behavior_of_one_in_many_runs_is_detected() -> None:
     def release(source: Any, noise: Noise) -> Any:
         found: dict[str, Any] = {"c": opened(source, noise)}
         if noise.integer_below(10**12) == 0:
-            found["n"] = int(inside(source.n_rows())[0])
+            found["n"] = int(unseal(source.n_rows())[0])
         return found
 
     assert "n differs" in fault_of(release)
@@ -222,7 +223,7 @@ def test_use_of_a_draws_noise_is_detected(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("rows", [1, 3])
 def test_recomputed_costs_equal_the_recorded_ones(mechanism: Any, rows: int) -> None:
     sensitivity = Sensitivity(rows=rows, cells=2)
-    booked = mechanism.price(sensitivity)
+    booked = mechanism.cost(sensitivity)
     if booked.epsilon is not None:
         own = own_price(mechanism, sensitivity, in_rho=False)
         assert own is not None

@@ -40,7 +40,7 @@ from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.account import Budget
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger_records import is_counted
-from hushtable.privacy.ledger_state import State
+from hushtable.privacy.ledger_state import LedgerState
 from hushtable.schema import Schema
 
 EPSILONS = ("1/100", "1/2", 1, 5, 100, 101, 10_000)
@@ -205,7 +205,7 @@ def charge(promises: tuple[Guarantee, ...]) -> Budget | None:
     if not is_counted(promises):
         return None
     counted: Any = next(promise for promise in promises if promise.counted)
-    return State(unit=counted.unit, neighbors=counted.neighbors).priced(promises).cost.basic
+    return LedgerState(unit=counted.unit, neighbors=counted.neighbors).priced(promises).cost.basic
 
 
 @pytest.mark.parametrize("method", [*METHODS.values(), Degrees, HayDegrees, DpC45, Mondrian],

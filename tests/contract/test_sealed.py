@@ -55,7 +55,7 @@ from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices, distance_scores
 from hushtable.privacy.class_scores import InformationGain, Max, TotalVariation
 from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
-from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
 from hushtable.privacy.insertions import UniformInsertions
@@ -63,18 +63,24 @@ from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.sealed import Seal, Sealed, SealedCells, inside
+from hushtable.privacy.sealed import SealedCells, SealedCounts, SealedValue, unseal
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import Account, Price, Promise, Sensitivity, Spent
+from hushtable.privacy.spending import (
+    PrivacyCost,
+    RunAccount,
+    Sensitivity,
+    SpendingLimit,
+    TotalCost,
+)
 from hushtable.privacy.splits import (
     ScoreChoice,
     SealedClassTable,
-    SealedWaysOfParts,
-    WayChoice,
+    SealedSplitsOfParts,
+    SplitChoice,
     scores_of_ways,
 )
 from hushtable.privacy.tuple_counts import TupleCounts
-from hushtable.privacy.tuple_set import KeptTuples, NextView, Past
+from hushtable.privacy.tuple_set import KeptTuples, NextView, ViewHistory
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from seeds import shifted
@@ -148,7 +154,7 @@ class OneLinePlan(Plan[Any]):
         return Released({"data": pa.table({"found": [str(found)]})})
 
 
-def run(line: Look, source: Any = None, **how: Any) -> Account:
+def run(line: Look, source: Any = None, **how: Any) -> RunAccount:
     """Run a function as in production, on a table or a graph; return the account."""
     if source is None:
         source = connect(ROWS, SCHEMA)
@@ -176,10 +182,10 @@ TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "class table": lambda t: SealedClassTable.of(t.histograms(["x"], by="y")["x"], 10, True),
     "ways to split": lambda t: SealedClassTable.of(
         t.histograms(["x"], by="y")["x"], 10, True
-    ).span_ways(0, 9, Max(), with_apart=False),
+    ).score_spans(0, 9, Max(), with_special=False),
     "ways to halve": lambda t: SealedClassTable.of(
         t.histograms(["x"], by="y")["x"], 10, False
-    ).halving_ways([0, 1, 2], [[0], [1]], Max(), with_apart=False),
+    ).score_halvings([0, 1, 2], [[0], [1]], Max(), with_special=False),
     "tuples of columns": lambda t: t.tuples([[0], [1]], max_groups=2),
 }
 LONG_WAYS: dict[str, Callable[[SealedTable], Any]] = {
@@ -262,7 +268,7 @@ def test_a_query_without_payment_raises_an_error(
 def test_repr_of_a_sealed_value_contains_only_public_information(
     name: str, way: Callable[[Any], Any], source: Callable[[], Any]
 ) -> None:
-    thing = way(seal(source(), Account(Promise(ONE))))
+    thing = way(seal(source(), RunAccount(SpendingLimit(ONE))))
     empty = {
         "t": connect(ROWS.slice(0, 0), SCHEMA),
         "long": connect(LONG.slice(0, 0), LONG_SCHEMA),
@@ -270,7 +276,7 @@ def test_repr_of_a_sealed_value_contains_only_public_information(
     other: Any = empty.get(getattr(getattr(source(), "schema", None), "name", ""))
     if other is None:
         other = read_graph([("a", "b")], nodes=list("abcdefgh"))
-    assert repr(thing) == repr(way(seal(other, Account(Promise(ONE)))))
+    assert repr(thing) == repr(way(seal(other, RunAccount(SpendingLimit(ONE)))))
     assert str(thing) == repr(thing)
 
 
@@ -305,8 +311,12 @@ OF_PERSONS = pa.table({"who": [0, 0, 1], "x": [1, 2, 3]})
 def test_recorded_costs_match_the_promise() -> None:
     account = run(opened(1))
     assert account.spent().epsilon == 1
-    (opening,) = account.openings
-    assert (opening.what, opening.sensitivity.l1, opening.price) == ("counts", 1, Price.pure(ONE))
+    (opening,) = account.records
+    assert (opening.what, opening.sensitivity.l1, opening.cost) == (
+        "counts",
+        1,
+        PrivacyCost.pure(ONE),
+    )
     assert opening.mechanism == Laplace(ONE)
     assert run(opened(2, times=2)).spent().epsilon == 1
     assert run(opened(3), connect(OF_PERSONS, PERSONS)).spent().epsilon == 1
@@ -447,7 +457,7 @@ def test_a_wrong_payment_ends_in_an_error(line: Look, source: Any, words: str) -
         run(line, None if source is None else connect(*source))
 
 
-def doubled(counts: Sealed, times: int) -> Sealed:
+def doubled(counts: SealedCounts, times: int) -> SealedCounts:
     for _ in range(times):
         counts = counts + counts
     return counts
@@ -456,7 +466,7 @@ def doubled(counts: Sealed, times: int) -> Sealed:
 def test_opened_tuples_contain_noisy_counts_only() -> None:
     """The noisy counts decide which tuples are published; exact counts are dropped."""
     table = pa.table({"x": [1] * 500 + [2] * 300, "y": ["a"] * 800})
-    account = Account(Promise(ONE, Fraction(1, 2)))
+    account = RunAccount(SpendingLimit(ONE, Fraction(1, 2)))
     tuples = seal(connect(table, SCHEMA), account).tuples([[0]], max_groups=1)
     mechanism = TupleCounts(OneSidedGeometric(epsilon=ONE, delta=Fraction(1, 4), k=2))
     shown, noisy = SecureNoise().open(tuples, mechanism, "tuples")
@@ -492,12 +502,12 @@ def test_error_of_an_overspent_run_reveals_nothing_else() -> None:
 
 
 def test_a_promise_per_row_shares_rho_by_the_square_of_the_rows() -> None:
-    promise = Promise(ONE, Fraction(1, 1000), rho=Fraction(9, 100)).for_each_of(3)
+    promise = SpendingLimit(ONE, Fraction(1, 1000), rho=Fraction(9, 100)).for_each_of(3)
     assert promise.rho == Fraction(1, 100)  # three rows change a count by three: 9 times the rho
 
 
 def test_a_replaced_person_of_a_long_table_counts_twice() -> None:
-    table = seal(connect(LONG, LONG_SCHEMA), Account(Promise(ONE, exchanged=True)))
+    table = seal(connect(LONG, LONG_SCHEMA), RunAccount(SpendingLimit(ONE, exchanged=True)))
     for name, way in LONG_WAYS.items():
         assert way(table).sensitivity.rows == 2, name
 
@@ -513,7 +523,7 @@ def test_exact_counts_need_a_declaration_and_no_promise_of_differential_privacy(
     method = Declared(line=line, promised=KAnonymity(k=2))
     made = method.plan(SCHEMA).accounted(connect(ROWS, SCHEMA), SecureNoise())
     assert made.released.tables["data"]["found"].to_pylist() == ["20"]
-    assert [opening.price for opening in made.account.openings] == [None]
+    assert [opening.cost for opening in made.account.records] == [None]
     with pytest.raises(SealedError, match="must not see exact counts"):
         Declared(line=line).plan(SCHEMA).run(connect(ROWS, SCHEMA), SecureNoise())
     with pytest.raises(SealedError, match="no budget for queries"):
@@ -536,13 +546,13 @@ def test_statements_of_methods_with_exact_counts_say_so(tmp_path: Path) -> None:
 # --- disjoint parts -------------------------------------------------------------------------------
 
 
-def cells_by_class(account: Account, rows: int = 1) -> list[SealedCells]:
+def cells_by_class(account: RunAccount, rows: int = 1) -> list[SealedCells]:
     exact = connect(ROWS, SCHEMA).counts(["x", "y"])
     return SealedCells(exact, Sensitivity(rows=rows), account.root).divided("y", [0, 1])
 
 
 def test_disjoint_parts_are_charged_once_and_repeated_queries_again() -> None:
-    account, noise = Account(Promise(Fraction(10))), SecureNoise()
+    account, noise = RunAccount(SpendingLimit(Fraction(10))), SecureNoise()
     one, other = cells_by_class(account)
     noise.open(one.total(), Laplace(ONE), "one")
     noise.open(other.total(), Laplace(Fraction(1, 2)), "other")
@@ -567,7 +577,7 @@ def test_disjoint_parts_are_charged_once_and_repeated_queries_again() -> None:
 def test_tuples_cost_what_the_worst_mechanisms_lose_together(n: int, spared: int) -> None:
     """Each count reveals everything with delta and otherwise loses epsilon: enumerated."""
     law = OneSidedGeometric(epsilon=Fraction(1, 3), delta=Fraction(1, 10**4), k=5)
-    price = TupleCounts(law, spared).price(Sensitivity(rows=1, cells=n))
+    price = TupleCounts(law, spared).cost(Sensitivity(rows=1, cells=n))
     assert price.epsilon == (n - 2 * spared) * law.epsilon
     delta, bound = float(law.delta), math.exp(float(price.epsilon))
     likely = math.exp(float(law.epsilon)) / (1 + math.exp(float(law.epsilon)))
@@ -586,7 +596,7 @@ def test_cost_of_several_rows_covers_the_probability_of_publication() -> None:
     """The tuple is absent, or one unit has it in all its rows: publication reveals the unit."""
     law = OneSidedGeometric(epsilon=Fraction(1, 2), delta=Fraction(1, 10**6), k=4)
     for rows in range(1, law.n_head + 1):
-        price = law.price(Sensitivity(rows=rows))
+        price = law.cost(Sensitivity(rows=rows))
         assert price.epsilon == rows * law.epsilon
         shown = law.release_probability(law.k - 1 + rows)
         assert shown * (1 - 1e-9) <= float(price.delta) <= shown * (1 + 1e-6)
@@ -599,20 +609,20 @@ def test_cost_of_several_rows_covers_the_probability_of_publication() -> None:
         TwoSidedGeometric(epsilon=ONE),
         CellCounts(TwoSidedGeometric(epsilon=ONE)),
         DomainMechanism(domain=SCHEMA.domain, rate=ONE, max_cells=99),
-        MiddleCuts(((0, 4),), ONE),
-        WayChoice(ONE, (1,)),
+        HistogramCuts(((0, 4),), ONE),
+        SplitChoice(ONE, (1,)),
         ScoreChoice(ONE),
         KeptTuples(UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4))),
         NextView(
             UniformInsertions(SCHEMA.domain, Fraction(1, 4), Fraction(1, 4)),
-            Past(np.empty((0, 1), np.int64)), 3, repeats=False,
+            ViewHistory(np.empty((0, 1), np.int64)), 3, repeats=False,
         ),
     ],
     ids=lambda mechanism: type(mechanism).__name__,
 )  # fmt: skip
 def test_three_times_the_sensitivity_costs_three_times_as_much(mechanism: Mechanism) -> None:
     one, three, spread = (
-        mechanism.price(sensitivity)
+        mechanism.cost(sensitivity)
         for sensitivity in (Sensitivity(rows=1), Sensitivity(rows=3), Sensitivity(rows=1, cells=3))
     )
     assert one.epsilon is not None
@@ -627,44 +637,44 @@ def test_replaced_rows_cost_the_ratio_of_their_probabilities() -> None:
     g, m = Fraction(1, 4), 7
     stays, comes = g + (1 - g) / m, (1 - g) / m
     for rows in (1, 3):
-        price = RowReplacement(g, m).price(Sensitivity(rows=2 * rows, exchanged=True))
+        price = RowReplacement(g, m).cost(Sensitivity(rows=2 * rows, exchanged=True))
         assert price.epsilon is not None
         lost = rows * math.log(stays / comes)
         assert lost <= float(price.epsilon) <= lost * (1 + 1e-6)  # rounded up
 
 
 def test_each_number_of_disjoint_parts_is_the_largest_of_them() -> None:
-    several = [Spent(ONE, Fraction(1, 9), Fraction(3)), Spent(Fraction(2), Fraction(1, 99))]
-    assert Spent.most_of(several) == Spent(Fraction(2), Fraction(1, 9), Fraction(3))
-    account = Account(Promise(Fraction(10), Fraction(1, 2)))
+    several = [TotalCost(ONE, Fraction(1, 9), Fraction(3)), TotalCost(Fraction(2), Fraction(1, 99))]
+    assert TotalCost.most_of(several) == TotalCost(Fraction(2), Fraction(1, 9), Fraction(3))
+    account = RunAccount(SpendingLimit(Fraction(10), Fraction(1, 2)))
     for part, delta in zip(cells_by_class(account), (99, 9), strict=True):
         law = OneSidedGeometric(epsilon=ONE, delta=Fraction(1, delta), k=2)
         SecureNoise().open(part, CellCounts(law), "cells")
-    assert account.spent() == Spent(ONE, Fraction(1, 9))
+    assert account.spent() == TotalCost(ONE, Fraction(1, 9))
 
 
 def test_combined_splits_cost_the_largest_sensitivity_in_their_common_part() -> None:
-    account = Account(Promise(Fraction(100)))
-    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), account.root)
+    account = RunAccount(SpendingLimit(Fraction(100)))
+    counts = SealedCounts(np.ones((10, 2), np.int64), Sensitivity(rows=1), account.root)
     table = SealedClassTable.of(counts, 10, True)
     low, high = table.divided([range(3), range(3, 10)])
-    coarse = low.span_ways(0, 2, TotalVariation(), with_apart=False)
-    fine = high.span_ways(3, 9, Max(), with_apart=False)
+    coarse = low.score_spans(0, 2, TotalVariation(), with_special=False)
+    fine = high.score_spans(3, 9, Max(), with_special=False)
     for both in ([coarse, fine], [fine, coarse]):
-        chosen = scores_of_ways([(ways, int(inside(ways).starts[0])) for ways in both])
-        for sealed in (SealedWaysOfParts.of(both), chosen):
+        chosen = scores_of_ways([(ways, int(unseal(ways).starts[0])) for ways in both])
+        for sealed in (SealedSplitsOfParts.of(both), chosen):
             assert sealed.sensitivity.l1 == coarse.sensitivity.l1 == 8
             assert sealed.part is account.root
-        assert inside(chosen).most == 8
+        assert unseal(chosen).most == 8
     assert coarse.n_in_all == 2
-    assert SealedWaysOfParts.of_one(coarse).sensitivity == coarse.sensitivity
-    only = low.span_ways(0, 1, Max(), with_apart=False)
-    assert SealedWaysOfParts.of_one(only).sensitivity.l1 == 0
+    assert SealedSplitsOfParts.of_one(coarse).sensitivity == coarse.sensitivity
+    only = low.score_spans(0, 1, Max(), with_special=False)
+    assert SealedSplitsOfParts.of_one(only).sensitivity.l1 == 0
 
 
 def test_runs_of_a_histogram_are_disjoint() -> None:
-    account = Account(Promise(ONE))
-    counts = Sealed(np.arange(10), Sensitivity(rows=3), account.root)
+    account = RunAccount(SpendingLimit(ONE))
+    counts = SealedCounts(np.arange(10), Sensitivity(rows=3), account.root)
     for part in counts.divided([0, 4, 7]):
         SecureNoise().open(part, Laplace(Fraction(3)), "part")
     account.settle()
@@ -673,7 +683,9 @@ def test_runs_of_a_histogram_are_disjoint() -> None:
 
 
 def test_counts_that_one_row_changes_in_several_places_are_not_divided() -> None:
-    counts = Sealed(np.arange(10), Sensitivity(rows=1, cells=2), Account(Promise(ONE)).root)
+    counts = SealedCounts(
+        np.arange(10), Sensitivity(rows=1, cells=2), RunAccount(SpendingLimit(ONE)).root
+    )
     with pytest.raises(SealedError, match="one after the other"):
         counts.divided([0, 5])
 
@@ -681,15 +693,15 @@ def test_counts_that_one_row_changes_in_several_places_are_not_divided() -> None
 @pytest.mark.parametrize(("max_rows", "cost"), [(1, 1), (3, 2)])
 def test_indivisible_scores_are_charged_in_each_part(max_rows: int, cost: int) -> None:
     # Information gain may change by its whole range, however few rows of a person are in a part.
-    account, noise = Account(Promise(Fraction(10))), SecureNoise()
-    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=max_rows), account.root)
+    account, noise = RunAccount(SpendingLimit(Fraction(10))), SecureNoise()
+    counts = SealedCounts(np.ones((10, 2), np.int64), Sensitivity(rows=max_rows), account.root)
     table = SealedClassTable.of(counts, 10, True)
     for part, (first, last) in zip(
         table.divided([range(5), range(5, 10)]), [(0, 4), (5, 9)], strict=True
     ):
-        ways = part.span_ways(first, last, InformationGain(), with_apart=False)
+        ways = part.score_spans(first, last, InformationGain(), with_special=False)
         eta = ONE / ways.sensitivity.l1
-        noise.open(SealedWaysOfParts.of([ways]), WayChoice(eta, (1,)), "split")
+        noise.open(SealedSplitsOfParts.of([ways]), SplitChoice(eta, (1,)), "split")
     assert account.spent().epsilon == cost
 
 
@@ -702,12 +714,14 @@ def test_all_selections_are_charged_even_if_they_stop_early() -> None:
         ([9000, 8000, 5000], [], [0, 2]),  # the second is in the group of the first
         ([9000, 8000, 5000], [7000], [0]),  # then stopping is best
     ):
-        account = Account(Promise(Fraction(10)))
-        tables = [Sealed(np.array([score]), Sensitivity(rows=1), account.root) for score in scores]
+        account = RunAccount(SpendingLimit(Fraction(10)))
+        tables = [
+            SealedCounts(np.array([score]), Sensitivity(rows=1), account.root) for score in scores
+        ]
         sealed = distance_scores(
             tables, [np.zeros(1, np.int64)] * 3, weights=[1] * 3, penalties=[0] * 3, beside=beside
         )
-        choice = TopChoices(Fraction(2), k=2, alike=("a", "a", "b"))
+        choice = TopChoices(Fraction(2), k=2, exclusive_groups=("a", "a", "b"))
         assert SecureNoise().open(sealed, choice, "choices") == chosen
         assert account.spent().epsilon == 4
 
@@ -719,9 +733,9 @@ def test_selections_cost_the_rho_of_their_distribution(rule: Any, quarters: int)
         behind = math.exp(-epsilon)
         chance = behind / (1 + behind) if rule == "exponential" else behind / 2
         even, apart = np.array([0.5, 0.5]), np.array([1 - chance, chance])
-        rho = TopChoices(Fraction(epsilon), rule=rule).price(Sensitivity(rows=1)).rho
+        rho = TopChoices(Fraction(epsilon), rule=rule).cost(Sensitivity(rows=1)).rho
         assert rho == Fraction(epsilon) ** 2 * quarters / 8
-        three = TopChoices(Fraction(epsilon), k=3, rule=rule).price(Sensitivity(rows=1))
+        three = TopChoices(Fraction(epsilon), k=3, rule=rule).cost(Sensitivity(rows=1))
         assert (three.epsilon, three.rho) == (3 * Fraction(epsilon), 3 * rho)
         per_alpha = [
             math.log((p**a * q ** (1 - a)).sum()) / (a - 1) / a
@@ -735,18 +749,18 @@ def test_selections_cost_the_rho_of_their_distribution(rule: Any, quarters: int)
 
 def test_distance_scores_change_by_at_most_l1_times_their_weight() -> None:
     """In both directions: one distance may fall while another rises."""
-    account = Account(Promise(Fraction(10)))
+    account = RunAccount(SpendingLimit(Fraction(10)))
     one, other = cells_by_class(account)
     tables = [
-        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2, cells=3), one.part),
-        Sealed(np.zeros(6, np.int64), Sensitivity(rows=2), other.part),
+        SealedCounts(np.zeros(6, np.int64), Sensitivity(rows=2, cells=3), one.part),
+        SealedCounts(np.zeros(6, np.int64), Sensitivity(rows=2), other.part),
     ]
     expected = [np.full(6, 9), np.zeros(6, np.int64)]
     scores = distance_scores(tables, expected, weights=[-5, 7], penalties=[0, 0])
-    assert inside(scores).most == scores.sensitivity.most == 2 * 3 * 5
-    assert not inside(scores).monotone
+    assert unseal(scores).most == scores.sensitivity.most == 2 * 3 * 5
+    assert not unseal(scores).monotone
     assert scores.part is account.root  # a unit may be in both
-    assert inside(scores).values == [-5 * 54, 0]
+    assert unseal(scores).values == [-5 * 54, 0]
 
 
 @pytest.mark.parametrize(
@@ -754,17 +768,21 @@ def test_distance_scores_change_by_at_most_l1_times_their_weight() -> None:
 )
 def test_number_of_splits_at_public_bins_follows_from_the_schema(begins: Any, n_ways: int) -> None:
     """A part with a single split is free, so the number of splits must be that of the bins."""
-    account = Account(Promise(Fraction(10)))
+    account = RunAccount(SpendingLimit(Fraction(10)))
     rng = np.random.default_rng()
     for _ in range(20):
-        counts = Sealed(rng.integers(0, 2, (10, 2)), Sensitivity(rows=1), account.root)
+        counts = SealedCounts(rng.integers(0, 2, (10, 2)), Sensitivity(rows=1), account.root)
         bins = None if begins is None else np.array(begins)
-        ways = SealedClassTable.of(counts, 10, True, bins).span_ways(0, 9, Max(), with_apart=False)
-        assert ways.n_in_all == n_ways == inside(ways).n_ways.sum()
+        ways = SealedClassTable.of(counts, 10, True, bins).score_spans(
+            0, 9, Max(), with_special=False
+        )
+        assert ways.n_in_all == n_ways == unseal(ways).n_ways.sum()
 
 
 def test_parts_of_a_histogram_must_be_disjoint_and_contained_in_it() -> None:
-    counts = Sealed(np.ones((10, 2), np.int64), Sensitivity(rows=1), Account(Promise(ONE)).root)
+    counts = SealedCounts(
+        np.ones((10, 2), np.int64), Sensitivity(rows=1), RunAccount(SpendingLimit(ONE)).root
+    )
     table = SealedClassTable.of(counts, 10, True)
     with pytest.raises(SealedError, match="disjoint"):
         table.divided([range(6), range(5, 10)])
@@ -772,28 +790,28 @@ def test_parts_of_a_histogram_must_be_disjoint_and_contained_in_it() -> None:
         SealedClassTable.of(counts + counts, 10, True)
     low, _ = table.divided([range(5), range(5, 10)])
     with pytest.raises(SealedError, match="do not belong to this part"):
-        low.span_ways(0, 9, Max(), with_apart=False)
+        low.score_spans(0, 9, Max(), with_special=False)
     with pytest.raises(SealedError, match="do not belong to this part"):
-        low.span_ways(0, 4, Max(), with_apart=True)
+        low.score_spans(0, 4, Max(), with_special=True)
     with pytest.raises(SealedError, match="do not belong to this part"):
-        low.halving_ways([3, 5], [[3]], Max(), with_apart=False)
+        low.score_halvings([3, 5], [[3]], Max(), with_special=False)
     with pytest.raises(SealedError, match="must be a subset"):
-        low.halving_ways([3, 4], [[2]], Max(), with_apart=False)
+        low.score_halvings([3, 4], [[2]], Max(), with_special=False)
     for twice in (
-        lambda: low.halving_ways([3, 4], [[3, 3]], Max(), with_apart=False),
-        lambda: low.halving_ways([3, 4, 4], [[3]], Max(), with_apart=False),
-        lambda: low.group_ways([[0, 1], [1, 2]], Max(), with_apart=False),
-        lambda: low.group_ways([[0, 0], [2]], Max(), with_apart=False),
+        lambda: low.score_halvings([3, 4], [[3, 3]], Max(), with_special=False),
+        lambda: low.score_halvings([3, 4, 4], [[3]], Max(), with_special=False),
+        lambda: low.score_groups([[0, 1], [1, 2]], Max(), with_special=False),
+        lambda: low.score_groups([[0, 0], [2]], Max(), with_special=False),
     ):
         with pytest.raises(SealedError, match="once"):
             twice()
-    assert low.halving_ways([2, 3, 4], [[2], [4]], Max(), with_apart=False).n_in_all == 2
+    assert low.score_halvings([2, 3, 4], [[2], [4]], Max(), with_special=False).n_in_all == 2
 
 
 def test_a_region_is_divided_once() -> None:
     """Dividing it again would put other cells into the earlier halves."""
     exact = connect(ROWS, SCHEMA).counts(["x", "y"])
-    cells = SealedCells(exact, Sensitivity(rows=1), Account(Promise(ONE)).root)
+    cells = SealedCells(exact, Sensitivity(rows=1), RunAccount(SpendingLimit(ONE)).root)
     regions = SealedRegions.of(cells, Partition(epsilon=1).plan(SCHEMA).axes, n_classes=2)
     with pytest.raises(SealedError, match="divided only once"):
         regions.divide([0, 0], np.array([0, 0]), np.array([5, 2]))
@@ -803,7 +821,7 @@ def test_a_region_is_divided_once() -> None:
 
 
 def test_regions_pay_for_their_whole_path() -> None:
-    account, noise = Account(Promise(Fraction(10))), SecureNoise()
+    account, noise = RunAccount(SpendingLimit(Fraction(10))), SecureNoise()
     plan = Partition(epsilon=1).plan(SCHEMA)
     cells = SealedCells(connect(ROWS, SCHEMA).counts(["x", "y"]), Sensitivity(rows=1), account.root)
     regions = SealedRegions.of(cells, plan.axes, n_classes=2)
@@ -824,8 +842,10 @@ def test_regions_pay_for_their_whole_path() -> None:
 
 
 def test_operations_update_sensitivities() -> None:
-    counts = Sealed(np.zeros((4, 3), np.int64), Sensitivity(rows=2), Account(None).root)
-    spread = Sealed(np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), Account(None).root)
+    counts = SealedCounts(np.zeros((4, 3), np.int64), Sensitivity(rows=2), RunAccount(None).root)
+    spread = SealedCounts(
+        np.zeros(6, np.int64), Sensitivity(rows=1, cells=5), RunAccount(None).root
+    )
     assert counts[1:, 0].sensitivity == counts.ravel().sensitivity == Sensitivity(rows=2)
     assert counts.sum(axis=0).sensitivity.l2_squared == 4
     assert (spread.sum().sensitivity.most, spread.sum().sensitivity.l2_squared) == (5, 25)
@@ -839,18 +859,20 @@ def test_operations_update_sensitivities() -> None:
     assert (counts - counts).sensitivity.most == 4
     both = (spread + spread).sensitivity  # all ten cells of a step may be in one sum
     assert (both.l1, both.l2_squared, both.most) == (10, 100, 10)
-    assert inside(counts + counts - counts).shape == (4, 3)
+    assert unseal(counts + counts - counts).shape == (4, 3)
 
 
 def test_sealed_values_are_immutable() -> None:
-    counts = Sealed(np.zeros(3, np.int64), Sensitivity(rows=2), Account(None).root)
+    counts = SealedCounts(np.zeros(3, np.int64), Sensitivity(rows=2), RunAccount(None).root)
     with pytest.raises(SealedError, match="are immutable"):
         counts.sensitivity = Sensitivity(rows=1)
     with pytest.raises(SealedError, match="are immutable"):
-        Seal.__init__(counts, np.zeros(3, np.int64), Sensitivity(rows=1), Account(None).root)
+        SealedValue.__init__(
+            counts, np.zeros(3, np.int64), Sensitivity(rows=1), RunAccount(None).root
+        )
     assert counts.sensitivity == Sensitivity(rows=2)
     with pytest.raises(SealedError, match="are immutable"):
-        counts.part = Account(Promise(ONE)).root
+        counts.part = RunAccount(SpendingLimit(ONE)).root
     with pytest.raises(SealedError, match="changed"):
         counts[0] = 5
 
@@ -860,7 +882,7 @@ def answers(table: SealedTable | SealedGraph, ways: dict[str, Any]) -> dict[str,
 
 
 def vector(sealed: Any) -> Any:
-    exact = inside(sealed)
+    exact = unseal(sealed)
     return exact if isinstance(exact, np.ndarray) else None
 
 
@@ -887,7 +909,7 @@ def test_units_change_answers_by_at_most_their_sensitivity() -> None:
             {"x": draw.integers(0, 10, n), "y": [["a", "b"][i] for i in draw.integers(0, 2, n)]}
         )
         pair = [
-            answers(seal(connect(t, SCHEMA), Account(Promise(ONE))), TABLE_WAYS)
+            answers(seal(connect(t, SCHEMA), RunAccount(SpendingLimit(ONE))), TABLE_WAYS)
             for t in (table, table.slice(1))
         ]
         require_within(*pair)
@@ -907,7 +929,7 @@ def test_units_change_answers_by_at_most_their_sensitivity() -> None:
         )
         without = long.filter(pa.array([w != rows[0][0] for w, _ in rows]))
         pair = [
-            answers(seal(connect(t, LONG_SCHEMA), Account(Promise(ONE))), LONG_WAYS)
+            answers(seal(connect(t, LONG_SCHEMA), RunAccount(SpendingLimit(ONE))), LONG_WAYS)
             for t in (long, without)
         ]
         require_within(*pair)
@@ -931,10 +953,10 @@ def test_people_with_many_items_change_answers_by_at_most_their_sensitivity() ->
     groups = [[0, 1], [0], [0, 2], [4]]
 
     def tuples(data: pa.Table, most: int) -> tuple[dict[Any, int], Sensitivity]:
-        sealed = seal(connect(data, schema), Account(Promise(ONE))).tuples(
+        sealed = seal(connect(data, schema), RunAccount(SpendingLimit(ONE))).tuples(
             groups, max_groups=most, listing=ITEMS, max_values=1 if most == 3 else None
         )
-        found = inside(sealed).tuples
+        found = unseal(sealed).tuples
         ends = zip(found.starts, found.starts[1:], found.groups, found.counts, strict=False)
         held = {
             (int(g), *found.items[a:b].tolist(), *found.values[a:b].tolist()): int(n)
@@ -953,10 +975,12 @@ def test_people_with_many_items_change_answers_by_at_most_their_sensitivity() ->
                 assert moved <= bound.l1
     assert max(reached) == 3  # no person has an item of the last group and all others
     pairs = [
-        seal(connect(data, schema), Account(Promise(ONE))).item_pairs(ITEMS, items=range(5))
+        seal(connect(data, schema), RunAccount(SpendingLimit(ONE))).item_pairs(
+            ITEMS, items=range(5)
+        )
         for data in (table, table.slice(4))
     ]
-    change = np.abs(inside(pairs[0]) - inside(pairs[1]))
+    change = np.abs(unseal(pairs[0]) - unseal(pairs[1]))
     assert change.sum() == (change**2).sum() == pairs[0].sensitivity.l1 == 6
     assert pairs[0].sensitivity.l2_squared == 6
 
@@ -978,7 +1002,8 @@ def test_nodes_of_an_edge_list_change_answers_by_at_most_their_sensitivity() -> 
             if not left and graph is path:
                 continue
             both = [
-                answers(seal(g, Account(Promise(ONE))), ways) for g in (graph, read_graph(left))
+                answers(seal(g, RunAccount(SpendingLimit(ONE))), ways)
+                for g in (graph, read_graph(left))
             ]
             require_within(*both)
             up_to = [vector(one["nodes up to a degree"]) for one in both]
@@ -992,7 +1017,7 @@ def test_nodes_change_answers_by_at_most_their_sensitivity() -> None:
     for _ in range(30):
         edges = [(int(a), int(b)) for a, b in draw.integers(0, 8, (12, 2)) if a != b]
         graph = read_graph(edges, nodes=list(range(8)))
-        sealed = [seal(g, Account(Promise(ONE))) for g in (graph, graph.without(3))]
+        sealed = [seal(g, RunAccount(SpendingLimit(ONE))) for g in (graph, graph.without(3))]
         require_within(*(answers(one, ways) for one in sealed))
 
 
@@ -1001,7 +1026,7 @@ def test_nodes_change_answers_by_at_most_their_sensitivity() -> None:
 PUBLIC = method_examples.sample_schema()
 
 
-def on_sample(method: Method) -> Account:
+def on_sample(method: Method) -> RunAccount:
     engine = connect(method_examples.sample(), PUBLIC)
     return method.plan(PUBLIC).accounted(engine, SecureNoise()).account
 
@@ -1106,7 +1131,7 @@ def test_query_records_describe_the_query() -> None:
     """`hushtable.testing.laws` tests that accounts match promises."""
     plan = DiffGen(epsilon=1, specializations=2).plan(PUBLIC)
     account = plan.accounted(connect(method_examples.sample(), PUBLIC), SecureNoise()).account
-    assert all("table" in repr(opening.parts[0]) for opening in account.openings)
+    assert all("table" in repr(opening.parts[0]) for opening in account.records)
 
 
 def test_plans_do_not_run_themselves() -> None:
@@ -1122,13 +1147,13 @@ def test_plans_do_not_run_themselves() -> None:
 
 
 def test_a_promise_per_row_is_lifted_to_the_unit() -> None:
-    whole = Promise(ONE, Fraction(1, 1000))
+    whole = SpendingLimit(ONE, Fraction(1, 1000))
     each = whole.for_each_of(3)
     assert each.epsilon == Fraction(1, 3)
     growth = sum(math.exp(i / 3) for i in range(3))
     assert float(each.delta) == pytest.approx(float(whole.delta) / growth)
-    account = Account(each)
-    counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=3), account.root)
+    account = RunAccount(each)
+    counts = SealedCounts(np.zeros(4, np.int64), Sensitivity(rows=3), account.root)
     mechanism = OneSidedGeometric(epsilon=each.epsilon, delta=each.delta, k=2)
     SecureNoise().open(counts, mechanism, "counts")
     account.settle()
@@ -1138,9 +1163,9 @@ def test_a_promise_per_row_is_lifted_to_the_unit() -> None:
     ("scale", "variance", "fits"), [(2, 400, True), (2, 20, False), (1, 400, False)]
 )
 def test_rho_is_checked_against_the_reserved_part(scale: int, variance: int, fits: bool) -> None:
-    promise = Promise(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
-    account = Account(promise, spends_all=False)
-    counts = Sealed(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
+    promise = SpendingLimit(ONE, Fraction(1, 10**6), aside=(Fraction(1, 2), Fraction(1, 10**6)))
+    account = RunAccount(promise, spends_all=False)
+    counts = SealedCounts(np.zeros(4, np.int64), Sensitivity(rows=1), account.root)
 
     def look() -> None:
         SecureNoise().open(counts, Gaussian(Fraction(variance)), "in rho")
@@ -1156,11 +1181,11 @@ def test_rho_is_checked_against_the_reserved_part(scale: int, variance: int, fit
 
 def test_the_reserved_part_is_not_available_to_other_queries() -> None:
     whole, half, tiny = ONE, Fraction(1, 2), Fraction(1, 10**9)
-    promise = Promise(whole, 2 * tiny, aside=(half, tiny))
-    assert promise.covers(Spent(half, tiny))
-    assert not promise.covers(Spent(half + tiny, tiny))
-    assert not promise.covers(Spent(half, 2 * tiny))
-    assert not Promise(whole).covers(Spent(rho=tiny))
+    promise = SpendingLimit(whole, 2 * tiny, aside=(half, tiny))
+    assert promise.covers(TotalCost(half, tiny))
+    assert not promise.covers(TotalCost(half + tiny, tiny))
+    assert not promise.covers(TotalCost(half, 2 * tiny))
+    assert not SpendingLimit(whole).covers(TotalCost(rho=tiny))
 
 
 def test_counts_of_one_run_are_not_opened_in_another() -> None:
@@ -1178,11 +1203,11 @@ def test_counts_of_one_run_are_not_opened_in_another() -> None:
 def test_a_node_of_an_edge_list_is_not_counted() -> None:
     ends = read_graph([("a", "b")])
     with pytest.raises(SealedError, match="go with any of their neighbors"):
-        seal(ends, Account(Promise(ONE))).n_nodes()
+        seal(ends, RunAccount(SpendingLimit(ONE))).n_nodes()
 
 
 def test_units_are_those_of_the_schema() -> None:
     assert Unit(kind="row").max_rows is None
-    assert seal(connect(OF_PERSONS, PERSONS), Account(None)).sensitivity == Sensitivity(rows=3)
-    exchanged = Account(Promise(ONE, exchanged=True))
+    assert seal(connect(OF_PERSONS, PERSONS), RunAccount(None)).sensitivity == Sensitivity(rows=3)
+    exchanged = RunAccount(SpendingLimit(ONE, exchanged=True))
     assert seal(connect(ROWS, SCHEMA), exchanged).sensitivity == Sensitivity(2, exchanged=True)

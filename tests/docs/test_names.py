@@ -10,7 +10,6 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "hushtable"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
 
 TWICE: dict[str, str] = {
-    "Account": "two meanings; to be renamed",
     "Answer": "two meanings; to be renamed",
     "Answers": "two meanings; to be renamed",
     "Axis": "two meanings; to be renamed",
@@ -25,8 +24,6 @@ TWICE: dict[str, str] = {
     "Pairs": "two meanings; to be renamed",
     "Part": "two meanings; to be renamed",
     "Question": "two meanings; to be renamed",
-    "Seal": "two meanings; to be renamed",
-    "State": "two meanings; to be renamed",
     "Tree": "two meanings; to be renamed",
     "Verdict": "two meanings; to be renamed",
     "_Group": "two meanings; to be renamed",

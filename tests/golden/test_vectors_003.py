@@ -13,7 +13,7 @@ from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.methods.diffgen.parts import Branch, Span, top
 from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
 from hushtable.privacy.class_scores import BITS, InformationGain, Max, Score, exponent
-from hushtable.privacy.splits import Ways
+from hushtable.privacy.splits import ScoredSplits
 from hushtable.schema import Categorical, Integer, Schema
 
 JOB = Categorical(
@@ -34,17 +34,17 @@ def table(vectors: dict[str, Any]) -> dict[str, ClassCounts]:
     return {"job": ClassCounts(JOB, job), "age": ClassCounts(AGE, age)}
 
 
-def ways_of(choice: Choice | None) -> Ways:
+def ways_of(choice: Choice | None) -> ScoredSplits:
     assert choice is not None
-    assert isinstance(choice.ways, Ways)  # the counts of the paper are not sealed
+    assert isinstance(choice.ways, ScoredSplits)  # the counts of the paper are not sealed
     return choice.ways
 
 
-def age_choice(table: dict[str, ClassCounts], score: Score) -> Ways:
+def age_choice(table: dict[str, ClassCounts], score: Score) -> ScoredSplits:
     return ways_of(choice_of(top("age", AGE), table["age"], score))
 
 
-def by_split(choice: Ways) -> dict[int, int]:
+def by_split(choice: ScoredSplits) -> dict[int, int]:
     """Give the score of every split, named by the lowest age of the upper half."""
     return {
         18 + int(start) + step: int(score)

@@ -28,7 +28,11 @@ from hushtable.methods.diffgen.specialize import (
     specialize_jointly,
 )
 from hushtable.privacy.class_scores import Max, Score, TotalVariation
-from hushtable.privacy.domain_mechanism import DomainMechanism, coins, reaching
+from hushtable.privacy.domain_mechanism import (
+    DomainMechanism,
+    bernoulli_bounded,
+    indices_above_threshold,
+)
 from hushtable.privacy.secure_noise import SecureNoise
 from sealing import sealed
 
@@ -122,7 +126,7 @@ def test_cuts_are_chosen_with_their_exact_probabilities(
 def test_empty_cells_reach_the_threshold_as_often_as_they_should(
     n: int, rate: Fraction, threshold: int
 ) -> None:
-    found = reaching(n, rate=rate, threshold=threshold, noise=SecureNoise())
+    found = indices_above_threshold(n, rate=rate, threshold=threshold, noise=SecureNoise())
     x = float(rate)
     chance = math.exp(-x * threshold) / (1 + math.exp(-x))
     mean = n * chance
@@ -140,7 +144,7 @@ def test_each_empty_cell_decides_for_itself() -> None:
     """All 8 outcomes of three cells, against the exact probabilities."""
     noise, chance = SecureNoise(), math.exp(-0.5) / (1 + math.exp(-0.5))
     seen: Counter[Hashable] = Counter(
-        tuple(reaching(3, rate=HALF, threshold=1, noise=noise)) for _ in range(4000)
+        tuple(indices_above_threshold(3, rate=HALF, threshold=1, noise=noise)) for _ in range(4000)
     )
     chances = {
         (): (1 - chance) ** 3,
@@ -160,7 +164,7 @@ def test_bernoulli_samples_of_real_probability() -> None:
         return third - width / 3, third + width * 2 / 3
 
     noise, n = SecureNoise(), 3000
-    heads = sum(coins(bounds, size=n, noise=noise, bits=2))
+    heads = sum(bernoulli_bounded(bounds, size=n, noise=noise, bits=2))
     assert binom.sf(heads - 1, n, 1 / 3) > ALPHA
     assert binom.cdf(heads, n, 1 / 3) > ALPHA
 

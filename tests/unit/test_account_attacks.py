@@ -16,7 +16,7 @@ import pytest
 
 from hushtable.errors import BudgetExceeded
 from hushtable.privacy import ledger_file as file
-from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
+from hushtable.privacy.account import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.composition import certified_share, concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
 from hushtable.privacy.ledger import Ledger
@@ -61,7 +61,7 @@ class Adversary:
     delta that all of them together keep at EPSILON.
     """
 
-    def __init__(self, account: Account, leak: Fraction, *, rho_charged: Fraction = ALL) -> None:
+    def __init__(self, account: LedgerCap, leak: Fraction, *, rho_charged: Fraction = ALL) -> None:
         answer, leaky = (
             Loss(
                 basic=loss.basic,
@@ -116,9 +116,9 @@ class Adversary:
         return found
 
 
-def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) -> Account:
+def with_shares(basic: Fraction, approximation: Fraction, conversion: Fraction) -> LedgerCap:
     rho, alpha = certified_share(EPSILON, conversion)
-    return Account(
+    return LedgerCap(
         basic=Budget(epsilon=EPSILON, delta=basic),
         concentrated=Concentrated(rho=rho, delta=approximation),
         alpha=alpha,
@@ -131,7 +131,7 @@ def test_the_charges_are_what_the_mechanism_costs() -> None:
 
 @pytest.mark.parametrize("leak", [DELTA / 2, DELTA / 4, DELTA / 10])
 def test_no_strategy_exceeds_the_cap(leak: Fraction) -> None:
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
+    shared = LedgerCap.shared(Budget(epsilon=EPSILON, delta=DELTA))
     assert shared is not None
     assert Adversary(shared, leak).value <= DELTA  # exact, in fractions
 
@@ -141,7 +141,7 @@ def test_the_best_strategy_alternates_between_accounts_and_comes_close() -> None
     account = with_shares(DELTA * 9 / 10, Fraction(0), DELTA / 10)
     adversary = Adversary(account, DELTA * 9 / 10)
     assert {(True, False), (False, True)} <= adversary.visited()
-    alone = Adversary(Account(basic=account.basic), DELTA * 9 / 10).value
+    alone = Adversary(LedgerCap(basic=account.basic), DELTA * 9 / 10).value
     assert alone < adversary.value <= DELTA
     assert adversary.value > DELTA * Fraction(9, 10)
 
@@ -151,12 +151,12 @@ def test_slightly_wrong_rules_are_broken() -> None:
     # The same delta for both accounts, or for the approximation and the conversion.
     assert Adversary(with_shares(DELTA, Fraction(0), DELTA), DELTA).value > DELTA
     assert Adversary(with_shares(Fraction(0), DELTA, DELTA), DELTA).value > DELTA
-    shared = Account.shared(Budget(epsilon=EPSILON, delta=DELTA))
+    shared = LedgerCap.shared(Budget(epsilon=EPSILON, delta=DELTA))
     assert shared is not None
     assert Adversary(shared, DELTA / 2, rho_charged=Fraction(1, 2)).value > DELTA
     # One step too many by basic composition.
     basic = Budget(epsilon=EPSILON + STEP, delta=DELTA)
-    assert Adversary(Account(basic=basic), DELTA).value > DELTA
+    assert Adversary(LedgerCap(basic=basic), DELTA).value > DELTA
 
 
 # --- twenty publishers at each border -------------------------------------------------------------
@@ -407,7 +407,7 @@ def test_a_kill_at_any_time_loses_no_acknowledged_record(tmp_path: Path) -> None
         account = book._read().account
         assert account is not None
         assert account.allows(book._read().spent)
-        assert more == account.room(spent_after[n_written], Loss.of(quilt(1, "1e-6")))
+        assert more == account.remaining_charges(spent_after[n_written], Loss.of(quilt(1, "1e-6")))
     assert {told for told, _ in seen} == set(range(n_records))
 
 
@@ -433,7 +433,7 @@ def test_a_divided_reservation_allows_no_more_than_a_whole_one(tmp_path: Path) -
         assert state.reserved.basic == Budget()
         assert state.account.allows(state.spent)
         n_fitting = len(book.entries())
-        plain = state.account.room(NOTHING, Loss.of(pure(drawn)))
+        plain = state.account.remaining_charges(NOTHING, Loss.of(pure(drawn)))
         assert n_fitting <= plain
 
 

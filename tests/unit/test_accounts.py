@@ -16,7 +16,7 @@ from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, Parame
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy import ledger as module
 from hushtable.privacy import ledger_file as file
-from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
+from hushtable.privacy.account import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.composition import (
     certified_share,
     concentrated_implies,
@@ -27,7 +27,7 @@ from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.ledger_records import canonical
-from hushtable.privacy.ledger_state import State
+from hushtable.privacy.ledger_state import LedgerState
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -59,7 +59,7 @@ def cap(epsilon: Any, delta: Any = 0) -> Budget:
 
 def fits(limit: Budget, promise: PureDP | ApproxDP) -> int:
     loss = Loss.of(promise)
-    return Account.for_first(limit, loss).room(NOTHING, loss)
+    return LedgerCap.for_first(limit, loss).remaining_charges(NOTHING, loss)
 
 
 # --- costs ----------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_never_fewer_than_by_basic_composition(epsilon: str, delta: str) -> None
     for promise in promises:
         loss = Loss.of(promise)
         for limit in (cap(1, "1e-6"), cap(3, "1e-5"), cap(10, "1e-6"), cap(3)):
-            assert fits(limit, promise) >= Account(basic=limit).room(NOTHING, loss)
+            assert fits(limit, promise) >= LedgerCap(basic=limit).remaining_charges(NOTHING, loss)
 
 
 def test_the_whole_cap_in_one_release_fits(tmp_path: Path) -> None:
@@ -227,7 +227,7 @@ PROMISES = [
 def test_every_history_stays_within_one_of_the_accounts(seed: int) -> None:
     """Charges, divided and joined reservations, draws, cancels and voids, in random order."""
     draw = random.Random(shifted(seed))  # noqa: S311
-    state = State()
+    state = LedgerState()
     apply(state, "init", **INIT)
     accepted = 0
     for _ in range(80):
@@ -272,7 +272,7 @@ INIT: dict[str, Any] = {
 }  # fmt: skip
 
 
-def apply(state: State, kind: str, **content: Any) -> None:
+def apply(state: LedgerState, kind: str, **content: Any) -> None:
     record = {"seq": len(state.digests), "kind": kind, "time": "2026-01-01T00:00:00+00:00"}
     record = {**record, **content}
     state.apply(state.completed(record) if kind != "init" else record, new=True)
@@ -280,7 +280,7 @@ def apply(state: State, kind: str, **content: Any) -> None:
 
 def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
     """Reserved in small parts, drawn in one: epsilon adds up, rho does not."""
-    state = State()
+    state = LedgerState()
     apply(state, "init", **INIT)
     apply(state, "reserve", guarantees=[pure("1/10").to_dict()] * 2, purpose="x")
     draw = {"guarantees": [pure("1/5").to_dict()], "purpose": "x", "reservation": 1}
@@ -312,23 +312,23 @@ def test_a_voided_charge_does_not_fix_the_allocation_of_delta(tmp_path: Path) ->
 
 
 def test_a_release_fixes_the_allocation_of_delta(tmp_path: Path) -> None:
-    state = State()
+    state = LedgerState()
     apply(state, "init", **INIT)
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
     apply(state, "charge", **charge)
     apply(state, "void", entry=1, reason="x")
-    other = Account(basic=cap(2, "1e-5")).to_dict()
+    other = LedgerCap(basic=cap(2, "1e-5")).to_dict()
     with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=other)
 
 
 def test_only_records_with_nonzero_cost_fix_the_allocation() -> None:
-    state = State()
+    state = LedgerState()
     apply(state, "init", **{**INIT, "allow_uncounted": True})
     record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
     with pytest.raises(LedgerError, match="although it costs nothing"):
-        apply(state, "charge", **record, account=Account(basic=cap(2, "1e-5")).to_dict())
+        apply(state, "charge", **record, account=LedgerCap(basic=cap(2, "1e-5")).to_dict())
     apply(state, "charge", **record)
     assert state.account is None
     missing = {"seq": 2, "kind": "charge", "time": "2026-01-01T00:00:00+00:00", "purpose": "x",
@@ -382,8 +382,10 @@ def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> Non
     assert account is not None
     assert account.basic == cap(2, "4.5e-6")  # half of what is left of delta
     rest = cap(2, "9e-6")
-    assert Account.from_dict(account.to_dict(), rest) == account
-    assert book.left().more == account.room(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
+    assert LedgerCap.from_dict(account.to_dict(), rest) == account
+    assert (
+        book.left().more == account.remaining_charges(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
+    )
     with pytest.raises(Refused, match="before the ledger was upgraded"):
         book.void(first.id, "x")
     with pytest.raises(Refused, match="nothing to upgrade"):
@@ -427,19 +429,19 @@ def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
 )
 def test_an_allocation_that_exceeds_the_cap_is_refused(forged: dict[str, str]) -> None:
     limit = cap(3, "1e-5")
-    shared = Account.shared(limit)
+    shared = LedgerCap.shared(limit)
     assert shared is not None
     document = shared.to_dict()
-    assert Account.from_dict(document, limit) == shared
+    assert LedgerCap.from_dict(document, limit) == shared
     with pytest.raises(ParameterError):
-        Account.from_dict({**document, **forged}, limit)
+        LedgerCap.from_dict({**document, **forged}, limit)
 
 
 def test_the_allocation_is_fixed_once() -> None:
-    state = State()
+    state = LedgerState()
     apply(state, "init", **INIT)
     charge = {"guarantees": [pure("1/10").to_dict()], "purpose": "x", "reservation": None}
     apply(state, "charge", **charge)
-    account = Account(basic=cap(2, "1e-5")).to_dict()
+    account = LedgerCap(basic=cap(2, "1e-5")).to_dict()
     with pytest.raises(LedgerError, match="although that is fixed"):
         apply(state, "charge", **charge, account=account)

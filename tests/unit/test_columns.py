@@ -366,7 +366,7 @@ def test_columns_are_chosen_where_one_value_of_each_person_counts() -> None:
     method = Columns(**(LONG | {"max_values": 1, "clusters": [2]}))
     table = ratings([{person % 6: 3, (person + 1) % 6: 4} for person in range(60)])
     run = method.plan(ratings_schema()).accounted(connect(table, ratings_schema()), SecureNoise())
-    costs = {one.what: one.sensitivity.l1 for one in run.account.openings}
+    costs = {one.what: one.sensitivity.l1 for one in run.account.records}
     assert (costs["items"], costs["pairs of items"]) == (1, 0)
 
 

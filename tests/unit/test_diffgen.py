@@ -43,7 +43,7 @@ from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.spending import Sensitivity
-from hushtable.privacy.splits import Ways
+from hushtable.privacy.splits import ScoredSplits
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Categorical, Schema
@@ -439,7 +439,7 @@ def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
         assert [choice.n_in_all for choice in choices] == [5, 9]
         weights = []
         for choice, weight in zip(choices, base_measure(choices), strict=True):
-            assert isinstance(choice.ways, Ways)
+            assert isinstance(choice.ways, ScoredSplits)
             scores = np.repeat(choice.ways.scores, choice.ways.n_ways)
             weights.append(weight * np.exp(eta * scores.astype(float)))
         whole = np.concatenate(weights)
@@ -678,7 +678,7 @@ def test_every_empty_cell_of_a_large_domain_is_gone_through_once(
         asked.append(n)
         return list(range(n))
 
-    monkeypatch.setattr("hushtable.privacy.domain_mechanism.reaching", all_reach)
+    monkeypatch.setattr("hushtable.privacy.domain_mechanism.indices_above_threshold", all_reach)
     mechanism = DomainMechanism(domain=domain, rate=Fraction(1), max_cells=20)
     assert mechanism.threshold is not None
     places = np.array([0, 1, 17, 50, 51, 103])  # at both ends, and beside each other

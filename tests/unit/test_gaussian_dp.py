@@ -22,7 +22,7 @@ from hushtable.privacy.guarantee import ApproxDP, parse_guarantee
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.normal_bounds import PI_ABOVE, pi_bounds, upper_tail_bounds
 from hushtable.privacy.quick_reading import read_quickly
-from hushtable.privacy.spending import Account, Promise, Sensitivity
+from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
 from hushtable.privacy.unit import Unit
 from seeds import shifted
 
@@ -120,7 +120,7 @@ def test_values_of_mu_that_imply_nothing_are_refused() -> None:
 @pytest.mark.parametrize("variance", [0.3, 1.0, 4.0, 20.0])
 @pytest.mark.parametrize("shift", [1, 2])
 def test_rounded_noise_is_as_private_as_its_cost(variance: float, shift: int) -> None:
-    price = RoundedGaussian(Fraction(variance)).price(Sensitivity(rows=shift))
+    price = RoundedGaussian(Fraction(variance)).cost(Sensitivity(rows=shift))
     assert price.mu_squared is not None
     assert price.rho == price.mu_squared / 2
     p, q = rounded_law(variance), rounded_law(variance, at=shift)
@@ -133,7 +133,7 @@ def test_rounded_noise_is_as_private_as_its_cost(variance: float, shift: int) ->
 def test_discrete_noise_is_not_gaussian_dp_for_its_variance() -> None:
     """It has no cost in mu, because its trade-off function has corners below the curve."""
     assert exceeds(discrete_law(1.0), discrete_law(1.0, at=1), 1.0)
-    assert Gaussian(Fraction(1)).price(ONE_ROW).mu_squared is None
+    assert Gaussian(Fraction(1)).cost(ONE_ROW).mu_squared is None
 
 
 def two_points(e: float, t: float) -> tuple[Floats, Floats]:
@@ -161,14 +161,14 @@ def test_exponential_selections_keep_their_cost() -> None:
     draw = np.random.default_rng(shifted(3))
     for epsilon in (0.2, 1.0, 3.0):
         mechanism = TopChoices(Fraction(epsilon))
-        price = mechanism.price(ONE_ROW).mu_squared
+        price = mechanism.cost(ONE_ROW).mu_squared
         assert price is not None
         for _ in range(200):
             scores = draw.integers(0, 8, draw.integers(2, 6)).astype(float)
             moved = scores + draw.integers(-1, 2, len(scores))
             p, q = (np.exp(epsilon / 2 * (s - s.max())) for s in (scores, moved))
             assert not exceeds(p / p.sum(), q / q.sum(), math.sqrt(price))
-    assert TopChoices(Fraction(1), rule="permute-and-flip").price(ONE_ROW).mu_squared is None
+    assert TopChoices(Fraction(1), rule="permute-and-flip").cost(ONE_ROW).mu_squared is None
 
 
 def test_adaptive_shares_stay_within_the_total() -> None:
@@ -192,13 +192,13 @@ def test_adaptive_shares_stay_within_the_total() -> None:
 
 
 def test_an_account_in_mu_adds_squares_and_refuses_beyond() -> None:
-    account = Account(Promise(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
+    account = RunAccount(SpendingLimit(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
     for _ in range(2):
-        account.book("counts", [account.root], ONE_ROW, RoundedGaussian(Fraction(8)))
+        account.record("counts", [account.root], ONE_ROW, RoundedGaussian(Fraction(8)))
     assert account.spent().mu_squared == Fraction(1, 4)
     account.require_within()
     with pytest.raises(SealedError, match=r"mu\*\*2"):
-        account.book("one more", [account.root], ONE_ROW, RoundedGaussian(Fraction(10**6)))
+        account.record("one more", [account.root], ONE_ROW, RoundedGaussian(Fraction(10**6)))
 
 
 @pytest.mark.parametrize(
@@ -206,13 +206,13 @@ def test_an_account_in_mu_adds_squares_and_refuses_beyond() -> None:
     [Gaussian(Fraction(8)), Laplace(Fraction(8)), TopChoices(Fraction(1), 1, "permute-and-flip")],
 )
 def test_noise_without_a_cost_in_mu_is_refused(mechanism: object) -> None:
-    account = Account(Promise(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
+    account = RunAccount(SpendingLimit(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
     with pytest.raises(SealedError, match="cost of this noise in mu is unknown"):
-        account.book("counts", [account.root], ONE_ROW, mechanism)
+        account.record("counts", [account.root], ONE_ROW, mechanism)
 
 
 def test_rows_of_a_person_have_that_part_of_mu() -> None:
-    promise = Promise(Fraction(1), Fraction(1, 10**6), mu=Fraction(3, 5)).for_each_of(3)
+    promise = SpendingLimit(Fraction(1), Fraction(1, 10**6), mu=Fraction(3, 5)).for_each_of(3)
     assert promise.mu == Fraction(1, 5)
 
 

@@ -15,7 +15,7 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.projection import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy.sealed import inside
+from hushtable.privacy.sealed import unseal
 from sealing import sealed
 from seeds import shifted
 
@@ -128,7 +128,7 @@ def test_the_sealed_h_index_is_the_h_index(seed: int) -> None:
     pairs = rng.integers(0, 14, (rng.integers(0, 60), 2)).tolist()
     for nodes in (range(14), None):
         graph = read_graph(pairs, nodes=nodes)
-        found = inside(sealed(graph).h_index())
+        found = unseal(sealed(graph).h_index())
         assert found.tolist() == [h_index(graph.degrees())]
 
 

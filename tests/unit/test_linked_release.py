@@ -237,7 +237,7 @@ def test_prices_follow_from_the_rows_of_a_person(data: dict[str, pa.Table]) -> N
     plan = METHOD.plan(SCHEMA)
     few = {name: table.slice(0, 300) for name, table in data.items()}
     run = plan.accounted(open_linked(few, SCHEMA).connect(SCHEMA), SeededNoise(shifted(3)))
-    booked = {opening.sensitivity.rows for opening in run.account.openings}
+    booked = {opening.sensitivity.rows for opening in run.account.records}
     assert booked == {1, 4, 8}
     promise = plan.promise
     assert promise is not None

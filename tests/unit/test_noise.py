@@ -19,7 +19,7 @@ from hushtable.kernels import samplers
 from hushtable.privacy import opendp_noise
 from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.bit_reader import BitReader
-from hushtable.privacy.levels import Levels
+from hushtable.privacy.levels import ExponentialWeights
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.opendp_noise import OpenDPNoise
@@ -111,16 +111,16 @@ def _rounded_mass(variance):
     ("sampler", "mass", "depth", "most_open"),
     [
         (lambda r: r.below(5), lambda _: 1 / 5, 15, 0.5),
-        (lambda r: r.coin(2, 7), lambda b: 2 / 7 if b else 5 / 7, 14, 0.5),
-        (lambda r: r.coin(3, 8), lambda b: 3 / 8 if b else 5 / 8, 14, 0.5),
+        (lambda r: r.bernoulli(2, 7), lambda b: 2 / 7 if b else 5 / 7, 14, 0.5),
+        (lambda r: r.bernoulli(3, 8), lambda b: 3 / 8 if b else 5 / 8, 14, 0.5),
         (
-            lambda r: r.exp_coin(1, 3),
+            lambda r: r.bernoulli_exp(1, 3),
             lambda b: math.exp(-1 / 3) if b else 1 - math.exp(-1 / 3),
             15,
             0.5,
         ),
         (
-            lambda r: r.exp_coin(7, 2),
+            lambda r: r.bernoulli_exp(7, 2),
             lambda b: math.exp(-3.5) if b else 1 - math.exp(-3.5),
             15,
             0.5,
@@ -158,12 +158,12 @@ KERNELS = [
     (
         "exp coin each",
         lambda n, s: n.bernoulli_exp_each(np.arange(s), denominator=97),
-        lambda r, i: r.exp_coin(i, 97),
+        lambda r, i: r.bernoulli_exp(i, 97),
     ),
     (
         "exp coin big",
         lambda n, s: n.bernoulli_exp(Fraction(BIG - 1, BIG), size=s),
-        lambda r, _: r.exp_coin(BIG - 1, BIG),
+        lambda r, _: r.bernoulli_exp(BIG - 1, BIG),
     ),
     *(
         (
@@ -288,9 +288,11 @@ def test_bernoulli_draws_on_two_words():
         words = [int(f"{bits:0192b}"[42:][i : i + 64][::-1] or "0", 2) for i in (0, 64, 128)]
         state = np.zeros(4, np.uint64)
         given = np.array(words, np.uint64)
-        drawn = samplers._wide_coin(*_two_words(numerator), *_two_words(denominator), given, state)
+        drawn = samplers._wide_bernoulli(
+            *_two_words(numerator), *_two_words(denominator), given, state
+        )
         assert state[3] == 0
-        assert drawn == BitReader(ScriptedNoise(words)._words).coin(numerator, denominator)
+        assert drawn == BitReader(ScriptedNoise(words)._words).bernoulli(numerator, denominator)
         assert drawn == (bits < digits)
 
 
@@ -360,7 +362,7 @@ def test_subset_draws_continue_after_all_given_digits():
 
 def test_levels_refine_until_certain():
     """A uniform number on the boundary between two levels is not decided by its first 64 bits."""
-    levels = Levels([0, 1], [1, 1])
+    levels = ExponentialWeights([0, 1], [1, 1])
     boundary = exp_bounds(Fraction(-1), 300)[0]
     digits = math.floor(2**192 / (1 + boundary))  # binary digits of 1 / (1 + 1/e)
     words = [digits >> 128, digits >> 64 & 2**64 - 1, digits & 2**64 - 1]

@@ -14,7 +14,7 @@ from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.splits import ScoreChoice, WayChoice
+from hushtable.privacy.splits import ScoreChoice, SplitChoice
 
 
 class Listening(SecureNoise):
@@ -66,7 +66,7 @@ def test_diffgen_as_in_the_paper() -> None:
     run = method.plan(sample_schema()).accounted(connect(sample(), sample_schema()), SecureNoise())
     exponents = {
         opening.mechanism.eta
-        for opening in run.account.openings
-        if isinstance(opening.mechanism, WayChoice | ScoreChoice)
+        for opening in run.account.records
+        if isinstance(opening.mechanism, SplitChoice | ScoreChoice)
     }
     assert exponents == {Fraction(1, 2 * (1 + 2 * 2)) / 2}

@@ -19,7 +19,7 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import parse
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import Account, Promise
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -59,14 +59,14 @@ def published(method: Partition, table: pa.Table) -> RegionEstimator:
 def test_all_columns_and_the_tree_together_spend_epsilon_and_no_more() -> None:
     """Every path through every tree of a column pays its part; the account adds them up."""
     plan = Partition(epsilon=1, max_depth=3, column_share="1/4").plan(SCHEMA)
-    account = Account(Promise(Fraction(1)))
+    account = RunAccount(SpendingLimit(Fraction(1)))
     plan.release(seal(connect(rows(500), SCHEMA), account), SecureNoise())
     assert account.spent().epsilon == 1
     paid: dict[str, set[Fraction | None]] = {}
-    for opening in account.openings:
+    for opening in account.records:
         if opening.what.startswith("counts of column"):
-            assert opening.price is not None
-            paid.setdefault(opening.what, set()).add(opening.price.epsilon)
+            assert opening.cost is not None
+            paid.setdefault(opening.what, set()).add(opening.cost.epsilon)
     # A column of up to 32 codes pays all for its counts, a longer one up to half for its cuts.
     long = paid.pop("counts of column 'pay'")
     assert long <= {Fraction(1, 32) + Fraction(left, 160) for left in range(6)}

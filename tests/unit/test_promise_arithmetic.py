@@ -22,7 +22,7 @@ from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
 from hushtable.methods.uncertain.levels import LevelFinder
 from hushtable.methods.uncertain.ruler import Ruler
-from hushtable.privacy.coin_draws import Coins
+from hushtable.privacy.coin_draws import Bools
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 from hushtable.privacy.random_words import Integers
@@ -57,11 +57,11 @@ class Listening(SecureNoise):
         self.chances: list[Fraction] = []
         self.exponents: list[Fraction] = []
 
-    def bernoulli(self, p: Fraction, *, size: int) -> Coins:
+    def bernoulli(self, p: Fraction, *, size: int) -> Bools:
         self.chances.append(p)
         return super().bernoulli(p, size=size)
 
-    def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
+    def bernoulli_exp(self, x: Fraction, *, size: int) -> Bools:
         self.exponents.append(x)
         return super().bernoulli_exp(x, size=size)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.account import Account, Budget, Loss
+from hushtable.privacy.account import Budget, LedgerCap, Loss
 from hushtable.privacy.guarantee import ApproxDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.schema import Schema
@@ -74,7 +74,7 @@ def test_what_a_wave_promises_costs_no_more_than_its_share() -> None:
 
 
 def test_the_whole_is_what_the_ledger_takes_for_it() -> None:
-    account = Account.shared(Budget(epsilon=Fraction(2), delta=Fraction(1, 10**6)))
+    account = LedgerCap.shared(Budget(epsilon=Fraction(2), delta=Fraction(1, 10**6)))
     assert account is not None
     assert plan().rho == account.concentrated.rho
 

@@ -15,7 +15,7 @@ from hushtable.domain import Domain
 from hushtable.errors import ParameterError
 from hushtable.privacy import bounded_coins
 from hushtable.privacy import sparse_subset as sparse_subset_module
-from hushtable.privacy.bounded_coins import heads, power_bounds
+from hushtable.privacy.bounded_coins import bernoulli_indices, power_bounds
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.sparse_subset import sparse_subset
@@ -71,7 +71,7 @@ def test_bounds_are_refined_until_they_decide() -> None:
         slack = Fraction(1, 2 ** (bits // 96 - 1))
         return max(Fraction(0), Fraction(1, 3) - slack), min(Fraction(1), Fraction(1, 3) + slack)
 
-    n_heads = len(heads(SecureNoise(), 4000, bounds))
+    n_heads = len(bernoulli_indices(SecureNoise(), 4000, bounds))
     assert len(set(asked)) > 3
     low, high = binom.ppf([FALSE_ALARM / 2, 1 - FALSE_ALARM / 2], 4000, 1 / 3)
     assert low <= n_heads <= high

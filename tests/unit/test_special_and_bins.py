@@ -19,9 +19,9 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import apart_cuts
 from hushtable.methods.quilt.domains import values_of
 from hushtable.privacy.class_scores import make_score
-from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.sealed import SealedCounts
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import Account, Promise, Sensitivity
+from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
 from hushtable.recoding import bins_of, recode
 from hushtable.schema import Categorical, Date, Integer, Number, Schema
 from seeds import shifted
@@ -103,8 +103,8 @@ def test_dates_have_the_taxonomy_of_the_calendar() -> None:
 def cuts_of(column: Any, seed: int, n_rounds: int) -> Any:
     rng = np.random.default_rng(seed)
     histogram = rng.integers(0, 50, (column.size, 2))
-    account = Account(Promise(Fraction(10)))
-    sealed = Sealed(histogram, Sensitivity(rows=1), account.root)
+    account = RunAccount(SpendingLimit(Fraction(10)))
+    sealed = SealedCounts(histogram, Sensitivity(rows=1), account.root)
     cuts = Cuts({"x": ClassCounts(column, sealed)}, make_score("max", histogram.sum(axis=0)))
     specialize_jointly(
         cuts, n_rounds=n_rounds, epsilon=Fraction(1), sensitivity=1, noise=SeededNoise(seed)

@@ -25,7 +25,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.registry import find
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.payment import Payment
-from hushtable.privacy.spending import Account
+from hushtable.privacy.spending import RunAccount
 from hushtable.release import Release
 from hushtable.release_writer import ReleaseWriter
 from hushtable.schema import Schema
@@ -119,7 +119,7 @@ def below_zero(self: Release, where: str, **kwargs: Any) -> Estimate:
 def half_the_noise_and_no_accountant() -> Iterator[None]:
     with ExitStack() as stack:
         for part in ("settle", "_require_covered"):
-            stack.enter_context(mock.patch.object(Account, part))
+            stack.enter_context(mock.patch.object(RunAccount, part))
         stack.enter_context(mock.patch.object(ContingencyTable, "plan", HalfTheNoise.plan))
         yield
 
@@ -182,7 +182,7 @@ def test_all_violations_are_reported_together() -> None:
         ("from duckdb import sql", "uses duckdb"),
         ("from hushtable.privacy.sealed import paid", "open counts with noise.open"),
         ("noise.discrete_laplace(1)", "draws discrete_laplace directly"),
-        ("counts._Seal__value", "accesses the content of a sealed value"),
+        ("counts._SealedValue__value", "accesses the content of a sealed value"),
         ("class Mine(Mechanism):\n    pass", "is a mechanism"),
     ],
 )

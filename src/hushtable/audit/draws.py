@@ -17,13 +17,13 @@ from hushtable.audit.watched import Draw
 from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.splits import ScoreChoice, WayChoice
+from hushtable.privacy.splits import ScoreChoice, SplitChoice
 
 LAW_DRAWS = 20_000
 """Draws used to test the distribution of a mechanism for single counts."""
@@ -61,7 +61,7 @@ def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
         mechanism, exact = TopChoices(mechanism.eta), exact._replace(most=1)
     if isinstance(mechanism, TopChoices):
         return _chosen(mechanism, exact, stream)
-    if isinstance(mechanism, MiddleCuts):
+    if isinstance(mechanism, HistogramCuts):
         return _cut(mechanism, exact, stream)
     if isinstance(mechanism, RowReplacement):
         return _replaced(mechanism, exact, stream)
@@ -86,7 +86,11 @@ def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
 def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
     """Choose as recorded: each choice with its epsilon, among the remaining candidates."""
     values = np.asarray(exact.values, np.int64)
-    kinds = tuple(range(len(values))) if mechanism.alike is None else mechanism.alike
+    kinds = (
+        tuple(range(len(values)))
+        if mechanism.exclusive_groups is None
+        else mechanism.exclusive_groups
+    )
     left, chosen = list(range(len(values))), list[int]()
     while left and len(chosen) < mechanism.k:
         place = left[
@@ -111,7 +115,7 @@ def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
     return np.array(sorted(codes.tolist()), np.int64).ravel()
 
 
-def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
+def _cut(mechanism: HistogramCuts, exact: Any, noise: SeededNoise) -> list[int]:
     """Cut runs as recorded; return the ends of the resulting runs."""
     cut: list[int] = []
     for begin, end in mechanism.runs:
@@ -126,7 +130,7 @@ def _cut(mechanism: MiddleCuts, exact: Any, noise: SeededNoise) -> list[int]:
     return cut
 
 
-def _law_of_ways(mechanism: WayChoice, exact: Any, *, sharper: int = 1) -> Any:
+def _law_of_ways(mechanism: SplitChoice, exact: Any, *, sharper: int = 1) -> Any:
     """Return the probability of each run of ways, from their number, weights and scores."""
     scores = np.concatenate([ways.scores for ways in exact]).astype(float)
     weights = np.concatenate(

@@ -10,11 +10,11 @@ from typing import Any
 from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
 from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace, RoundedGaussian
 from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.splits import ScoreChoice, WayChoice
+from hushtable.privacy.splits import ScoreChoice, SplitChoice
 from hushtable.privacy.tuple_counts import TupleCounts
 
 _SLACK = 1e-9
@@ -135,10 +135,10 @@ def own_price(
         # The loss of the exponential mechanism has range epsilon, not 2 epsilon: a factor of four.
         divisor = 8 if mechanism.rule == "exponential" else 2
         price = Cost(rho=k * each**2 / divisor) if in_rho else Cost(k * each)
-    elif isinstance(mechanism, WayChoice | ScoreChoice):
+    elif isinstance(mechanism, SplitChoice | ScoreChoice):
         each = float(mechanism.eta) * sensitivity.l1
         price = Cost(rho=each**2 / 8) if in_rho else Cost(each)
-    elif isinstance(mechanism, MiddleCuts):
+    elif isinstance(mechanism, HistogramCuts):
         price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
     elif isinstance(mechanism, RowReplacement):
         g, m = float(mechanism.retention), mechanism.n_tuples
@@ -194,7 +194,7 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
         return None
     in_rho, in_mu = promise.rho is not None, promise.mu is not None
     own: dict[int, Cost] = {}
-    for opening in account.openings:
+    for opening in account.records:
         price = own_price(opening.mechanism, opening.sensitivity, in_rho=in_rho, in_mu=in_mu)
         if price is None:
             return None

@@ -22,7 +22,7 @@ from hushtable.privacy.bit_reader import Words
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import Account, Part, Sensitivity
+from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
 
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
@@ -46,7 +46,7 @@ class Draw:
     exact: Any  # input of the mechanism
     outcome: Any
     seed: int  # seed of the noise of this draw
-    parts: tuple[Part, ...] = ()  # parts that were charged for it
+    parts: tuple[DataPart, ...] = ()  # parts that were charged for it
 
 
 class WatchedNoise(SeededNoise):
@@ -79,7 +79,7 @@ class WatchedNoise(SeededNoise):
         self._coins, self._n_coins = coins, 0
         self.seed, self.script, self.far, self.rows = seed, script, far, rows
         self.draws: list[Draw] = []
-        self.accounts: list[Account] = []
+        self.accounts: list[RunAccount] = []
         self._n_booked = 0
 
     def _words(self, n: int) -> Words:
@@ -114,10 +114,10 @@ class WatchedNoise(SeededNoise):
         scale = getattr(mechanism, "scale", None) or math.sqrt(getattr(mechanism, "variance", 0))
         return _moved_away(outcome, scale, place) if isinstance(outcome, np.ndarray) else outcome
 
-    def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[Part, ...]]:
+    def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[DataPart, ...]]:
         """Find the record of a draw: the first unused one in the accounts with this mechanism."""
         openings = [(opening, account.promise) for account in self.accounts
-                    for opening in account.openings]  # fmt: skip
+                    for opening in account.records]  # fmt: skip
         for opening, promise in openings[self._n_booked :]:
             if opening.mechanism is mechanism:
                 self._n_booked += 1
@@ -154,14 +154,14 @@ def watching() -> Iterator[None]:
             real = vars(kind).get(name)
             if real is not None and not getattr(real, "__isabstractmethod__", False):
                 stack.enter_context(mock.patch.object(kind, name, _seen(real)))
-        opened = Account.__post_init__
+        opened = RunAccount.__post_init__
 
-        def noticed(account: Account) -> None:
+        def noticed(account: RunAccount) -> None:
             opened(account)
             if _current:
                 _current[-1].accounts.append(account)
 
-        stack.enter_context(mock.patch.object(Account, "__post_init__", noticed))
+        stack.enter_context(mock.patch.object(RunAccount, "__post_init__", noticed))
         yield
 
 
@@ -180,7 +180,7 @@ class Watched:
 
     seen: dict[str, float]
     draws: list[Draw] = field(default_factory=list)
-    accounts: list[Account] = field(default_factory=list)
+    accounts: list[RunAccount] = field(default_factory=list)
 
 
 def watched(see: Callable[[WatchedNoise], dict[str, float]], noise: WatchedNoise) -> Watched:

@@ -42,8 +42,8 @@ from hushtable.audit.subject import Subject
 from hushtable.audit.watched import Draw, Watched, WatchedNoise, watched, watching
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.spending import Part
-from hushtable.privacy.splits import WayChoice
+from hushtable.privacy.spending import DataPart
+from hushtable.privacy.splits import SplitChoice
 from hushtable.privacy.tuple_counts import CommonTuples
 
 PROMISE = (
@@ -169,7 +169,7 @@ class WhiteBox:
         if self._n_ways == MOST_WAY_LAWS:
             return
         for draw in draws:
-            if isinstance(draw.mechanism, WayChoice) and is_telling(draw):
+            if isinstance(draw.mechanism, SplitChoice) and is_telling(draw):
                 self._n_ways += 1
                 check_choices(draw, error=self._error / (2 * MOST_WAY_LAWS))
                 return
@@ -291,7 +291,7 @@ def _check_parts(one: Watched, two: Watched) -> None:
                     )
 
 
-def _parts_that_moved(one: Draw, two: Draw) -> list[Part]:
+def _parts_that_moved(one: Draw, two: Draw) -> list[DataPart]:
     """Return the parts in which the inputs of two draws differ; none if not known."""
     if _is_ways(one.exact):
         changed = _moved_ways(one.exact, two.exact)
@@ -387,7 +387,7 @@ def _check_account(run: Watched, subject: Subject) -> None:
     for draw in run.draws:
         if not draw.what:
             raise FaultError(f"{type(draw.mechanism).__name__} drew without a recorded cost")
-    if not run.draws and any(account.openings for account in run.accounts):
+    if not run.draws and any(account.records for account in run.accounts):
         raise FaultError("counts were opened with noise other than that of the run")
     if not promised or not run.draws:
         return

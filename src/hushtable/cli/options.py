@@ -29,7 +29,7 @@ from hushtable.errors import ParameterError
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
     from hushtable.privacy.decision import Decision
-    from hushtable.privacy.payment import Paying
+    from hushtable.privacy.payment import PaymentOptions
 
 Kind = TypeVar("Kind", bound="Parameters")
 
@@ -131,7 +131,7 @@ class PayingOptions:
     review_by: ReviewBy = ""
     state_decision: StateDecision = False
 
-    def paying(self) -> Paying:
+    def paying(self) -> PaymentOptions:
         """Return the keyword arguments for `hushtable.publish`."""
         return {
             "ledger": self.ledger,

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from hushtable.privacy.values import Value
+from hushtable.privacy.values import FrozenValue
 
 NOT_STATED = "not stated"
 
@@ -14,14 +14,14 @@ Source = Literal["statement", "ledger", "evaluation", "audit", "custodian", "hus
 """Origin of an answer; ``hushtable`` marks facts about every release that the software makes."""
 
 
-class Figures(Value):
+class Figures(FrozenValue):
     """A small table in an answer."""
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
-class Answer(Value):
+class Answer(FrozenValue):
     """A question and its answer; the source is "nobody" if it is not stated."""
 
     id: str = Field(pattern=r"^[a-z-]+$")
@@ -36,28 +36,28 @@ class Answer(Value):
         return self.source != "nobody"
 
 
-class Section(Value):
+class Section(FrozenValue):
     """Questions on one topic, with answers."""
 
     title: str
     answers: tuple[Answer, ...]
 
 
-class Place(Value):
+class Place(FrozenValue):
     """An item of a standard and the answers that address it."""
 
     item: str
     answers: tuple[str, ...] = Field(min_length=1, description="IDs of answers.")
 
 
-class Standard(Value):
+class Standard(FrozenValue):
     """A standard and the answers that address each of its items."""
 
     name: str
     places: tuple[Place, ...]
 
 
-class File(Value):
+class File(FrozenValue):
     """A file that the dossier is based on, with its digest."""
 
     kind: Literal["statement", "table", "attachment", "evaluation", "audit", "facts", "ledger"]
@@ -68,7 +68,7 @@ class File(Value):
     )
 
 
-class Dossier(Value):
+class Dossier(FrozenValue):
     """Questions and answers about one or more releases, for readers who must assess them.
 
     ``internal`` states why the dossier must not be published; it is empty if it may be.
@@ -89,7 +89,7 @@ class Dossier(Value):
         return {answer.id: answer for section in self.sections for answer in section.answers}
 
 
-class Seal(Value):
+class Seal(FrozenValue):
     """Digest of a dossier, with an optional signature of that digest."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -97,7 +97,7 @@ class Seal(Value):
     public_key: str | None = Field(None, description="Raw public key of the signer, base64.")
 
 
-class SealedDossier(Value):
+class SealedDossier(FrozenValue):
     """Content of a dossier's ``.json`` file: the dossier and its seal."""
 
     dossier: Dossier

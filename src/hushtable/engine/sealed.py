@@ -26,8 +26,8 @@ from hushtable.errors import SealedError
 from hushtable.privacy.cell_counts import CellMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed, SealedCells
-from hushtable.privacy.spending import Account, Part, Sensitivity
+from hushtable.privacy.sealed import SealedCells, SealedCounts
+from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
 from hushtable.privacy.tuple_counts import SealedTuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -47,7 +47,7 @@ class SealedTable:
     Queries that open a result are recorded in `account`.
     """
 
-    def __init__(self, engine: Engine, account: Account) -> None:
+    def __init__(self, engine: Engine, account: RunAccount) -> None:
         self.__engine = engine
         self.account = account
 
@@ -73,17 +73,19 @@ class SealedTable:
         return 2 if self.sensitivity.exchanged else 1
 
     @property
-    def _part(self) -> Part:
+    def _part(self) -> DataPart:
         return self.account.root
 
-    def _sealed(self, counts: Any) -> Sealed:
-        return Sealed(counts, self.sensitivity, self._part)
+    def _sealed(self, counts: Any) -> SealedCounts:
+        return SealedCounts(counts, self.sensitivity, self._part)
 
-    def n_rows(self) -> Sealed:
+    def n_rows(self) -> SealedCounts:
         """Count the rows; one count."""
         return self._sealed(np.array([self.__engine.n_rows()], np.int64))
 
-    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Sealed]:
+    def histograms(
+        self, columns: Sequence[str], *, by: str | None = None
+    ) -> dict[str, SealedCounts]:
         """Count each value of each column; with `by`, an array (value, value of `by`)."""
         answer = self.__engine.histograms(columns, by=by)
         return {name: self._sealed(counts) for name, counts in answer.items()}
@@ -97,7 +99,7 @@ class SealedTable:
 
     def marginals(
         self, groups: Sequence[Sequence[str]], *, recode: Mapping[str, Recoding] | None = None
-    ) -> list[Sealed]:
+    ) -> list[SealedCounts]:
         """Return the marginal table of each group of columns, in as few scans as possible."""
         return [self._sealed(table) for table in self.__engine.marginals(groups, recode=recode)]
 
@@ -117,7 +119,7 @@ class SealedTable:
         published rows of opened cells; it may run on parts of them in other processes, so it must
         be picklable. `what` describes the query in the account of the run.
         """
-        self.account.book(what, (self._part,), self.sensitivity, mechanism)
+        self.account.record(what, (self._part,), self.sensitivity, mechanism)
         return self.__engine.publish_cells(
             columns,
             partial(_opened, mechanism, write),
@@ -160,11 +162,11 @@ class SealedTable:
         *,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
-    ) -> Sealed:
+    ) -> SealedCounts:
         """Count the persons of a long table with each item; a person changes those they have."""
         pairs = self.__engine.pairs(listing, items=(), max_values=max_values, recode=recode)
         moved = Sensitivity(rows=self._persons, cells=self._most_values(listing, max_values))
-        return Sealed(pairs.support, moved, self._part)
+        return SealedCounts(pairs.support, moved, self._part)
 
     def item_pairs(
         self,
@@ -173,7 +175,7 @@ class SealedTable:
         items: Sequence[int],
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
-    ) -> Sealed:
+    ) -> SealedCounts:
         """Count the persons with both items of a pair: with equal and with different values.
 
         A person changes one of the two counts of each pair of items that they have.
@@ -181,14 +183,14 @@ class SealedTable:
         pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
         most = self._most_values(listing, max_values)
         moved = Sensitivity(rows=self._persons, cells=most * (most - 1) // 2)
-        return Sealed(np.stack((pairs.agree, pairs.differ)), moved, self._part)
+        return SealedCounts(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
     def basket_sizes(
         self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
-    ) -> Sealed:
+    ) -> SealedCounts:
         """Count the persons of a long table by number of values; a person is in one count."""
         sizes = self.__engine.sizes(listing, recode=recode)
-        return Sealed(sizes, Sensitivity(rows=self._persons), self._part)
+        return SealedCounts(sizes, Sensitivity(rows=self._persons), self._part)
 
     def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
         """Return the maximum number of values of a record."""
@@ -203,14 +205,14 @@ class SealedTable:
 
     def bare(self, what: str) -> Engine:
         """Return the engine, for methods that declare that they see exact counts."""
-        self.account.book_bare(what)
+        self.account.record_unprotected(what)
         return self.__engine
 
 
 class SealedTables:
     """Sealed linked tables; one account records the queries on all of them."""
 
-    def __init__(self, engines: Engines, account: Account) -> None:
+    def __init__(self, engines: Engines, account: RunAccount) -> None:
         self.__engines = engines
         self.account = account
 
@@ -231,7 +233,7 @@ class SealedTables:
 class SealedWaves:
     """Sealed wave, and sealed people also in the previous wave, with one account."""
 
-    def __init__(self, waves: TwoWaves, account: Account) -> None:
+    def __init__(self, waves: TwoWaves, account: RunAccount) -> None:
         self.account = account
         self.now = SealedTable(waves.now, account)
         followed = waves.followed
@@ -242,7 +244,7 @@ Counting = Engine | Engines | TwoWaves | Graph
 """Sources of counts that can be sealed for a run."""
 
 
-def seal(source: Counting, account: Account) -> Any:
+def seal(source: Counting, account: RunAccount) -> Any:
     """Seal a table, linked tables, two waves or a graph for one run."""
     if isinstance(source, Graph):
         return SealedGraph(source, account)
@@ -253,7 +255,7 @@ def seal(source: Counting, account: Account) -> Any:
     return SealedTable(source, account)
 
 
-def accounted(source: Counting, account: Account, ask: Callable[[Any], Made]) -> Made:
+def accounted(source: Counting, account: RunAccount, ask: Callable[[Any], Made]) -> Made:
     """Seal a source, run `ask` on it, and check that the cost is within the promise."""
     try:
         made = ask(seal(source, account))

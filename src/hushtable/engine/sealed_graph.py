@@ -11,14 +11,14 @@ import numpy as np
 from hushtable.engine.graph import Graph, Integers
 from hushtable.engine.projection import OrderedEdges
 from hushtable.errors import SealedError
-from hushtable.privacy.sealed import Sealed
-from hushtable.privacy.spending import Account, Sensitivity
+from hushtable.privacy.sealed import SealedCounts
+from hushtable.privacy.spending import RunAccount, Sensitivity
 
 
 class SealedGraph:
     """Queries on a graph with sealed results; `account` records queries that open them."""
 
-    def __init__(self, graph: Graph, account: Account) -> None:
+    def __init__(self, graph: Graph, account: RunAccount) -> None:
         self.__graph = graph
         self.account = account
 
@@ -30,7 +30,7 @@ class SealedGraph:
         """Whether the nodes come from a separate list (public)."""
         return self.__graph.listed
 
-    def n_nodes(self) -> Sealed:
+    def n_nodes(self) -> SealedCounts:
         """Count the nodes of a list; one node changes the count by 1."""
         if not self.listed:
             raise SealedError(
@@ -39,7 +39,7 @@ class SealedGraph:
             )
         return self._sealed(np.array([self.__graph.n_nodes], np.int64), 1)
 
-    def h_index(self) -> Sealed:
+    def h_index(self) -> SealedCounts:
         """Return the largest h such that h nodes have at least h edges; one node changes it by 1.
 
         It needs no bound on degrees (lemma 6).
@@ -50,12 +50,12 @@ class SealedGraph:
         """Order the edges by keyed hashes, for adding them up to a bound on the degrees."""
         return SealedDegrees(OrderedEdges(self.__graph, key=key), self.listed, self.account)
 
-    def falling_degrees(self, n: int) -> Sealed:
+    def falling_degrees(self, n: int) -> SealedCounts:
         """Return the n largest degrees, descending; one edge changes them by 2 in total."""
         return self._sealed(_falling(self.__graph.degrees(), n), 2)
 
-    def _sealed(self, counts: Integers, steps: int) -> Sealed:
-        return Sealed(counts, Sensitivity(rows=steps), self.account.root)
+    def _sealed(self, counts: Integers, steps: int) -> SealedCounts:
+        return SealedCounts(counts, Sensitivity(rows=steps), self.account.root)
 
 
 class SealedDegrees:
@@ -65,14 +65,14 @@ class SealedDegrees:
     results.
     """
 
-    def __init__(self, edges: OrderedEdges, listed: bool, account: Account) -> None:
+    def __init__(self, edges: OrderedEdges, listed: bool, account: RunAccount) -> None:
         self.__edges = edges
         self.listed, self.account = listed, account
 
-    def _sealed(self, counts: Integers, steps: int) -> Sealed:
-        return Sealed(counts, Sensitivity(rows=steps), self.account.root)
+    def _sealed(self, counts: Integers, steps: int) -> SealedCounts:
+        return SealedCounts(counts, Sensitivity(rows=steps), self.account.root)
 
-    def cumulative(self, bound: int) -> Sealed:
+    def cumulative(self, bound: int) -> SealedCounts:
         """Count nodes of degree at most 0 to bound - 1; without a list, at least 1 to bound.
 
         One node changes these counts by the bound in total (lemma 2), or by twice that (lemma 3).
@@ -82,14 +82,14 @@ class SealedDegrees:
             return self._sealed(np.cumsum(counts)[:-1], bound)
         return self._sealed(np.cumsum(counts[::-1])[::-1][1:].copy(), 2 * bound)
 
-    def histogram(self, bound: int) -> Sealed:
+    def histogram(self, bound: int) -> SealedCounts:
         """Count the nodes of each degree up to the bound; without a list, from degree 1 on.
 
         One node changes these counts by 2 bound + 1 in total (lemma 4).
         """
         return self._sealed(self._histogram(bound)[0 if self.listed else 1 :], 2 * bound + 1)
 
-    def falling_degrees(self, n: int, bound: int) -> Sealed:
+    def falling_degrees(self, n: int, bound: int) -> SealedCounts:
         """Return the n largest degrees, descending; one node changes them by 2 bound in total."""
         return self._sealed(_falling(self.__edges.degrees(bound), n), 2 * bound)
 

@@ -42,7 +42,7 @@ Particles = NDArray[np.int16]
 Index = NDArray[np.uint16]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
-State = NDArray[np.uint64]
+RngState = NDArray[np.uint64]
 Places = NDArray[np.uint64]
 
 THETA_LIMIT = 8.0
@@ -80,7 +80,7 @@ class Layout(NamedTuple):
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def uniform(state: State) -> float:
+def uniform(state: RngState) -> float:
     """Return a random number in [0, 1) and advance the state."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
     z = state[0]
@@ -91,7 +91,7 @@ def uniform(state: State) -> float:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def shuffle(values: Integers, state: State) -> None:
+def shuffle(values: Integers, state: RngState) -> None:
     """Shuffle values in place."""
     for last in range(len(values) - 1, 0, -1):
         other = int(uniform(state) * (last + 1))
@@ -363,7 +363,7 @@ def _draw(values: Floats, size: np.uint64, coin: float) -> np.uint64:
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def gibbs(rows: Particles, sites: Places, layout: Layout, state: State) -> None:
+def gibbs(rows: Particles, sites: Places, layout: Layout, state: RngState) -> None:
     """Resample each row from the model, site by site, given the rest of the row.
 
     A site is a column (the second entry is then the number of columns), or two columns that are
@@ -426,7 +426,7 @@ def swap_rows(  # noqa: PLR0917 - kernels take arrays by position
     offsets: Integers,
     excess: Floats,
     offered: Integers,
-    state: State,
+    state: RngState,
 ) -> int:
     """Replace chosen rows by offered ones wherever this brings the pair counts closer to target.
 

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from hushtable.kernels.field import State, uniform
+from hushtable.kernels.field import RngState, uniform
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ def follow(  # noqa: PLR0917 - kernels take arrays by position
     excess: Floats,
     counted: Counted,
     n_tries: int,
-    state: State,
+    state: RngState,
 ) -> int:
     """Change values, and who is followed, wherever this brings all counts closer to target.
 

@@ -73,7 +73,7 @@ def _below(n, words, state):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+def _bernoulli(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
     if numerator >= denominator:
         return True
     while numerator > 0:
@@ -90,11 +90,11 @@ def _coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _exp_coin_within_one(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+def _bernoulli_exp_within_one(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
     k = 1
     while (
         _below(k, words, state) == 0
-        and _coin(numerator, denominator, words, state)
+        and _bernoulli(numerator, denominator, words, state)
         and state[3] == _ZERO
     ):
         k += 1
@@ -102,21 +102,21 @@ def _exp_coin_within_one(numerator, denominator, words, state):  # type: ignore[
 
 
 @njit
-def _exp_coin(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
+def _bernoulli_exp(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
     whole = numerator // denominator
     part = numerator - whole * denominator
     while whole > 0:
-        if not _exp_coin_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
+        if not _bernoulli_exp_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
             return False
         whole -= 1
-    return _exp_coin_within_one(part, denominator, words, state)
+    return _bernoulli_exp_within_one(part, denominator, words, state)
 
 
 @njit
 def _geometric(numerator, denominator, words, state):  # type: ignore[no-untyped-def]
     while True:
         remainder = _below(denominator, words, state)
-        accepted = _exp_coin_within_one(remainder, denominator, words, state)
+        accepted = _bernoulli_exp_within_one(remainder, denominator, words, state)
         if accepted or state[3] != _ZERO:
             break
     # (remainder + denominator * whole) // numerator, stored as quotient and remainder so that no
@@ -126,7 +126,7 @@ def _geometric(numerator, denominator, words, state):  # type: ignore[no-untyped
     rest_per_step = denominator - per_step * numerator
     result = remainder // numerator
     rest = remainder - result * numerator
-    while _exp_coin_within_one(_UNIT, _UNIT, words, state) and state[3] == _ZERO:
+    while _bernoulli_exp_within_one(_UNIT, _UNIT, words, state) and state[3] == _ZERO:
         result += per_step
         rest += rest_per_step
         if rest >= numerator:
@@ -193,11 +193,11 @@ def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def fill_exp_coins(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
+def fill_bernoulli_exp(numerators, denominator, out, done, words, state):  # type: ignore[no-untyped-def]
     """Draw a boolean of probability exp(-numerators[i]/denominator) for each i from `done` on."""
     start = state.copy()
     while done < out.shape[0]:
-        value = _exp_coin(numerators[done], denominator, words, state)
+        value = _bernoulli_exp(numerators[done], denominator, words, state)
         if _ran_out(state, start):
             break
         out[done] = value
@@ -250,8 +250,8 @@ def _subtract(high, low, minus_high, minus_low):  # type: ignore[no-untyped-def]
 
 
 @njit
-def _wide_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
-    """Draw like `_coin` for a 128-bit fraction below 1 whose denominator is below 2**126."""
+def _wide_bernoulli(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
+    """Draw like `_bernoulli` for a 128-bit fraction below 1 whose denominator is below 2**126."""
     while high != _ZERO or low != _ZERO:
         high = (high << _ONE) | (low >> np.uint64(63))
         low <<= _ONE
@@ -267,15 +267,15 @@ def _wide_coin(high, low, over_high, over_low, words, state):  # type: ignore[no
 
 
 @njit
-def _wide_exp_coin(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
+def _wide_bernoulli_exp(high, low, over_high, over_low, words, state):  # type: ignore[no-untyped-def]
     while high > over_high or (high == over_high and low >= over_low):
-        if not _exp_coin_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
+        if not _bernoulli_exp_within_one(_UNIT, _UNIT, words, state) or state[3] != _ZERO:
             return False
         high, low = _subtract(high, low, over_high, over_low)
     k = 1
     while (
         _below(k, words, state) == 0
-        and _wide_coin(high, low, over_high, over_low, words, state)
+        and _wide_bernoulli(high, low, over_high, over_low, words, state)
         and state[3] == _ZERO
     ):
         k += 1
@@ -298,7 +298,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
             if state[3] != _ZERO:
                 break
             high, low = _square(np.uint64(abs(abs(z) * step - numerator)))
-            accepted = _wide_exp_coin(high, low, over_high, over_low, words, state)
+            accepted = _wide_bernoulli_exp(high, low, over_high, over_low, words, state)
             if accepted or state[3] != _ZERO:
                 break
         if _ran_out(state, start):
@@ -309,7 +309,7 @@ def fill_gaussian(  # type: ignore[no-untyped-def]
 
 
 @njit
-def _tail_coin(k, x, digit_bits, words, state):  # type: ignore[no-untyped-def]
+def _bernoulli_tail(k, x, digit_bits, words, state):  # type: ignore[no-untyped-def]
     """Return True with probability exp(-x (2 k + x) / (2 k + 2)), from first digits of numbers."""
     last = x
     even = True
@@ -338,12 +338,12 @@ def _normal(digit_bits, words, state):  # type: ignore[no-untyped-def]
     while True:
         k = _geometric(_UNIT, np.int64(2), words, state)
         x = np.int64(0)
-        accepted = _exp_coin(k * (k - 1), np.int64(2), words, state)
+        accepted = _bernoulli_exp(k * (k - 1), np.int64(2), words, state)
         if accepted and state[3] == _ZERO:
             x = _take(digit_bits, words, state)
             tosses = 0
             while accepted and tosses <= k and state[3] == _ZERO:
-                accepted = _tail_coin(k, x, digit_bits, words, state)
+                accepted = _bernoulli_tail(k, x, digit_bits, words, state)
                 tosses += 1
         if accepted or state[3] != _ZERO:
             return k, x

@@ -16,7 +16,7 @@ from hushtable.methods.base import Forecast
 from hushtable.pipeline import publish_plan
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying
+from hushtable.privacy.payment import PaymentOptions
 from hushtable.release import Release
 from hushtable.schema.linked import LinkedSchema
 
@@ -36,7 +36,7 @@ def publish_linked(
     anyway: bool = False,
     on_forecast: Callable[[Forecast], None] | None = None,
     progress: Progress = silent,
-    **paying: Unpack[Paying],
+    **paying: Unpack[PaymentOptions],
 ) -> Release:
     """Publish private linked tables, with one guarantee per person.
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hushtable.engine.sealed_graph import SealedGraph
     from hushtable.methods.prior import Prior
     from hushtable.privacy.noise import Noise
-    from hushtable.privacy.spending import Account, Promise
+    from hushtable.privacy.spending import RunAccount, SpendingLimit
 
 Source = TypeVar("Source")
 """Input of a run: a sealed table or a sealed graph."""
@@ -109,7 +109,7 @@ class Run:
     """Result of a run, and the checked account of what the run spent."""
 
     released: Released
-    account: Account
+    account: RunAccount
 
 
 def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
@@ -175,11 +175,11 @@ class Plan(ABC, Generic[Source]):
         return None
 
     @cached_property
-    def promise(self) -> Promise | None:
+    def promise(self) -> SpendingLimit | None:
         """Differential privacy that a run may spend: that part of the guarantees, or None."""
-        from hushtable.privacy.spending import Promise  # noqa: PLC0415 - see `accounted`
+        from hushtable.privacy.spending import SpendingLimit  # noqa: PLC0415 - see `accounted`
 
-        return Promise.among(self.guarantees)
+        return SpendingLimit.among(self.guarantees)
 
     @property
     def spends_all(self) -> bool:
@@ -203,10 +203,13 @@ class Plan(ABC, Generic[Source]):
         """
         # Imported here so that planning and reading releases do not load an engine.
         from hushtable.engine.sealed import accounted  # noqa: PLC0415
-        from hushtable.privacy.spending import Account  # noqa: PLC0415
+        from hushtable.privacy.spending import RunAccount  # noqa: PLC0415
 
-        account = Account(
-            self.promise, bare=self.method.opens_bare, spends_all=self.spends_all, heard=heard
+        account = RunAccount(
+            self.promise,
+            sees_exact_counts=self.method.opens_bare,
+            spends_all=self.spends_all,
+            on_query=heard,
         )
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return Run(released, account)

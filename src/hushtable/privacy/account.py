@@ -175,7 +175,7 @@ NOTHING = Loss()
 
 
 @dataclass(frozen=True, kw_only=True)
-class Account:
+class LedgerCap:
     """Limits of a ledger: basic composition, and zCDP composition, each with its share of delta."""
 
     basic: Budget  # limit of basic composition
@@ -207,8 +207,8 @@ class Account:
         shared = cls.shared(cap) if cap.epsilon > 0 and cap.delta > 0 else None
         if shared is None:
             return alone
-        n_shared = shared.room(NOTHING, first)
-        return shared if 0 < n_shared >= alone.room(NOTHING, first) else alone
+        n_shared = shared.remaining_charges(NOTHING, first)
+        return shared if 0 < n_shared >= alone.remaining_charges(NOTHING, first) else alone
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], cap: Budget) -> Self:
@@ -233,7 +233,7 @@ class Account:
 
         Examples
         --------
-        >>> Account(basic=Budget(epsilon=Fraction(1))).to_dict()
+        >>> LedgerCap(basic=Budget(epsilon=Fraction(1))).to_dict()
         {'basic_delta': '0', 'approximation_delta': '0', 'rho': '0', 'alpha': '0'}
         """
         return {
@@ -247,16 +247,16 @@ class Account:
         """Return whether the total is within the limits of basic or zCDP composition."""
         return self.basic.covers(total.basic) or self.concentrated.covers(total.concentrated)
 
-    def room(self, total: Loss, each: Loss) -> int:
+    def remaining_charges(self, total: Loss, each: Loss) -> int:
         """Return how many more charges of the same cost are admitted.
 
         Examples
         --------
-        >>> account = Account(basic=Budget(epsilon=Fraction(1)))
+        >>> account = LedgerCap(basic=Budget(epsilon=Fraction(1)))
         >>> each = Loss(
         ...     basic=Budget(epsilon=Fraction(1, 3)), concentrated=Concentrated(rho=Fraction(1, 18))
         ... )
-        >>> account.room(each, each)
+        >>> account.remaining_charges(each, each)
         2
         """
         basic, concentrated = self.basic - total.basic, self.concentrated - total.concentrated

@@ -85,7 +85,7 @@ class BitReader:
             if value < n:
                 return value
 
-    def coin(self, numerator: int, denominator: int) -> bool:
+    def bernoulli(self, numerator: int, denominator: int) -> bool:
         """Return True with probability numerator/denominator in [0, 1]."""
         if numerator >= denominator:
             return True
@@ -98,16 +98,16 @@ class BitReader:
                 return digit
         return False  # all digits of a finite expansion agree, so the number is not below it
 
-    def exp_coin(self, numerator: int, denominator: int) -> bool:
+    def bernoulli_exp(self, numerator: int, denominator: int) -> bool:
         """Return True with probability exp(-numerator/denominator), numerator at least 0."""
         whole, part = divmod(numerator, denominator)
-        return all(self._exp_coin_within_one(1, 1) for _ in range(whole)) and (
-            self._exp_coin_within_one(part, denominator)
+        return all(self._bernoulli_exp_within_one(1, 1) for _ in range(whole)) and (
+            self._bernoulli_exp_within_one(part, denominator)
         )
 
-    def _exp_coin_within_one(self, numerator: int, denominator: int) -> bool:
+    def _bernoulli_exp_within_one(self, numerator: int, denominator: int) -> bool:
         k = 1
-        while self.below(k) == 0 and self.coin(numerator, denominator):
+        while self.below(k) == 0 and self.bernoulli(numerator, denominator):
             k += 1
         return k % 2 == 1
 
@@ -115,10 +115,10 @@ class BitReader:
         """Draw g >= 0 with probability proportional to exp(-g * numerator / denominator)."""
         while True:
             remainder = self.below(denominator)
-            if self.exp_coin(remainder, denominator):
+            if self.bernoulli_exp(remainder, denominator):
                 break
         whole = 0
-        while self._exp_coin_within_one(1, 1):
+        while self._bernoulli_exp_within_one(1, 1):
             whole += 1
         # remainder + denominator * whole has P[x] ~ exp(-x / denominator); runs of `numerator`
         # consecutive values then have P[g] ~ exp(-g * numerator / denominator).
@@ -140,7 +140,7 @@ class BitReader:
         while True:
             z = self.laplace(scale, 1)
             offset = abs(z) * scale * denominator - numerator
-            if self.exp_coin(offset * offset, 2 * numerator * denominator * scale * scale):
+            if self.bernoulli_exp(offset * offset, 2 * numerator * denominator * scale * scale):
                 return z
 
     def rounded_gaussian(
@@ -154,17 +154,17 @@ class BitReader:
         """
         while True:
             k = self.geometric(1, 2)
-            if not self.exp_coin(k * (k - 1), 2):
+            if not self.bernoulli_exp(k * (k - 1), 2):
                 continue
             x = LazyNumber(self, digit_bits)
             x.digit(0)  # drawn before the numbers that it is compared with
-            if all(self._tail_coin(k, x) for _ in range(k + 1)):
+            if all(self._bernoulli_tail(k, x) for _ in range(k + 1)):
                 break
         negative = self.take(1)
         size = self._rounded(k, x, numerator, denominator)
         return -size if negative else size
 
-    def _tail_coin(self, k: int, x: LazyNumber) -> bool:
+    def _bernoulli_tail(self, k: int, x: LazyNumber) -> bool:
         """Return True with probability exp(-x (2 k + x) / (2 k + 2)).
 
         n uniform numbers decrease from x with probability x**n / n!, and n draws with probability

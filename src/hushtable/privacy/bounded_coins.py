@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from hushtable.privacy.noise import Noise
 
-Bounds = Callable[[int], tuple[Fraction, Fraction]]
+BoundsFunction = Callable[[int], tuple[Fraction, Fraction]]
 """Function from a number of bits to a lower and an upper bound of a probability."""
 
 _BITS = 96  # initial precision of a probability
 
 
-def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
+def bernoulli_indices(noise: Noise, n: int, bounds: BoundsFunction) -> NDArray[np.int64]:
     """Draw n Bernoulli variables and return the indexes of successes, in order.
 
     A uniform number is compared with the upper bound, then with the lower one. The bounds are
@@ -27,7 +27,7 @@ def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
     --------
     >>> from hushtable.privacy.secure_noise import SecureNoise
     >>> third = lambda bits: (Fraction(2**bits // 3, 2**bits), Fraction(2**bits // 3 + 1, 2**bits))
-    >>> 200 < len(heads(SecureNoise(), 900, third)) < 400
+    >>> 200 < len(bernoulli_indices(SecureNoise(), 900, third)) < 400
     True
     """
     low, high = bounds(_BITS)
@@ -38,7 +38,7 @@ def heads(noise: Noise, n: int, bounds: Bounds) -> NDArray[np.int64]:
     return found[sure]
 
 
-def _settle(noise: Noise, bounds: Bounds, low: Fraction, high: Fraction) -> bool:
+def _settle(noise: Noise, bounds: BoundsFunction, low: Fraction, high: Fraction) -> bool:
     """Decide whether a uniform number between two bounds of a probability is below it."""
     bits = _BITS
     while True:

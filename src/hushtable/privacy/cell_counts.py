@@ -14,7 +14,7 @@ from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sparse_subset import Keys
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 
 class CellMechanism(Mechanism):
@@ -61,9 +61,9 @@ class CellCounts(CellMechanism):
         """True if empty cells must be enumerated too."""
         return self.count.shows_absent
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the cost of the counts; which cells are published is a function of them."""
-        return self.count.price(sensitivity)
+        return self.count.cost(sensitivity)
 
     def draw_some(self, exact: Any, noise: Noise) -> NoisyCells:
         """Draw the published counts of some cells and omit suppressed ones."""

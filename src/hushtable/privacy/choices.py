@@ -19,9 +19,9 @@ from hushtable.errors import SealedError
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Seal, Sealed, inside
+from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
 from hushtable.privacy.selection import Rule
-from hushtable.privacy.spending import Part, Price, Sensitivity
+from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
 
 _MOST_EXPECTED = 2.0**61
 """Sums of expected counts below this keep distances below 2**62, for any number of rows."""
@@ -35,12 +35,12 @@ class Scores(NamedTuple):
     monotone: bool
 
 
-class SealedScores(Seal):
+class SealedScores(SealedValue):
     """Sealed scores of public candidates."""
 
     __slots__ = ("n_candidates",)
 
-    def __init__(self, inside: Scores, sensitivity: Sensitivity, part: Part) -> None:
+    def __init__(self, inside: Scores, sensitivity: Sensitivity, part: DataPart) -> None:
         super().__init__(inside, sensitivity, part)
         self.n_candidates = len(inside.values)
 
@@ -49,7 +49,7 @@ class SealedScores(Seal):
         cls,
         values: NDArray[np.int64] | list[int],
         sensitivity: Sensitivity,
-        part: Part,
+        part: DataPart,
         *,
         monotone: bool,
     ) -> SealedScores:
@@ -58,7 +58,7 @@ class SealedScores(Seal):
 
 
 def distance_scores(
-    tables: Sequence[Sealed],
+    tables: Sequence[SealedCounts],
     expected: Sequence[NDArray[np.int64]],
     *,
     weights: Sequence[int],
@@ -73,7 +73,7 @@ def distance_scores(
 
     Parameters
     ----------
-    tables : sequence of Sealed
+    tables : sequence of SealedCounts
         The counts.
     expected : sequence of int arrays
         Expected counts; public.
@@ -85,7 +85,7 @@ def distance_scores(
     for table, model in zip(tables, expected, strict=True):
         _require_same_shape(table, model)
     scores = [
-        weight * (int(np.abs(inside(table) - model).sum()) - penalty)
+        weight * (int(np.abs(unseal(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
     ]
     reach = max(
@@ -98,7 +98,7 @@ def distance_scores(
     return SealedScores.of([*scores, *beside], reach, part, monotone=False)
 
 
-def _require_same_shape(table: Sealed, model: NDArray[np.int64]) -> None:
+def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:
     """Raise `SealedError` if NumPy would broadcast, round or overflow."""
     if model.shape != table.shape or model.dtype != np.int64:
         raise SealedError(
@@ -125,7 +125,7 @@ class TopChoices(Mechanism):
         Number of selections.
     rule : {"exponential", "permute-and-flip"}
         See `Noise.choose`.
-    alike : tuple
+    exclusive_groups : tuple
         Public group of each candidate: a selected candidate removes its whole group. Candidates
         beyond the tuple mean stopping. Each selection is among the candidates that earlier ones,
         which are public by then, left. All k are paid for even if they stop early.
@@ -134,21 +134,21 @@ class TopChoices(Mechanism):
     epsilon: Fraction
     k: int = 1
     rule: Rule = "exponential"
-    alike: tuple[Hashable, ...] | None = None
+    exclusive_groups: tuple[Hashable, ...] | None = None
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return k times the cost of one selection."""
         epsilon, square = self.k * self.epsilon, self.k * self.epsilon**2
         if self.rule == "permute-and-flip":
-            return Price(epsilon, rho=square / 2)
-        return Price(epsilon, rho=square / 8, mu_squared=CHOICE_FACTOR * square)
+            return PrivacyCost(epsilon, rho=square / 2)
+        return PrivacyCost(epsilon, rho=square / 8, mu_squared=CHOICE_FACTOR * square)
 
     def draw(self, exact: Scores, noise: Noise) -> list[int]:
         """Return the positions of the selected candidates."""
         if not isinstance(exact, Scores):
             raise SealedError("selection needs scores with proven sensitivity, such as distances.")
         values = np.asarray(exact.values, np.int64)
-        alike = range(len(values)) if self.alike is None else self.alike
+        alike = range(len(values)) if self.exclusive_groups is None else self.exclusive_groups
         left, chosen = list(range(len(values))), list[int]()
         while len(chosen) < self.k and left:
             at = noise.choose(

@@ -15,16 +15,16 @@ from hushtable.privacy.arguments import as_integers, not_fraction, not_whole, re
 from hushtable.privacy.bit_reader import KERNEL_LIMIT, Words
 from hushtable.privacy.random_words import Integers, RandomWords
 
-Coins = NDArray[np.bool_]
+Bools = NDArray[np.bool_]
 
 MAX_TRIALS = 10**12
 """Limit of n for `binomial` and `subset`; n = 1e9 takes some 0.2 s and 0.7 s."""
 
 
-class CoinDraws(RandomWords):
+class BernoulliSampler(RandomWords):
     """Bernoulli samplers for probabilities p and exp(-x), p and x fractions."""
 
-    def bernoulli(self, p: Fraction, *, size: int) -> Coins:
+    def bernoulli(self, p: Fraction, *, size: int) -> Bools:
         """Draw `size` booleans that are True with probability p, any fraction from 0 to 1.
 
         Examples
@@ -45,10 +45,10 @@ class CoinDraws(RandomWords):
             np.less(words, threshold, out=part)
             # All 64 bits agree with those of p: compare later digits.
             for i in np.flatnonzero(words == threshold):
-                part[i] = self._reader().coin(rest, p.denominator)
+                part[i] = self._reader().bernoulli(rest, p.denominator)
         return out
 
-    def bernoulli_exp(self, x: Fraction, *, size: int) -> Coins:
+    def bernoulli_exp(self, x: Fraction, *, size: int) -> Bools:
         """Draw `size` booleans that are True with probability exp(-x), x >= 0.
 
         Examples
@@ -62,7 +62,7 @@ class CoinDraws(RandomWords):
         numerators = np.full(size, x.numerator, np.int64 if fits else object)
         return self.bernoulli_exp_each(numerators, denominator=x.denominator)
 
-    def bernoulli_exp_each(self, numerators: NDArray[Any], *, denominator: int) -> Coins:
+    def bernoulli_exp_each(self, numerators: NDArray[Any], *, denominator: int) -> Bools:
         """Draw one boolean per element, True with probability exp(-numerators[i]/denominator).
 
         Numbers of 2**62 and more are exact too, but slower (Python integers).
@@ -80,11 +80,11 @@ class CoinDraws(RandomWords):
         out = np.empty(len(numerators), np.bool_)
         if denominator < KERNEL_LIMIT and (not len(out) or numerators.max() < KERNEL_LIMIT):
             parameters = (numerators.astype(np.int64), denominator)
-            self._fill(kernels.samplers.fill_exp_coins, parameters, out, bits_per_draw=6)
+            self._fill(kernels.samplers.fill_bernoulli_exp, parameters, out, bits_per_draw=6)
             return out
         reader = self._reader()
         for i, numerator in enumerate(numerators.tolist()):
-            out[i] = reader.exp_coin(numerator, denominator)
+            out[i] = reader.bernoulli_exp(numerator, denominator)
         return out
 
     def binomial(self, n: int, *, p: Fraction) -> int:
@@ -141,7 +141,7 @@ class CoinDraws(RandomWords):
         if p == 1:
             return np.arange(n, dtype=np.int64)
         digits, rest = _binary_digits(p.numerator, p.denominator, 128)
-        out = np.empty(_room_for(n, p), np.int64)
+        out = np.empty(_buffer_size(n, p), np.int64)
         words: Words = np.empty(0, np.uint64)
         group = kept = 0
         while group * 64 < n:
@@ -159,7 +159,7 @@ class CoinDraws(RandomWords):
         return out[:kept].copy()
 
 
-def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coins, int]:
+def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Bools, int]:
     """Return binary digits of a fraction below 1 (up to its end, if finite) and the remainder."""
     whole, rest = divmod(numerator << n_digits, denominator)
     if not rest:
@@ -170,7 +170,7 @@ def _binary_digits(numerator: int, denominator: int, n_digits: int) -> tuple[Coi
     return digits[8 * n_bytes - n_digits :].astype(np.bool_), rest
 
 
-def _room_for(n: int, p: Fraction) -> int:
+def _buffer_size(n: int, p: Fraction) -> int:
     mean = int(n * p)
     return min(n, mean + 8 * math.isqrt(mean)) + 64
 

@@ -24,7 +24,7 @@ from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.composition import delta_of_rows
 from hushtable.privacy.distributions import (
-    Bounds,
+    FractionBounds,
     laplace_mass,
     laplace_tail,
     laplace_variance,
@@ -34,7 +34,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_draws import MAX_SCALE
 from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 BITS = 256
 """Precision in bits of the bounds of e**x that decide whether a mechanism is private."""
@@ -54,12 +54,12 @@ class CountMechanism(Mechanism):
 
     epsilon: Fraction
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the cost of a unit by group privacy over all steps of size 1."""
         steps, delta = sensitivity.l1, getattr(self, "delta", Fraction(0))
         if not delta:
-            return Price.pure(steps * self.epsilon)
-        return Price(steps * self.epsilon, delta_of_rows(self.epsilon, delta, steps))
+            return PrivacyCost.pure(steps * self.epsilon)
+        return PrivacyCost(steps * self.epsilon, delta_of_rows(self.epsilon, delta, steps))
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         """Draw a published count for each private one."""
@@ -134,7 +134,7 @@ class CountMechanism(Mechanism):
         """Return 1 - release_probability; subclasses avoid the cancellation."""
         return 1.0 - self.release_probability(count)
 
-    def _reach(self, rate: Fraction) -> int:
+    def _tail_steps(self, rate: Fraction) -> int:
         """Return the number of steps of a factor e**-rate after which outcomes are negligible."""
         steps = math.ceil(-math.log(NEGLIGIBLE) / float(rate))
         if 2 * steps > MAX_OUTCOMES:
@@ -225,7 +225,7 @@ class OneSidedGeometric(CountMechanism):
         return np.where(lag <= counts - (self.k - 1), published, 0)
 
     @cached_property
-    def _moments(self) -> Bounds:
+    def _moments(self) -> FractionBounds:
         """Mean and variance of N; r is precise enough that cancellation does not matter."""
         r = _middle(exp_bounds(-self.epsilon, BITS))
         n, head = self.n_head, self.head_mass
@@ -274,7 +274,7 @@ class OneSidedGeometric(CountMechanism):
 
     def outcomes(self, count: int) -> Outcomes:
         """Return the published counts, from ``offset + k - 1`` up."""
-        above, n, reach = count - (self.k - 1), self.n_head, self._reach(self.epsilon)
+        above, n, reach = count - (self.k - 1), self.n_head, self._tail_steps(self.epsilon)
         # If all allowed N are at most n_head, the most likely N is the largest allowed one.
         first = max(1, min(n, above) - reach)
         lags = np.arange(first, min(above, n + 1 + reach) + 1, dtype=np.int64)[::-1]
@@ -383,7 +383,7 @@ class ThresholdMatrix(CountMechanism):
         if count < self.k:
             return np.empty(0, np.int64), np.empty(0)
         return _clamped_laplace(
-            count, self.k, self.epsilon / 2, self.release_probability(count), self._reach
+            count, self.k, self.epsilon / 2, self.release_probability(count), self._tail_steps
         )
 
 
@@ -432,7 +432,7 @@ class TwoSidedGeometric(CountMechanism):
 
     def outcomes(self, count: int) -> Outcomes:
         """Return the published counts above 0."""
-        values, chances = _clamped_laplace(count, 0, self.epsilon, 1.0, self._reach)
+        values, chances = _clamped_laplace(count, 0, self.epsilon, 1.0, self._tail_steps)
         return values[values > 0], chances[values > 0]
 
 
@@ -479,7 +479,7 @@ def _clamped_laplace(
 # --- checks and searches -----------------------------------------------------------------------
 
 
-def _middle(bounds: Bounds) -> Fraction:
+def _middle(bounds: FractionBounds) -> Fraction:
     return (bounds[0] + bounds[1]) / 2
 
 

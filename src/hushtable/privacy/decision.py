@@ -7,12 +7,12 @@ from datetime import date
 from pydantic import field_validator
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.values import Value
+from hushtable.privacy.values import FrozenValue
 
 MAX_TEXT = 1000
 
 
-class Decision(Value):
+class Decision(FrozenValue):
     """Decision on a budget or a release: the responsible person, the reason, the review date.
 
     All parts are optional. The decision is recorded in the ledger, which only its owner reads, and

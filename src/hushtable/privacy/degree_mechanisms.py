@@ -13,11 +13,11 @@ import numpy as np
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 
 @dataclass(frozen=True)
-class MiddleCuts(Mechanism):
+class HistogramCuts(Mechanism):
     """Cuts of runs of a histogram in two, near their middle.
 
     A cut of a run has the weight exp(rate * min(counts on its left, on its right)). Changing one
@@ -28,9 +28,9 @@ class MiddleCuts(Mechanism):
     runs: tuple[tuple[int, int], ...]  # first position and end of each; one position is not cut
     rate: Fraction  # factor of the score in the exponent
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return l1 times the rate."""
-        return Price.pure(sensitivity.l1 * self.rate)
+        return PrivacyCost.pure(sensitivity.l1 * self.rate)
 
     def draw(self, exact: Integers, noise: Noise) -> list[tuple[int, int]]:
         """Return the runs after the cuts."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from hushtable.privacy.rational import exp_bounds
 
-Bounds = tuple[Fraction, Fraction]
+FractionBounds = tuple[Fraction, Fraction]
 """A lower and an upper bound of a real number."""
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,7 @@ def laplace_tail(rate: float, distance: int) -> float:
     return float(np.exp(-rate * distance) / (1 + np.exp(-rate)))
 
 
-def laplace_tail_bounds(rate: Fraction, distance: int, bits: int) -> Bounds:
+def laplace_tail_bounds(rate: Fraction, distance: int, bits: int) -> FractionBounds:
     """Bound P[Z >= distance] for a distance of at least 0."""
     r_low, r_high = exp_bounds(-rate, bits)
     low, high = exp_bounds(-rate * distance, bits)

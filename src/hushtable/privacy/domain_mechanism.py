@@ -24,13 +24,13 @@ from numpy.typing import NDArray
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
 from hushtable.privacy.added_noise import add_noise
-from hushtable.privacy.distributions import Bounds, laplace_tail_bounds, laplace_variance
+from hushtable.privacy.distributions import FractionBounds, laplace_tail_bounds, laplace_variance
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_draws import MAX_SCALE
 from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 _INT64 = 2**63
 
@@ -85,9 +85,9 @@ class DomainMechanism(Mechanism):
         """Variance of the noise of one cell."""
         return float(laplace_variance(float(1 / self.rate)))
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return l1 times the rate: every cell of the domain has noise, occupied or not."""
-        return Price.pure(sensitivity.l1 * self.rate)
+        return PrivacyCost.pure(sensitivity.l1 * self.rate)
 
     def draw(self, exact: Any, noise: Noise) -> NoisyCells:
         """Draw the published cells, given the occupied ones."""
@@ -105,7 +105,7 @@ class DomainMechanism(Mechanism):
             return NoisyCells(self.domain.grid(), add_noise(full, drawn))
         noisy = add_noise(counts, noise.discrete_laplace(scale, size=len(counts)))
         occupied = self._ranks(codes)
-        absent = reaching(
+        absent = indices_above_threshold(
             self.domain.size - len(occupied), rate=self.rate, threshold=self.threshold, noise=noise
         )
         # Z given Z >= threshold >= 1 is the threshold plus a geometric number.
@@ -154,7 +154,7 @@ class DomainMechanism(Mechanism):
         return [math.prod(self.domain.shape[run]) for run in self.domain.limbs]
 
 
-def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[int]:
+def indices_above_threshold(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[int]:
     """Sample which of n discrete Laplace numbers of scale 1/rate reach a threshold >= 1.
 
     Each of 0, ..., n-1 is kept independently with probability p = e**(-rate threshold) / (1 +
@@ -165,14 +165,14 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
     Examples
     --------
     >>> from hushtable.privacy.secure_noise import SecureNoise
-    >>> reaching(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
+    >>> indices_above_threshold(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
     []
     """
     high = laplace_tail_bounds(rate, threshold, 64)[1]
     # e**-x <= 1/(1 + x) gives q >= x/(1 + x), which is at least p for x = p/(1 - p), rounded up.
     x = _rounded_up(high / (1 - high))
 
-    def kept(bits: int) -> Bounds:
+    def kept(bits: int) -> FractionBounds:
         low, high = laplace_tail_bounds(rate, threshold, bits)
         fall_low, fall_high = exp_bounds(-x, bits + x.denominator.bit_length())
         return low / (1 - fall_low), min(Fraction(1), high / (1 - fall_high))
@@ -186,12 +186,12 @@ def reaching(n: int, *, rate: Fraction, threshold: int, noise: Noise) -> list[in
         tried = list(ends)[1:]
         position = tried[-1]
         tried = tried[: bisect_right(tried, n - 1)]
-        found += itertools.compress(tried, coins(kept, size=len(tried), noise=noise))
+        found += itertools.compress(tried, bernoulli_bounded(kept, size=len(tried), noise=noise))
     return found
 
 
-def coins(
-    bounds: Callable[[int], Bounds], *, size: int, noise: Noise, bits: int = 128
+def bernoulli_bounded(
+    bounds: Callable[[int], FractionBounds], *, size: int, noise: Noise, bits: int = 128
 ) -> list[bool]:
     """Draw Bernoulli variables whose probability is a real number with arbitrarily close bounds.
 
@@ -201,7 +201,7 @@ def coins(
     Examples
     --------
     >>> from hushtable.privacy.secure_noise import SecureNoise
-    >>> coins(lambda bits: (Fraction(1), Fraction(1)), size=2, noise=SecureNoise())
+    >>> bernoulli_bounded(lambda bits: (Fraction(1), Fraction(1)), size=2, noise=SecureNoise())
     [True, True]
     """
     low, high = bounds(bits)
@@ -216,7 +216,7 @@ def coins(
 
 
 def _refined(
-    bounds: Callable[[int], Bounds], low: Fraction, high: Fraction, bits: int, noise: Noise
+    bounds: Callable[[int], FractionBounds], low: Fraction, high: Fraction, bits: int, noise: Noise
 ) -> bool:
     """Decide whether a uniform number between two bounds is below the probability."""
     while True:

@@ -34,8 +34,8 @@ from hushtable.privacy.values import (
     MAX_DELTA,
     MAX_EPSILON,
     MAX_LOSS,
+    FrozenValue,
     Rational,
-    Value,
     as_written,
     check_delta,
     check_epsilon,
@@ -69,7 +69,7 @@ __all__ = [
 ]
 
 
-class Guarantee(Value):
+class Guarantee(FrozenValue):
     """Base class of all guarantees about a release."""
 
     family: str

@@ -14,7 +14,7 @@ from hushtable.privacy.bit_reader import KERNEL_LIMIT
 from hushtable.privacy.random_words import Integers, RandomWords
 
 
-class IndexDraws(RandomWords):
+class IndexSampler(RandomWords):
     """Samplers of integers in [0, n), and of positions in a table of weights."""
 
     def uniform_below(self, n: int, *, size: int) -> Integers:

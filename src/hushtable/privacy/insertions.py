@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.privacy.bounded_adversary import Adversary, Ratios
-from hushtable.privacy.bounded_coins import heads, power_bounds
+from hushtable.privacy.bounded_coins import bernoulli_indices, power_bounds
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.privacy.sparse_subset import Keys, sparse_subset
@@ -150,7 +150,7 @@ class SourceInsertions:
                     low, high = self.beta_bounds(weight, bits)
                     return more + low, min(Fraction(1), more + high)
 
-                kept[members[heads(noise, len(members), bounds)]] = True
+                kept[members[bernoulli_indices(noise, len(members), bounds)]] = True
         return kept
 
 
@@ -247,7 +247,7 @@ class SourcePrior:
             low, hit = (low, middle) if holds(middle) else (middle, hit)
         return self._noise(hit)
 
-    def with_coins(self, alpha: Fraction, beta: Fraction) -> SourceInsertions:
+    def with_rates(self, alpha: Fraction, beta: Fraction) -> SourceInsertions:
         """Return insertions that insert the rarest tuples with probability beta, others more often.
 
         The probability is slightly above beta if the required root is irrational.
@@ -255,7 +255,7 @@ class SourcePrior:
         Examples
         --------
         >>> prior = SourcePrior(Domain({"a": 2}), ((1, 3),), Fraction(1))
-        >>> noise = prior.with_coins(Fraction(1, 2), Fraction(1, 10))
+        >>> noise = prior.with_rates(Fraction(1, 2), Fraction(1, 10))
         >>> noise.hit, round(float(noise.beta_bounds(3)[0]), 3)
         (Fraction(1, 10), 0.271)
         """

@@ -43,14 +43,14 @@ from hushtable.privacy.account import Budget, Loss
 from hushtable.privacy.decision import Decision
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger_records import FORMAT, Entry, Quote, Reservation, canonical
-from hushtable.privacy.ledger_state import State
-from hushtable.privacy.ledger_summary import Left, left_of, summary
+from hushtable.privacy.ledger_state import LedgerState
+from hushtable.privacy.ledger_summary import RemainingBudget, left_of, summary
 from hushtable.privacy.ledger_tables import BoundTable, parse_table, table_document
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Left", "Quote", "Reservation"]
+__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Quote", "RemainingBudget", "Reservation"]
 
 
 class Ledger:
@@ -152,7 +152,7 @@ class Ledger:
             "salt": told.salt(),
             **told.decided(decision),
         }
-        digest = State().apply(record)  # raises for an invalid cap before a file is created
+        digest = LedgerState().apply(record)  # raises for an invalid cap before a file is created
         try:
             # O_EXCL: never open an existing file; 0o600: readable by the owner from the start.
             os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -314,7 +314,7 @@ class Ledger:
 
     def _ask(
         self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
-    ) -> tuple[State, Loss, list[str]]:
+    ) -> tuple[LedgerState, Loss, list[str]]:
         """Return the state, the cost of guarantees, and the reasons why they would be refused."""
         told.documents(guarantees)
         content = told.about(schema, same_people)
@@ -417,7 +417,7 @@ class Ledger:
         """
         return self._read().remaining
 
-    def left(self) -> Left:
+    def left(self) -> RemainingBudget:
         """Return how many more releases like the last one are admitted, and the largest one.
 
         Examples
@@ -499,12 +499,12 @@ class Ledger:
         """Return the full summary, ready for JSON; numbers are exact, as text."""
         return {"id": self.id, **summary(self._read())}
 
-    def _read(self) -> State:
+    def _read(self) -> LedgerState:
         with file.connection_to(self.path, self._timeout) as connection:
             connection.execute("BEGIN")  # one snapshot for the records and the head
             return self._replay(connection)
 
-    def _write(self, kind: str, **content: Any) -> tuple[State, int]:
+    def _write(self, kind: str, **content: Any) -> tuple[LedgerState, int]:
         """Add a record if the rules allow it; return the new state and the record's number."""
         with file.connection_to(self.path, self._timeout) as connection:
             # Take the write lock before reading, so that no other process spends before the commit.
@@ -522,12 +522,12 @@ class Ledger:
         self._seen = digest
         return state, seq
 
-    def _replay(self, connection: sqlite3.Connection) -> State:
+    def _replay(self, connection: sqlite3.Connection) -> LedgerState:
         version = file.check_format(connection, self.path)
         rows = connection.execute("SELECT seq, body, digest FROM records ORDER BY seq").fetchall()
         head = connection.execute("SELECT id, seq, digest FROM head").fetchall()
         problems = file.chain_problems(rows, head)
-        state = State()
+        state = LedgerState()
         if not problems:
             problems = _apply_all(state, rows)
         if not problems and state.format != version:
@@ -555,7 +555,7 @@ LONG = 1000
 """Smallest number of records for which disabling the garbage collector pays off."""
 
 
-def _apply_all(state: State, rows: Sequence[tuple[int, str, str]]) -> list[str]:
+def _apply_all(state: LedgerState, rows: Sequence[tuple[int, str, str]]) -> list[str]:
     """Replay all records of an intact chain; return the first violation of a rule, if any."""
     with _without_collecting() if len(rows) >= LONG else nullcontext():
         for seq, body, digest in rows:

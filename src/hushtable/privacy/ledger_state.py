@@ -15,7 +15,7 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
-from hushtable.privacy.account import NOTHING, Account, Budget, Loss
+from hushtable.privacy.account import NOTHING, Budget, LedgerCap, Loss
 from hushtable.privacy.decision import UNSTATED, Decision
 from hushtable.privacy.guarantee import (
     ApproxDP,
@@ -55,7 +55,7 @@ class Priced(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class State:
+class LedgerState:
     """Result of replaying a ledger's records; writing and verifying share its rules."""
 
     format: int = FORMAT
@@ -72,7 +72,7 @@ class State:
     charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # fields of each entry
     reservations: dict[int, Reservation] = field(default_factory=dict)
     # Fixed by a record with nonzero cost while nothing is spent or reserved.
-    account: Account | None = None
+    account: LedgerCap | None = None
     before: Loss = field(default_factory=lambda: NOTHING)  # spent before the upgrade
     upgraded: int | None = None  # the upgrade record, in a ledger of an older format
     # Running sums, so that replay takes linear time.
@@ -132,11 +132,11 @@ class State:
         """True if delta may still be allocated: no counted charge or reservation is in effect."""
         return self.format == FORMAT and self.spent == self.before and self.reserved == NOTHING
 
-    def account_for(self, first: Loss) -> Account:
+    def account_for(self, first: Loss) -> LedgerCap:
         """Return the account, or the one that this charge would fix."""
         if self.account is not None and not self.is_untouched:
             return self.account
-        return Account.for_first(self.cap - self.before.basic, first)
+        return LedgerCap.for_first(self.cap - self.before.basic, first)
 
     def completed(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return a new record, with the account added if the record fixes it."""
@@ -225,7 +225,7 @@ class State:
         return self._problems(asked, reservation, self.account_for(asked), self.spent + asked)
 
     def _problems(
-        self, asked: Loss, reservation: int | None, account: Account, spent: Loss
+        self, asked: Loss, reservation: int | None, account: LedgerCap, spent: Loss
     ) -> list[str]:
         """Return the reasons why an account does not admit an amount that `spent` includes."""
         if reservation is not None:
@@ -368,7 +368,7 @@ class State:
         if costs and self.account is None and not given:
             raise LedgerError("the first record with nonzero cost has no account.")
         if given:
-            self.account = Account.from_dict(record["account"], self.cap - self.before.basic)
+            self.account = LedgerCap.from_dict(record["account"], self.cap - self.before.basic)
 
     def _upgrade(self) -> None:
         """Start a new account with what is left of the cap."""
@@ -400,7 +400,7 @@ class State:
             check_delta(delta)
         self.cap = Budget(epsilon=epsilon, delta=delta)
         if self.format < 3:  # older formats have no zCDP composition
-            self.account = Account(basic=self.cap)
+            self.account = LedgerCap(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
             self.unit_text = repr(dict(sorted(self.unit.model_dump(mode="json").items())))

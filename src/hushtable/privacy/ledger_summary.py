@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hushtable.privacy.account import NOTHING, Account, Budget, Concentrated, Loss
+from hushtable.privacy.account import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP, implied_rho
 from hushtable.privacy.ledger_records import Entry
-from hushtable.privacy.ledger_state import State
+from hushtable.privacy.ledger_state import LedgerState
 from hushtable.privacy.values import rounded
 
 
 @dataclass(frozen=True, kw_only=True)
-class Left:
+class RemainingBudget:
     """Remaining budget of a ledger."""
 
     free: Budget  # neither spent nor reserved, under basic composition
@@ -50,17 +50,17 @@ class Left:
         }
 
 
-def left_of(state: State) -> Left:
+def left_of(state: LedgerState) -> RemainingBudget:
     """Compute the remaining budget."""
     like = state.last
     if like is None:
         free = state.remaining
-        return Left(free=free, like=None, more=0, epsilon=free.epsilon)
+        return RemainingBudget(free=free, like=None, more=0, epsilon=free.epsilon)
     account = state.account_for(like.loss)
-    return Left(
+    return RemainingBudget(
         free=state.remaining,
         like=like,
-        more=account.room(state.total, like.loss),
+        more=account.remaining_charges(state.total, like.loss),
         epsilon=largest_epsilon(account, state.total, _kind_of(like)),
     )
 
@@ -85,12 +85,12 @@ _DIGITS = 900  # numbers of three digits, from 100 to 999
 _LOWEST = -8  # 100 with this exponent is the smallest epsilon that is tried
 
 
-def largest_epsilon(account: Account, total: Loss, cost: Callable[[Fraction], Loss]) -> Fraction:
+def largest_epsilon(account: LedgerCap, total: Loss, cost: Callable[[Fraction], Loss]) -> Fraction:
     """Return the largest epsilon of three digits that the account admits; 0 if none.
 
     Examples
     --------
-    >>> whole = Account(basic=Budget(epsilon=Fraction(2)))
+    >>> whole = LedgerCap(basic=Budget(epsilon=Fraction(2)))
     >>> pure = lambda epsilon: Loss.priced(epsilon, Fraction(0), implied_rho(epsilon))
     >>> largest_epsilon(whole, Loss.priced(Fraction(1, 3), Fraction(0), Fraction(1)), pure)
     Fraction(83, 50)
@@ -116,7 +116,7 @@ def largest_epsilon(account: Account, total: Loss, cost: Callable[[Fraction], Lo
 # --- full summary ---------------------------------------------------------------------------------
 
 
-def summary(state: State) -> dict[str, Any]:
+def summary(state: LedgerState) -> dict[str, Any]:
     """Return the full summary ready for JSON; numbers are exact, as text."""
     return {
         "format": state.format,
@@ -145,7 +145,7 @@ def summary(state: State) -> dict[str, Any]:
     }
 
 
-def _basic(state: State) -> dict[str, Any]:
+def _basic(state: LedgerState) -> dict[str, Any]:
     """Return the account of basic composition; its limit may be less than the cap."""
     return {
         "limit": state.allowed.to_dict(),
@@ -155,7 +155,7 @@ def _basic(state: State) -> dict[str, Any]:
     }
 
 
-def _concentrated(state: State) -> dict[str, Any] | None:
+def _concentrated(state: LedgerState) -> dict[str, Any] | None:
     """Return the account of zCDP composition, or None."""
     account = state.account
     if account is None or not account.concentrated.rho:
@@ -170,7 +170,7 @@ def _concentrated(state: State) -> dict[str, Any] | None:
     }
 
 
-def _history(state: State) -> list[dict[str, Any]]:
+def _history(state: LedgerState) -> list[dict[str, Any]]:
     """Return what was spent over time, as shares of each account's limit."""
     account = state.account
     basic = state.allowed

@@ -12,7 +12,7 @@ from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.rational import exp_bounds
 
 
-class Levels:
+class ExponentialWeights:
     """Sampler of a level's index with probability proportional to mass * exp(-level), exactly.
 
     The weights are irrational, so they are bounded from both sides; a uniform number and the bounds

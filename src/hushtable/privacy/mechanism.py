@@ -12,7 +12,7 @@ from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 
 class Mechanism(ABC):
@@ -23,7 +23,7 @@ class Mechanism(ABC):
     """
 
     @abstractmethod
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the largest privacy loss of one unit."""
 
     @abstractmethod
@@ -37,9 +37,9 @@ class InTurn(Mechanism):
 
     each: Mechanism
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the cost of all rows together."""
-        return self.each.price(sensitivity)
+        return self.each.cost(sensitivity)
 
     def draw(self, exact: Any, noise: Noise) -> list[Any]:
         """Draw the result of each row."""
@@ -54,7 +54,7 @@ class Laplace(Mechanism):
 
     Examples
     --------
-    >>> Laplace(Fraction(10)).price(Sensitivity(rows=2)).epsilon
+    >>> Laplace(Fraction(10)).cost(Sensitivity(rows=2)).epsilon
     Fraction(1, 5)
     """
 
@@ -65,9 +65,9 @@ class Laplace(Mechanism):
         """Standard deviation of one count."""
         return math.sqrt(laplace_variance(float(self.scale)))
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return l1 / scale."""
-        return Price.pure(sensitivity.l1 / self.scale)
+        return PrivacyCost.pure(sensitivity.l1 / self.scale)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         """Draw noisy counts."""
@@ -84,7 +84,7 @@ class Gaussian(Mechanism):
 
     Examples
     --------
-    >>> Gaussian(Fraction(50)).price(Sensitivity(rows=1)).rho
+    >>> Gaussian(Fraction(50)).cost(Sensitivity(rows=1)).rho
     Fraction(1, 100)
     """
 
@@ -95,9 +95,9 @@ class Gaussian(Mechanism):
         """Standard deviation of one count; practically exact for variances of at least 1."""
         return math.sqrt(self.variance)
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return l2**2 / (2 variance) as rho."""
-        return Price(rho=sensitivity.l2_squared / (2 * self.variance))
+        return PrivacyCost(rho=sensitivity.l2_squared / (2 * self.variance))
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         """Draw noisy counts."""
@@ -114,7 +114,7 @@ class RoundedGaussian(Mechanism):
 
     Examples
     --------
-    >>> RoundedGaussian(Fraction(50)).price(Sensitivity(rows=1)).mu_squared
+    >>> RoundedGaussian(Fraction(50)).cost(Sensitivity(rows=1)).mu_squared
     Fraction(1, 50)
     """
 
@@ -125,10 +125,10 @@ class RoundedGaussian(Mechanism):
         """Standard deviation of one count, rounding included."""
         return math.sqrt(self.variance + Fraction(1, 12))
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return l2**2 / variance as mu**2, and half of it as rho."""
         mu_squared = sensitivity.l2_squared / self.variance
-        return Price(rho=mu_squared / 2, mu_squared=mu_squared)
+        return PrivacyCost(rho=mu_squared / 2, mu_squared=mu_squared)
 
     def draw(self, exact: Integers, noise: Noise) -> Integers:
         """Draw noisy counts."""

@@ -16,22 +16,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hushtable.privacy.index_draws import IndexDraws
-from hushtable.privacy.noise_draws import NoiseDraws
-from hushtable.privacy.sealed import Seal, paid
-from hushtable.privacy.selection import ChoiceDraws
+from hushtable.privacy.index_draws import IndexSampler
+from hushtable.privacy.noise_draws import CountNoiseSampler
+from hushtable.privacy.sealed import SealedValue, paid
+from hushtable.privacy.selection import SelectionSampler
 
 if TYPE_CHECKING:
     from hushtable.privacy.mechanism import Mechanism
 
 
-class Noise(IndexDraws, NoiseDraws, ChoiceDraws):
+class Noise(IndexSampler, CountNoiseSampler, SelectionSampler):
     """Samplers of exact distributions on a stream of random words."""
 
     is_private: ClassVar[bool]
     """Whether results made with this noise may be called private."""
 
-    def open(self, sealed: Seal, mechanism: Mechanism, what: str) -> Any:
+    def open(self, sealed: SealedValue, mechanism: Mechanism, what: str) -> Any:
         """Open sealed counts with a mechanism: record the cost, then draw the result.
 
         Parameters
@@ -49,10 +49,10 @@ class Noise(IndexDraws, NoiseDraws, ChoiceDraws):
         >>> import numpy as np
         >>> from hushtable import SecureNoise
         >>> from hushtable.privacy.mechanism import Laplace
-        >>> from hushtable.privacy.sealed import Sealed
-        >>> from hushtable.privacy.spending import Account, Promise, Sensitivity
-        >>> account = Account(Promise(Fraction(1)))
-        >>> counts = Sealed(np.array([400, 300]), Sensitivity(rows=1), account.root)
+        >>> from hushtable.privacy.sealed import SealedCounts
+        >>> from hushtable.privacy.spending import RunAccount, SpendingLimit, Sensitivity
+        >>> account = RunAccount(SpendingLimit(Fraction(1)))
+        >>> counts = SealedCounts(np.array([400, 300]), Sensitivity(rows=1), account.root)
         >>> SecureNoise().open(counts, Laplace(Fraction(1)), "counts").shape
         (2,)
         >>> account.spent().epsilon

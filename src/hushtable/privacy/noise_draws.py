@@ -17,7 +17,7 @@ MAX_SCALE = 2**50
 """Noise of a larger scale might exceed int64."""
 
 
-class NoiseDraws(RandomWords):
+class CountNoiseSampler(RandomWords):
     """Samplers of integer noise."""
 
     def geometric(self, x: Fraction, *, size: int) -> Integers:

@@ -10,13 +10,13 @@ from fractions import Fraction
 
 from hushtable.privacy.rational import exp_bounds
 
-Bounds = tuple[Fraction, Fraction]
+FractionBounds = tuple[Fraction, Fraction]
 
 PI_ABOVE = Fraction(355, 113)
 """A short fraction above pi, by less than 3e-7; multiplying by it rounds up."""
 
 
-def pi_bounds(bits: int) -> Bounds:
+def pi_bounds(bits: int) -> FractionBounds:
     """Return fractions on both sides of pi that differ by at most 2**-bits.
 
     By Machin's formula, pi = 16 arctan(1/5) - 4 arctan(1/239).
@@ -48,7 +48,7 @@ def _arctan_of_inverse(n: int, unit: int) -> tuple[int, int]:
     return total, 3 * place + 1
 
 
-def upper_tail_bounds(x: Fraction, bits: int = 128) -> Bounds:
+def upper_tail_bounds(x: Fraction, bits: int = 128) -> FractionBounds:
     """Return fractions on both sides of P[Z > x] for a standard normal Z.
 
     For x >= 0 this is 1/2 - phi(x) (x + x**3/3 + x**5/(3*5) + x**7/(3*5*7) + ...), a series without
@@ -80,7 +80,7 @@ def upper_tail_bounds(x: Fraction, bits: int = 128) -> Bounds:
     return half - high * exp_high / root_low, half - low * exp_low / root_high
 
 
-def _odd_series(x: Fraction, square: Fraction, precision: int) -> Bounds:
+def _odd_series(x: Fraction, square: Fraction, precision: int) -> FractionBounds:
     """Bound x + x**3/3 + x**5/(3*5) + ..., with each step rounded down, and each rounded up."""
     unit = 1 << precision
     low = term_low = x.numerator * unit // x.denominator
@@ -97,7 +97,7 @@ def _odd_series(x: Fraction, square: Fraction, precision: int) -> Bounds:
     return Fraction(low, unit), Fraction(high + term_high, unit)
 
 
-def _root_bounds(low: Fraction, high: Fraction, precision: int) -> Bounds:
+def _root_bounds(low: Fraction, high: Fraction, precision: int) -> FractionBounds:
     """Return a lower bound of the root of `low` and an upper bound of the root of `high`."""
     unit = 1 << precision
     return (

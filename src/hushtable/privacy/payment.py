@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PATIENCE = 300.0  # seconds to wait for a busy ledger; giving up would waste the charge
 
 
-class Paying(TypedDict, total=False):
+class PaymentOptions(TypedDict, total=False):
     """Payment options as keyword arguments; `Payment` documents each."""
 
     ledger: Ledger | str | Path | None
@@ -61,10 +61,10 @@ class Payment:
     receipt: str | None = None
     decision: Decision | None = None
     state_decision: bool = False
-    book: Ledger | None = field(init=False)
+    opened_ledger: Ledger | None = field(init=False)
 
     @classmethod
-    def of(cls, paying: Paying) -> Payment:
+    def of(cls, options: PaymentOptions) -> Payment:
         """Make a payment from keyword arguments; raise `ParameterError` for unknown ones.
 
         Examples
@@ -74,15 +74,15 @@ class Payment:
             ...
         hushtable.errors.ParameterError: 'anyhow' is not a payment option; use ...
         """
-        known = ", ".join(Paying.__annotations__)
+        known = ", ".join(PaymentOptions.__annotations__)
         problems = [
             f"{name!r} is not a payment option; use {known}."
-            for name in paying
-            if name not in Paying.__annotations__
+            for name in options
+            if name not in PaymentOptions.__annotations__
         ]
         if problems:
             raise ParameterError(problems)
-        return cls(**paying)
+        return cls(**options)
 
     def __post_init__(self) -> None:
         problems = []
@@ -106,19 +106,19 @@ class Payment:
             if isinstance(self.ledger, str | Path)
             else self.ledger
         )
-        object.__setattr__(self, "book", book)
+        object.__setattr__(self, "opened_ledger", book)
 
     def require(self, promised: Sequence[Guarantee], schema: Schema, *, beside: Path) -> None:
         """Raise what the ledger would raise for this charge, before anything is read or charged.
 
         `beside` is the folder that will contain the release, where the last receipt is stored.
         """
-        if self.book is None:
+        if self.opened_ledger is None:
             return
-        self.book.require_receipt(beside)
+        self.opened_ledger.require_receipt(beside)
         if self.receipt is not None:
-            self.book.verify(receipt=self.receipt)
-        self.book.require(
+            self.opened_ledger.verify(receipt=self.receipt)
+        self.opened_ledger.require(
             promised, reservation=self.reservation, schema=schema, same_people=self.same_people
         )
 
@@ -131,9 +131,9 @@ class Payment:
         prior: Mapping[str, str] | None = None,
     ) -> Entry | None:
         """Record the spending, and what the release starts from."""
-        if self.book is None:
+        if self.opened_ledger is None:
             return None
-        return self.book.charge(
+        return self.opened_ledger.charge(
             promised,
             purpose=self.purpose or method,
             reservation=self.reservation,

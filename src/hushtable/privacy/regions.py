@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from hushtable import kernels
 from hushtable.errors import SealedError
 from hushtable.kernels.split_quality import MOVES
-from hushtable.privacy.sealed import Seal, SealedCells, inside, require_one_cell
-from hushtable.privacy.spending import Account, Part, Sensitivity
-from hushtable.privacy.splits import SealedWays, SealedWaysOfParts, Ways, require_counts
+from hushtable.privacy.sealed import SealedCells, SealedValue, require_one_cell, unseal
+from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
+from hushtable.privacy.splits import ScoredSplits, SealedSplits, SealedSplitsOfParts, require_counts
 
 Integers = NDArray[np.int64]
 
@@ -79,7 +79,7 @@ class OrderedCells:
 
     def runs(
         self, at: int, part: tuple[int, int], where: slice, *, whole: Integers, quality: int
-    ) -> Ways:
+    ) -> ScoredSplits:
         """Score the splits of a region along one axis."""
         order = self.orders[at, where]
         known = order, self.positions[at], self.counts, self.classes, whole
@@ -89,7 +89,7 @@ class OrderedCells:
         else:
             out = np.empty((3, len(order) + 1), np.int64)
             n_runs = kernels.regions.score_interval(*known, *part, quality, *out)
-        return Ways(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
+        return ScoredSplits(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
         """Apply splits; return the ends of the left halves."""
@@ -99,12 +99,12 @@ class OrderedCells:
         return middles
 
 
-class SealedRegions(Seal):
+class SealedRegions(SealedValue):
     """Sealed table that is divided into regions, which are numbered from 0."""
 
     __slots__ = ("__begins", "__ends", "__open", "n_classes", "parts")
 
-    def __init__(self, inside: OrderedCells, sensitivity: Sensitivity, part: Part) -> None:
+    def __init__(self, inside: OrderedCells, sensitivity: Sensitivity, part: DataPart) -> None:
         super().__init__(inside, sensitivity, part)
         require_one_cell(sensitivity)
         require_counts(sensitivity)
@@ -127,7 +127,7 @@ class SealedRegions(Seal):
 
         With `n_classes`, the last column contains the class.
         """
-        exact = inside(cells)
+        exact = unseal(cells)
         classes = np.zeros(len(exact.counts), np.int64) if n_classes is None else exact.codes[:, -1]
         codes = exact.codes[:, list(range(len(axes)) if places is None else places)]
         ordered = OrderedCells(axes, codes, classes, n_classes or 1, exact.counts)
@@ -139,17 +139,17 @@ class SealedRegions(Seal):
 
     def class_counts(self, regions: Sequence[int]) -> SealedOfParts:
         """Return the sealed number of rows of regions by class."""
-        counts = inside(self).class_counts(*self._where(regions))
+        counts = unseal(self).class_counts(*self._where(regions))
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
     def totals(self, regions: Sequence[int]) -> SealedOfParts:
         """Return the sealed number of rows of regions."""
-        counts = inside(self).class_counts(*self._where(regions)).sum(axis=1)
+        counts = unseal(self).class_counts(*self._where(regions)).sum(axis=1)
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
     def ways(
         self, region: int, spans: Mapping[int, tuple[int, int]], n_ways: int, *, quality: int
-    ) -> SealedWaysOfParts:
+    ) -> SealedSplitsOfParts:
         """Score all splits of a region along some axes.
 
         Parameters
@@ -163,19 +163,19 @@ class SealedRegions(Seal):
         quality : int
             The quality function of splits.
         """
-        exact: OrderedCells = inside(self)
+        exact: OrderedCells = unseal(self)
         begins, ends = self._where([region])
         whole = exact.class_counts(begins, ends)[0]
         where = slice(int(begins[0]), int(ends[0]))
         moved = self.sensitivity.times(MOVES[quality])
         part = self.parts[region]
         ways = [
-            SealedWays(
+            SealedSplits(
                 exact.runs(axis, span, where, whole=whole, quality=quality), moved, part, n_ways
             )
             for axis, span in spans.items()
         ]
-        return SealedWaysOfParts.of(ways)
+        return SealedSplitsOfParts.of(ways)
 
     def divide(self, regions: Sequence[int], axes: Integers, cuts: Integers) -> list[int]:
         """Apply splits; return the numbers of the halves, left before right for each region."""
@@ -186,7 +186,7 @@ class SealedRegions(Seal):
             )
         self.__open.difference_update(regions)
         begins, ends = self._where(regions)
-        middles = inside(self).divide(begins, ends, axes, cuts).tolist()
+        middles = unseal(self).divide(begins, ends, axes, cuts).tolist()
         made = []
         for at, region in enumerate(regions):
             self.parts.extend(self.parts[region].divided(("left", "right")))
@@ -197,19 +197,21 @@ class SealedRegions(Seal):
         return made
 
 
-class SealedOfParts(Seal):
+class SealedOfParts(SealedValue):
     """Sealed counts of several parts, stacked on the first axis; each part pays."""
 
     __slots__ = ("parts",)
 
-    def __init__(self, inside: Integers, sensitivity: Sensitivity, parts: Sequence[Part]) -> None:
+    def __init__(
+        self, inside: Integers, sensitivity: Sensitivity, parts: Sequence[DataPart]
+    ) -> None:
         super().__init__(inside, sensitivity, parts[0] if parts else _NOWHERE)
         self.parts = tuple(parts)
 
     @property
-    def all_parts(self) -> tuple[Part, ...]:
+    def all_parts(self) -> tuple[DataPart, ...]:
         """Parts that pay for a query, each for itself."""
         return self.parts
 
 
-_NOWHERE = Account(None).root
+_NOWHERE = RunAccount(None).root

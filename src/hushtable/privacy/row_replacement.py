@@ -13,7 +13,7 @@ from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import log_upper
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,14 @@ class RowReplacement(Mechanism):
     Examples
     --------
     >>> exchanged = Sensitivity(rows=2, exchanged=True)
-    >>> round(float(RowReplacement(Fraction(1, 2), 9).price(exchanged).epsilon), 3)
+    >>> round(float(RowReplacement(Fraction(1, 2), 9).cost(exchanged).epsilon), 3)
     2.303
     """
 
     retention: Fraction
     n_tuples: int
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the logarithm of the ratio for each row that is replaced."""
         if not sensitivity.exchanged:
             raise SealedError(
@@ -48,7 +48,7 @@ class RowReplacement(Mechanism):
                 "replace."
             )
         g = self.retention
-        return Price.pure(sensitivity.l1 // 2 * log_upper(1 + g * self.n_tuples / (1 - g)))
+        return PrivacyCost.pure(sensitivity.l1 // 2 * log_upper(1 + g * self.n_tuples / (1 - g)))
 
     def draw(self, exact: Any, noise: Noise) -> NDArray[np.int64]:
         """Return the codes of all rows, sorted, because their order is private."""

@@ -6,7 +6,7 @@ stored. To see anything of them, a method must pay: `Noise.open` records the cos
 the run and then draws a noisy result. The proofs are in ``sealed.md``.
 
 This guards against accidents, not against intent: Python hides nothing from code that wants to see
-it. `inside` and `paid` are for the noise layer; a test checks that no method imports them.
+it. `unseal` and `paid` are for the noise layer; a test checks that no method imports them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
-from hushtable.privacy.spending import Part, Sensitivity
+from hushtable.privacy.spending import DataPart, Sensitivity
 
 Integers = NDArray[np.int64]
 
@@ -48,15 +48,15 @@ _REFUSED = {
 }
 
 
-class Seal:
+class SealedValue:
     """Value that nobody may see without paying."""
 
     __slots__ = ("__inside", "part", "sensitivity")
     sensitivity: Sensitivity  # how much one unit changes it
-    part: Part  # the part of the run's account that it belongs to
+    part: DataPart  # the part of the run's account that it belongs to
     __array_ufunc__ = None  # makes NumPy defer operators to this class
 
-    def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
+    def __init__(self, inside: Any, sensitivity: Sensitivity, part: DataPart) -> None:
         self.__inside = inside  # raises if it is already set, before anything else is set
         object.__setattr__(self, "sensitivity", sensitivity)
         object.__setattr__(self, "part", part)
@@ -70,7 +70,7 @@ class Seal:
         raise SealedError(f"sealed counts are immutable; {name!r} cannot be set.")
 
     @property
-    def all_parts(self) -> tuple[Part, ...]:
+    def all_parts(self) -> tuple[DataPart, ...]:
         """Parts that pay for a query; by default one."""
         return (self.part,)
 
@@ -98,7 +98,7 @@ _WHAT_TO_DO = (
 
 
 def _refusing(what: str) -> Callable[..., NoReturn]:
-    def refuse(self: Seal, *_: Any, **__: Any) -> NoReturn:
+    def refuse(self: SealedValue, *_: Any, **__: Any) -> NoReturn:
         raise SealedError(f"sealed counts cannot be {what}. {_WHAT_TO_DO}")
 
     return refuse
@@ -106,35 +106,39 @@ def _refusing(what: str) -> Callable[..., NoReturn]:
 
 for _what, _names in _REFUSED.items():
     for _name in _names:
-        setattr(Seal, f"__{_name}__", _refusing(_what))
+        setattr(SealedValue, f"__{_name}__", _refusing(_what))
 
 
-def inside(seal: Seal) -> Any:
+def unseal(seal: SealedValue) -> Any:
     """Return the sealed value; only for the noise layer, which keeps it sealed or was paid."""
-    return seal._Seal__inside
+    return seal._SealedValue__inside
 
 
-def paid(seal: Seal, mechanism: Any, what: str) -> Any:
+def paid(seal: SealedValue, mechanism: Any, what: str) -> Any:
     """Record a query and return the sealed value; only for the noise layer, which draws from it."""
-    if not isinstance(seal, Seal):
+    if not isinstance(seal, SealedValue):
         raise SealedError(
             f"{what}: {type(seal).__name__} is not sealed; only values sealed by the engine can be "
             "opened."
         )
     parts = seal.all_parts
     if parts:
-        parts[0].account.book(what, parts, seal.sensitivity, mechanism)
-    return inside(seal)
+        parts[0].account.record(what, parts, seal.sensitivity, mechanism)
+    return unseal(seal)
 
 
-class Sealed(Seal):
+class SealedCounts(SealedValue):
     """Sealed counts: an array of integers whose shape is public.
 
     Examples
     --------
     >>> from fractions import Fraction
-    >>> from hushtable.privacy.spending import Account, Promise
-    >>> counts = Sealed(np.array([[4, 1], [2, 2]]), Sensitivity(rows=1), Account(None).root)
+    >>> from hushtable.privacy.spending import RunAccount, SpendingLimit
+    >>> counts = SealedCounts(
+    ...     np.array([[4, 1], [2, 2]]),
+    ...     Sensitivity(rows=1),
+    ...     RunAccount(None).root,
+    ... )
     >>> counts.sum(axis=0).shape, counts[1:].shape, (counts.ravel() - counts.ravel()).sensitivity.l1
     ((2,), (1, 2), 2)
     >>> counts.sum() > 5
@@ -146,7 +150,7 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
 
     __slots__ = ("shape",)
 
-    def __init__(self, inside: Integers, sensitivity: Sensitivity, part: Part) -> None:
+    def __init__(self, inside: Integers, sensitivity: Sensitivity, part: DataPart) -> None:
         super().__init__(inside, sensitivity, part)
         self.shape: tuple[int, ...] = inside.shape
 
@@ -154,7 +158,7 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
         return f"<sealed counts of shape {self.shape}: open them with noise.open(...)>"
 
     def _made(
-        self, inside: Any, sensitivity: Sensitivity | None = None, part: Part | None = None
+        self, inside: Any, sensitivity: Sensitivity | None = None, part: DataPart | None = None
     ) -> Self:
         return type(self)(
             np.asarray(inside),
@@ -167,15 +171,15 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
     def __getitem__(self, places: Any) -> Self:
         """Select counts by public positions, each at most once."""
         each = places if isinstance(places, tuple) else (places,)
-        return self._made(inside(self)[tuple(map(_place, each))])
+        return self._made(unseal(self)[tuple(map(_place, each))])
 
     def sum(self, axis: int | tuple[int, ...] | None = None) -> Self:
         """Sum counts over axes."""
-        return self._made(inside(self).sum(axis=axis), self.sensitivity.merged())
+        return self._made(unseal(self).sum(axis=axis), self.sensitivity.merged())
 
     def merged(self, groups: Sequence[int] | Integers, n_groups: int) -> Self:
         """Sum the counts of the first axis by public groups."""
-        exact, of_count = inside(self), np.asarray(groups)
+        exact, of_count = unseal(self), np.asarray(groups)
         if of_count.shape != self.shape[:1] or of_count.dtype.kind not in "iu":
             raise SealedError(
                 f"groups are {of_count.dtype} of shape {of_count.shape}; pass one group number for "
@@ -187,15 +191,15 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
 
     def reshape(self, *shape: int) -> Self:
         """Change the shape."""
-        return self._made(inside(self).reshape(*shape))
+        return self._made(unseal(self).reshape(*shape))
 
     def ravel(self) -> Self:
         """Flatten to one dimension."""
-        return self._made(inside(self).ravel())
+        return self._made(unseal(self).ravel())
 
     def transpose(self, *axes: int) -> Self:
         """Permute the axes."""
-        return self._made(inside(self).transpose(*axes))
+        return self._made(unseal(self).transpose(*axes))
 
     def __add__(self, other: Any) -> Self:
         return self._with(other, 1)
@@ -204,7 +208,7 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
         return self._with(other, -1)
 
     def _with(self, other: Any, sign: int) -> Self:
-        if not isinstance(other, Sealed) or other.shape != self.shape:
+        if not isinstance(other, SealedCounts) or other.shape != self.shape:
             raise SealedError(
                 "sealed counts can only be added to or subtracted from sealed counts of the same "
                 f"shape, here {self.shape}; broadcasting would use a count repeatedly but charge "
@@ -213,7 +217,7 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
         both = self.sensitivity.plus(other.sensitivity)
         if both.step > _MOST_SUMMED:
             raise SealedError(f"more than {_MOST_SUMMED:,} counts would be added to one.")
-        return self._made(inside(self) + sign * inside(other), both, self.part.common(other.part))
+        return self._made(unseal(self) + sign * unseal(other), both, self.part.common(other.part))
 
     def divided(self, starts: Sequence[int]) -> list[Self]:
         """Divide a vector of counts at the given starts into disjoint parts."""
@@ -224,12 +228,12 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
         runs = list(zip(starts, ends, strict=True))
         parts = self.part.divided(f"{start} to {end - 1}" for start, end in runs)
         return [
-            self._made(inside(self)[start:end], part=part)
+            self._made(unseal(self)[start:end], part=part)
             for (start, end), part in zip(runs, parts, strict=True)
         ]
 
 
-class SealedCells(Seal):
+class SealedCells(SealedValue):
     """Sealed occupied cells of a projection; which cells are occupied, and how many, is private.
 
     The sealed value is a `hushtable.engine.cells.Cells`.
@@ -237,7 +241,7 @@ class SealedCells(Seal):
 
     __slots__ = ("domain",)
 
-    def __init__(self, inside: Any, sensitivity: Sensitivity, part: Part) -> None:
+    def __init__(self, inside: Any, sensitivity: Sensitivity, part: DataPart) -> None:
         super().__init__(inside, sensitivity, part)
         self.domain: Domain = inside.domain
 
@@ -245,24 +249,24 @@ class SealedCells(Seal):
         columns = ", ".join(self.domain.names)
         return f"<sealed cells of {columns}: open them with noise.open(...)>"
 
-    def dense(self) -> Sealed:
+    def dense(self) -> SealedCounts:
         """Return the counts of all cells of the domain, including empty ones, in its shape."""
         return self.table(self.domain.names)
 
-    def total(self) -> Sealed:
+    def total(self) -> SealedCounts:
         """Return the number of rows as one count."""
         return self.table(()).reshape(1)
 
-    def table(self, columns: Sequence[str]) -> Sealed:
+    def table(self, columns: Sequence[str]) -> SealedCounts:
         """Return the counts of all cells of some columns, empty ones included, in that order."""
-        cells, names = inside(self), list(self.domain.names)
+        cells, names = unseal(self), list(self.domain.names)
         key, shape = np.zeros(len(cells.counts), np.int64), []
         for place in map(names.index, columns):
             shape.append(self.domain.shape[place])
             key = key * shape[-1] + cells.codes[:, place]
         counts = np.zeros(math.prod(shape), np.int64)
         np.add.at(counts, key, cells.counts)
-        return Sealed(counts.reshape(shape), self.sensitivity, self.part)
+        return SealedCounts(counts.reshape(shape), self.sensitivity, self.part)
 
     def divided(self, column: str, part_of: Sequence[int] | Integers) -> list[SealedCells]:
         """Divide the cells into disjoint parts by the codes of a column; `part_of` is public."""
@@ -273,7 +277,7 @@ class SealedCells(Seal):
                 f"column {column!r} has {self.domain.shape[place]} codes, but part_of has "
                 f"{len(part_of)} entries; pass one per code."
             )
-        cells = inside(self)
+        cells = unseal(self)
         belongs = np.asarray(part_of)[cells.codes[:, place]]
         parts = self.part.divided(map(str, range(max(part_of) + 1)))
         return [
@@ -293,7 +297,7 @@ def require_one_cell(sensitivity: Sensitivity) -> None:
 
 def _place(given: Any) -> Any:
     """Return a valid index along one axis; raise `SealedError` if it selects a count twice."""
-    if isinstance(given, Seal):
+    if isinstance(given, SealedValue):
         raise SealedError(f"sealed counts cannot be used as an index. {_WHAT_TO_DO}")
     if given is None or isinstance(given, int | np.integer | slice | EllipsisType):
         return given

@@ -23,8 +23,8 @@ from hushtable.privacy.arguments import (
     refuse_if,
 )
 from hushtable.privacy.bit_reader import KERNEL_LIMIT
-from hushtable.privacy.coin_draws import CoinDraws
-from hushtable.privacy.levels import Levels
+from hushtable.privacy.coin_draws import BernoulliSampler
+from hushtable.privacy.levels import ExponentialWeights
 
 Rule = Literal["exponential", "permute-and-flip"]
 
@@ -70,7 +70,7 @@ def times(gaps: NDArray[Any], factor: int) -> NDArray[Any]:
     return gaps * factor
 
 
-class ChoiceDraws(CoinDraws):
+class SelectionSampler(BernoulliSampler):
     """Samplers that select candidates with high scores."""
 
     def choose(
@@ -183,7 +183,7 @@ class ChoiceDraws(CoinDraws):
         else:
             totals = [0, *itertools.accumulate(base[i] for i in order)]
             masses = [totals[e] - totals[s] for s, e in zip(starts, ends, strict=True)]
-        levels = Levels([int(level) for level in sorted_levels[starts]], masses)
+        levels = ExponentialWeights([int(level) for level in sorted_levels[starts]], masses)
         reader = self._reader()
         while True:
             drawn = levels.draw(reader)
@@ -195,7 +195,7 @@ class ChoiceDraws(CoinDraws):
                 at = bisect.bisect_right(totals, totals[start] + pick) - 1
             candidate = int(order[at])
             above = int(scaled[candidate]) - levels.levels[drawn] * factor.denominator
-            if reader.exp_coin(above, factor.denominator):
+            if reader.bernoulli_exp(above, factor.denominator):
                 return candidate
 
     def _permute_and_flip(

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError
-from hushtable.privacy.bounded_coins import heads
+from hushtable.privacy.bounded_coins import bernoulli_indices
 from hushtable.privacy.noise import Noise
 
 Keys = NDArray[np.int64]
@@ -62,10 +62,12 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
         raise ParameterError(f"p is {p}; it must be between 0 and 1.")
     tree = _Tree(domain.size, noise)
     chances = _Chances(p, tree.n_levels)
-    if not len(heads(noise, 1, chances.occupied)):
+    if not len(bernoulli_indices(noise, 1, chances.occupied)):
         return np.empty((0, len(domain.limbs)), np.int64)
     for level in reversed(range(tree.n_levels)):
-        tree.split(heads(noise, tree.n_nodes, functools.partial(chances.split, level)), level)
+        tree.split(
+            bernoulli_indices(noise, tree.n_nodes, functools.partial(chances.split, level)), level
+        )
     return _keys(tree.leaves(), domain)
 
 

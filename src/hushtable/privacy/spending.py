@@ -1,8 +1,8 @@
 """Privacy accounting of one run: sensitivity of counts, cost of queries, and the run's account.
 
 `Sensitivity` bounds how much one unit changes sealed counts; the engine provides it, and sealed
-values carry it along. `Price` is the cost of one query through noise, computed by its
-`hushtable.privacy.mechanism.Mechanism`. `Account` composes the costs of all queries of a run and
+values carry it along. `PrivacyCost` is the cost of one query through noise, computed by its
+`hushtable.privacy.mechanism.Mechanism`. `RunAccount` composes the costs of all queries of a run and
 compares the total with the promise. ``sealed.md`` proves that the promise then holds.
 """
 
@@ -95,7 +95,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True)
-class Price:
+class PrivacyCost:
     """Privacy cost of one query, in each definition for which it is known."""
 
     epsilon: Fraction | None = None  # with delta: the query is (epsilon, delta)-DP
@@ -110,7 +110,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Spent:
+class TotalCost:
     """Total cost of several queries: (epsilon, delta), rho and mu**2, each composed separately."""
 
     epsilon: Fraction = _NOTHING
@@ -118,8 +118,8 @@ class Spent:
     rho: Fraction = _NOTHING
     mu_squared: Fraction = _NOTHING
 
-    def __add__(self, other: Spent) -> Spent:
-        return Spent(
+    def __add__(self, other: TotalCost) -> TotalCost:
+        return TotalCost(
             self.epsilon + other.epsilon if other.epsilon else self.epsilon,
             self.delta + other.delta if other.delta else self.delta,
             self.rho + other.rho if other.rho else self.rho,
@@ -127,7 +127,7 @@ class Spent:
         )
 
     @classmethod
-    def most_of(cls, several: Iterable[Spent]) -> Spent:
+    def most_of(cls, several: Iterable[TotalCost]) -> TotalCost:
         """Return the componentwise maximum of several totals."""
         several = list(several)
         return cls(
@@ -139,7 +139,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Promise:
+class SpendingLimit:
     """Differential privacy that a run may spend: for one unit, or for one row of it.
 
     Parameters
@@ -167,7 +167,7 @@ class Promise:
     aside: tuple[Fraction, Fraction] = (_NOTHING, _NOTHING)
 
     @classmethod
-    def among(cls, guarantees: Sequence[Guarantee]) -> Promise | None:
+    def among(cls, guarantees: Sequence[Guarantee]) -> SpendingLimit | None:
         """Return the differential privacy among some guarantees, or None."""
         for guarantee in guarantees:
             exchanged = getattr(guarantee, "neighbors", "") == "replace"
@@ -178,7 +178,7 @@ class Promise:
                 return cls(epsilon, delta, guarantee.rho, guarantee.mu, exchanged=exchanged)
         return None
 
-    def for_each_of(self, rows: int) -> Promise:
+    def for_each_of(self, rows: int) -> SpendingLimit:
         """Return a promise per row with which all `rows` rows of a unit keep this one."""
         if rows == 1:
             return self
@@ -191,18 +191,20 @@ class Promise:
             of_row=True,
         )
 
-    def covers(self, spent: Spent) -> bool:
+    def covers(self, spent: TotalCost) -> bool:
         """Return whether the total cost is at most what is promised."""
         if self.mu is not None:
-            return spent == Spent(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
+            return (
+                spent == TotalCost(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
+            )
         if self.rho is not None:
-            return spent == Spent(rho=spent.rho) and spent.rho <= self.rho
+            return spent == TotalCost(rho=spent.rho) and spent.rho <= self.rho
         epsilon, delta = self.aside
         if spent.epsilon > self.epsilon - epsilon or spent.delta > self.delta - delta:
             return False
         return not spent.rho or (min(self.aside) > 0 and is_concentrated(spent.rho, *self.aside))
 
-    def share_of(self, spent: Spent) -> float:
+    def share_of(self, spent: TotalCost) -> float:
         """Return the approximate share of the promise that was spent, for display only."""
         if self.mu is not None:
             return float(spent.mu_squared) / float(self.mu) ** 2
@@ -210,7 +212,7 @@ class Promise:
             return float(spent.rho) / float(self.rho)
         return float(spent.epsilon) / float(self.epsilon)
 
-    def is_used_up(self, spent: Spent) -> bool:
+    def is_used_up(self, spent: TotalCost) -> bool:
         """Return whether the total cost is at least what is promised, up to rounding."""
         if self.mu is not None:
             return spent.mu_squared >= self.mu**2 * (1 - _ROUNDED)
@@ -222,38 +224,40 @@ class Promise:
         )  # fmt: skip
 
 
-class Part:
+class DataPart:
     """Part of the counted data; a step affects at most one of several disjoint parts."""
 
     __slots__ = ("account", "divisions", "name", "own", "parent", "path", "shared")
 
-    def __init__(self, account: Account, parent: Part | None, name: str) -> None:
+    def __init__(self, account: RunAccount, parent: DataPart | None, name: str) -> None:
         self.account, self.parent, self.name = account, parent, name
-        self.own: Spent | None = None  # queries whose cost is proportional to a unit's steps here
-        self.shared: Spent | None = None  # queries that cost the full amount for any steps here
+        self.own: TotalCost | None = (
+            None  # queries whose cost is proportional to a unit's steps here
+        )
+        self.shared: TotalCost | None = None  # queries that cost the full amount for any steps here
         # Total of this part and all parts that contain it.
-        self.path: Spent = Spent() if parent is None else parent.path
-        self.divisions: list[list[Part]] | None = None
+        self.path: TotalCost = TotalCost() if parent is None else parent.path
+        self.divisions: list[list[DataPart]] | None = None
 
-    def divided(self, names: Iterable[str]) -> list[Part]:
+    def divided(self, names: Iterable[str]) -> list[DataPart]:
         """Divide the part (possibly again) into disjoint parts."""
-        parts = [Part(self.account, self, name) for name in names]
+        parts = [DataPart(self.account, self, name) for name in names]
         if self.divisions is None:
             self.divisions = []
         self.divisions.append(parts)
         self.account.parts += parts
         return parts
 
-    def common(self, other: Part) -> Part:
+    def common(self, other: DataPart) -> DataPart:
         """Return the smallest part that contains both parts."""
         if self is other:  # a shortcut: called for every axis of every region
             return self
         above = {id(part) for part in self.line()}
         return next(part for part in other.line() if id(part) in above)
 
-    def line(self) -> Iterable[Part]:
+    def line(self) -> Iterable[DataPart]:
         """Yield this part and all parts that contain it, up to the whole."""
-        part: Part | None = self
+        part: DataPart | None = self
         while part is not None:
             yield part
             part = part.parent
@@ -264,37 +268,37 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Opening:
+class QueryRecord:
     """Record of one query."""
 
     what: str  # description of the query
-    parts: tuple[Part, ...]  # disjoint parts that were queried; each pays the cost
+    parts: tuple[DataPart, ...]  # disjoint parts that were queried; each pays the cost
     sensitivity: Sensitivity
     mechanism: Any  # None if exact counts were opened
-    price: Price | None  # None if exact counts were opened
+    cost: PrivacyCost | None  # None if exact counts were opened
 
 
 @dataclass(eq=False)
-class Account:
+class RunAccount:
     """Account of one run: records queries before they are answered and enforces the promise.
 
     Parameters
     ----------
-    promise : Promise or None
+    promise : SpendingLimit or None
         What may be spent; None if the method promises no differential privacy.
-    bare : str
+    sees_exact_counts : str
         Why counts may be opened without noise, for methods that promise no differential privacy.
     spends_all : bool
         Whether the run must also spend at least what is promised.
-    heard : callable, optional
+    on_query : callable, optional
         Called after each recorded query, with the number of queries and the share of the promise
         spent in the queried part.
 
     Examples
     --------
     >>> from hushtable.privacy.mechanism import Laplace
-    >>> account = Account(Promise(Fraction(1)))
-    >>> account.book("rows", [account.root], Sensitivity(rows=1), Laplace(Fraction(2)))
+    >>> account = RunAccount(SpendingLimit(Fraction(1)))
+    >>> account.record("rows", [account.root], Sensitivity(rows=1), Laplace(Fraction(2)))
     >>> account.spent().epsilon
     Fraction(1, 2)
     >>> account.settle()
@@ -304,29 +308,29 @@ class Account:
 spends less than promised did not follow its plan. Nothing is published; please report this.
     """
 
-    promise: Promise | None
-    bare: str = ""
+    promise: SpendingLimit | None
+    sees_exact_counts: str = ""
     spends_all: bool = True
-    heard: Callable[[int, float], None] | None = field(default=None, repr=False)
-    openings: list[Opening] = field(default_factory=list, repr=False)
-    parts: list[Part] = field(init=False, repr=False)
+    on_query: Callable[[int, float], None] | None = field(default=None, repr=False)
+    records: list[QueryRecord] = field(default_factory=list, repr=False)
+    parts: list[DataPart] = field(init=False, repr=False)
     settled: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
-        if self.promise is not None and self.bare:
+        if self.promise is not None and self.sees_exact_counts:
             raise SealedError(
                 "a method that promises differential privacy must not see exact counts, but this "
                 "one declares opens_bare. Remove opens_bare, or promise something else."
             )
-        self.parts = [Part(self, None, "table")]
+        self.parts = [DataPart(self, None, "table")]
 
     @property
-    def root(self) -> Part:
+    def root(self) -> DataPart:
         """Part that contains all counted data."""
         return self.parts[0]
 
-    def book(
-        self, what: str, parts: Sequence[Part], sensitivity: Sensitivity, mechanism: Any
+    def record(
+        self, what: str, parts: Sequence[DataPart], sensitivity: Sensitivity, mechanism: Any
     ) -> None:
         """Record a query of disjoint parts through a mechanism, or raise `SealedError`."""
         if self.settled:
@@ -340,9 +344,9 @@ spends less than promised did not follow its plan. Nothing is published; please 
             )
         if self.promise.of_row:
             sensitivity = sensitivity.of_one_row()
-        price = mechanism.price(sensitivity)
-        _require_price(what, price)
-        charged = self._in_currency(what, price)
+        cost = mechanism.cost(sensitivity)
+        _require_cost(what, cost)
+        charged = self._in_currency(what, cost)
         for part in parts:
             part.path += charged
             if sensitivity.divisible:
@@ -352,44 +356,45 @@ spends less than promised did not follow its plan. Nothing is published; please 
             # Costs along one path from the whole to a part add up. This is the whole cost unless a
             # part was divided twice; `settle` checks that case.
             self._require_covered(what, part.path)
-        self.openings.append(Opening(what, tuple(parts), sensitivity, mechanism, price))
-        if self.heard is not None and parts:
-            self.heard(len(self.openings), self.promise.share_of(parts[0].path))
+        self.records.append(QueryRecord(what, tuple(parts), sensitivity, mechanism, cost))
+        if self.on_query is not None and parts:
+            self.on_query(len(self.records), self.promise.share_of(parts[0].path))
 
-    def book_bare(self, what: str) -> None:
+    def record_unprotected(self, what: str) -> None:
         """Record that counts are opened without noise, or raise `SealedError`."""
-        if not self.bare:
+        if not self.sees_exact_counts:
             raise SealedError(
                 f"{what}: exact counts are only for methods that declare opens_bare and promise no "
                 "differential privacy. Open counts with noise: noise.open(...)."
             )
-        self.openings.append(Opening(what, (self.root,), Sensitivity(rows=1), None, None))
+        self.records.append(QueryRecord(what, (self.root,), Sensitivity(rows=1), None, None))
 
-    def _in_currency(self, what: str, price: Price) -> Spent:
+    def _in_currency(self, what: str, cost: PrivacyCost) -> TotalCost:
         if self.promise is not None and self.promise.mu is not None:
-            return Spent(mu_squared=_priced(what, "mu", price.mu_squared))
+            return TotalCost(mu_squared=_add_cost(what, "mu", cost.mu_squared))
         if self.promise is not None and self.promise.rho is not None:
-            return Spent(rho=_priced(what, "rho", price.rho))
-        if price.epsilon is None:
-            return Spent(rho=price.rho or _NOTHING)
-        return Spent(price.epsilon, price.delta)
+            return TotalCost(rho=_add_cost(what, "rho", cost.rho))
+        if cost.epsilon is None:
+            return TotalCost(rho=cost.rho or _NOTHING)
+        return TotalCost(cost.epsilon, cost.delta)
 
-    def _require_covered(self, what: str, spent: Spent) -> None:
+    def _require_covered(self, what: str, spent: TotalCost) -> None:
         promise = self.promise
         if promise is not None and not promise.covers(spent):
             raise SealedError(
-                f"{what}: this query would raise the cost of the run to {_told(spent)}, but its "
-                f"limit is {_told(promise)}. The counts stay sealed."
+                f"{what}: this query would raise the cost of the run to {_format_cost(spent)}, "
+                "but its "
+                f"limit is {_format_cost(promise)}. The counts stay sealed."
             )
 
-    def spent(self) -> Spent:
+    def spent(self) -> TotalCost:
         """Return the total cost of all queries of the run to one unit."""
-        total: dict[int, tuple[Spent, Spent]] = {}
+        total: dict[int, tuple[TotalCost, TotalCost]] = {}
         for part in reversed(self.parts):  # a part comes after the part that contains it
-            own, shared = part.own or Spent(), part.shared or Spent()
+            own, shared = part.own or TotalCost(), part.shared or TotalCost()
             for division in part.divisions or []:
                 inside = [total.pop(id(one)) for one in division]
-                own += Spent.most_of(one for one, _ in inside)
+                own += TotalCost.most_of(one for one, _ in inside)
                 for _, whole in inside:  # a unit may have steps in several of them
                     shared += whole
             total[id(part)] = own, shared
@@ -400,7 +405,8 @@ spends less than promised did not follow its plan. Nothing is published; please 
         """Raise `SealedError` if more was spent than promised, without saying how much."""
         if self.promise is not None and not self.promise.covers(self.spent()):
             raise SealedError(
-                f"the run promised {_told(self.promise)} but spent more. Nothing is published; "
+                f"the run promised {_format_cost(self.promise)} but spent more. Nothing is "
+                "published; "
                 "please report this."
             ) from None
 
@@ -413,32 +419,33 @@ spends less than promised did not follow its plan. Nothing is published; please 
             return
         if self.spends_all and not promise.is_used_up(spent):
             raise SealedError(
-                f"the run spent {_told(spent)} but promised {_told(promise)}. A run that spends "
+                f"the run spent {_format_cost(spent)} but promised {_format_cost(promise)}. A run "
+                "that spends "
                 "less than promised did not follow its plan. Nothing is published; please report "
                 "this."
             )
 
 
-def _priced(what: str, currency: str, price: Fraction | None) -> Fraction:
-    if price is None:
+def _add_cost(what: str, currency: str, cost: Fraction | None) -> Fraction:
+    if cost is None:
         raise SealedError(
             f"{what}: the promise is counted in {currency}, but the cost of this noise in "
             f"{currency} is unknown."
         )
-    return price
+    return cost
 
 
-def _require_price(what: str, price: Price) -> None:
+def _require_cost(what: str, cost: PrivacyCost) -> None:
     """Raise `SealedError` for costs that are negative or not exact fractions."""
-    known = price.epsilon, price.delta, price.rho, price.mu_squared
+    known = cost.epsilon, cost.delta, cost.rho, cost.mu_squared
     parts = [part for part in known if part is not None]
     if not all(isinstance(part, Rational) and part >= 0 for part in parts):
         raise SealedError(f"{what}: the cost of this noise is not a fraction of at least 0.")
 
 
-def _told(spent: Spent | Promise) -> str:
+def _format_cost(spent: TotalCost | SpendingLimit) -> str:
     parts = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
-    if isinstance(spent, Spent):
+    if isinstance(spent, TotalCost):
         parts["mu**2"] = spent.mu_squared
     elif spent.mu is not None:
         parts = {"mu**2": spent.mu**2}

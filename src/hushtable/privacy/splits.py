@@ -21,8 +21,8 @@ from hushtable.privacy.choices import Scores, SealedScores
 from hushtable.privacy.class_scores import Integers, Score
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Seal, Sealed, inside
-from hushtable.privacy.spending import Part, Price, Sensitivity
+from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
+from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
 
 _FAR = 256  # a split this many levels below the best has at most e**-256 times its weight
 
@@ -33,7 +33,7 @@ Codes = range | frozenset[int]
 """Some codes of an attribute: an interval of a grid, or a set of values."""
 
 
-class Ways(NamedTuple):
+class ScoredSplits(NamedTuple):
     """Runs of splits with equal scores: the score, the number of splits, and the first of them.
 
     The only split of a set of values into its children has the number -1.
@@ -62,7 +62,7 @@ class ClassTable:
     def __init__(
         self, histogram: Integers, n_values: int, ordered: bool, begins: Integers | None = None
     ) -> None:
-        self.values, self.apart = histogram[:n_values], list(histogram[n_values:])
+        self.values, self.special = histogram[:n_values], list(histogram[n_values:])
         self.begins = begins
         if ordered:
             # Occupied cells, then distinct codes: several times faster than any().
@@ -71,35 +71,37 @@ class ClassTable:
             self.below = np.zeros((len(self.occupied) + 1, self.values.shape[1]), np.int64)
             np.cumsum(self.values[self.occupied], axis=0, out=self.below[1:])
 
-    def group_ways(
-        self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
-    ) -> Ways:
+    def score_groups(
+        self, children: Sequence[Sequence[int]], score: Score, *, with_special: bool
+    ) -> ScoredSplits:
         """Score the only split of a set of values into the given children."""
         counted = [self.values[list(codes)].sum(axis=0) for codes in children]
-        scores = score.of(np.stack(counted + self._rest(with_apart))[None])
+        scores = score.of(np.stack(counted + self._rest(with_special))[None])
         one = np.ones(1, np.int64)
-        return Ways(np.asarray(scores, np.int64), one, -one)
+        return ScoredSplits(np.asarray(scores, np.int64), one, -one)
 
-    def halving_ways(
+    def score_halvings(
         self,
         codes: Sequence[int],
         halves: Sequence[Sequence[int]],
         score: Score,
         *,
-        with_apart: bool,
-    ) -> Ways:
+        with_special: bool,
+    ) -> ScoredSplits:
         """Score every split of a set of values in two: one of the halves, and the rest.
 
         A split is identified by the position of its half.
         """
         whole = self.values[list(codes)].sum(axis=0)
         one = np.stack([self.values[list(half)].sum(axis=0) for half in halves])
-        rest = [np.broadcast_to(row, one.shape) for row in self._rest(with_apart)]
+        rest = [np.broadcast_to(row, one.shape) for row in self._rest(with_special)]
         scores = score.of(np.stack([one, whole - one, *rest], axis=1))
         places = np.arange(len(halves))
-        return Ways(np.asarray(scores, np.int64), np.ones_like(places), places)
+        return ScoredSplits(np.asarray(scores, np.int64), np.ones_like(places), places)
 
-    def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> Ways:
+    def score_spans(
+        self, first: int, last: int, score: Score, *, with_special: bool
+    ) -> ScoredSplits:
         """Score every split of an interval of values, both ends included, in two.
 
         A split is identified by the first code of its right half, or by the position of that code
@@ -121,9 +123,9 @@ class ClassTable:
             here = begin + at[chunk : chunk + step]
             left = self.below[here] - self.below[begin]
             right = self.below[end] - self.below[here]
-            rest = [np.broadcast_to(row, left.shape) for row in self._rest(with_apart)]
+            rest = [np.broadcast_to(row, left.shape) for row in self._rest(with_special)]
             scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
-        return Ways(scores, lasts[at] - starts[at] + 1, starts[at])
+        return ScoredSplits(scores, lasts[at] - starts[at] + 1, starts[at])
 
     def divided(self, parts: Sequence[Codes]) -> list[ClassTable]:
         """Return the table for each of several disjoint parts of the values."""
@@ -136,30 +138,32 @@ class ClassTable:
         inside_of = np.searchsorted(self.begins, [first, last], side="right")
         return int(inside_of[1] - inside_of[0])
 
-    def _rest(self, with_apart: bool) -> list[Integers]:
-        return self.apart if with_apart else []
+    def _rest(self, with_special: bool) -> list[Integers]:
+        return self.special if with_special else []
 
 
-class SealedWays(Seal):
+class SealedSplits(SealedValue):
     """Sealed splits of one part; their number is public."""
 
     __slots__ = ("n_in_all",)
 
-    def __init__(self, inside: Ways, sensitivity: Sensitivity, part: Part, n_in_all: int) -> None:
+    def __init__(
+        self, inside: ScoredSplits, sensitivity: Sensitivity, part: DataPart, n_in_all: int
+    ) -> None:
         super().__init__(inside, sensitivity, part)
         self.n_in_all = n_in_all
 
 
-class SealedClassTable(Seal):
+class SealedClassTable(SealedValue):
     """Sealed histogram (value, class), restricted to some codes.
 
     Parameters
     ----------
-    inside : ClassTable
+    unseal : ClassTable
         The counts.
     sensitivity : Sensitivity
         How much one unit changes them.
-    part : Part
+    part : DataPart
         The part of the run's account that they belong to.
     codes : range, set or None
         The codes of this part; None for all, special values and missing included.
@@ -173,7 +177,7 @@ class SealedClassTable(Seal):
         self,
         inside: ClassTable,
         sensitivity: Sensitivity,
-        part: Part,
+        part: DataPart,
         *,
         codes: Codes | None,
         n_classes: int,
@@ -183,11 +187,11 @@ class SealedClassTable(Seal):
 
     @classmethod
     def of(
-        cls, histogram: Sealed, n_values: int, ordered: bool, begins: Integers | None = None
+        cls, histogram: SealedCounts, n_values: int, ordered: bool, begins: Integers | None = None
     ) -> SealedClassTable:
         """Prepare a histogram in which one step changes one cell by 1."""
         require_counts(histogram.sensitivity)
-        table = ClassTable(inside(histogram), n_values, ordered, begins)
+        table = ClassTable(unseal(histogram), n_values, ordered, begins)
         return cls(
             table, histogram.sensitivity, histogram.part, codes=None, n_classes=histogram.shape[1]
         )
@@ -200,45 +204,47 @@ class SealedClassTable(Seal):
         made = self.part.divided(map(str, range(len(parts))))
         return [
             SealedClassTable(
-                inside(self), self.sensitivity, part, codes=codes, n_classes=self.n_classes
+                unseal(self), self.sensitivity, part, codes=codes, n_classes=self.n_classes
             )
             for part, codes in zip(made, parts, strict=True)
         ]
 
-    def group_ways(
-        self, children: Sequence[Sequence[int]], score: Score, *, with_apart: bool
-    ) -> SealedWays:
+    def score_groups(
+        self, children: Sequence[Sequence[int]], score: Score, *, with_special: bool
+    ) -> SealedSplits:
         """Score the only split of a set of values into the given children."""
-        self._require([frozenset(codes) for codes in children], with_apart)
+        self._require([frozenset(codes) for codes in children], with_special)
         _require_each_once([code for codes in children for code in codes])
-        ways = inside(self).group_ways(children, score, with_apart=with_apart)
+        ways = unseal(self).score_groups(children, score, with_special=with_special)
         return self._sealed(ways, score, 1)
 
-    def halving_ways(
+    def score_halvings(
         self,
         codes: Sequence[int],
         halves: Sequence[Sequence[int]],
         score: Score,
         *,
-        with_apart: bool,
-    ) -> SealedWays:
+        with_special: bool,
+    ) -> SealedSplits:
         """Score every split of a set of values in two: one of the halves, and the rest."""
-        self._require([frozenset(codes)], with_apart)
+        self._require([frozenset(codes)], with_special)
         if not all(frozenset(half) <= frozenset(codes) for half in halves):
             raise SealedError("each half must be a subset of the values that are split.")
         for some in (codes, *halves):
             _require_each_once(some)
-        ways = inside(self).halving_ways(codes, halves, score, with_apart=with_apart)
+        ways = unseal(self).score_halvings(codes, halves, score, with_special=with_special)
         return self._sealed(ways, score, len(halves))
 
-    def span_ways(self, first: int, last: int, score: Score, *, with_apart: bool) -> SealedWays:
+    def score_spans(
+        self, first: int, last: int, score: Score, *, with_special: bool
+    ) -> SealedSplits:
         """Score every split of an interval of values in two."""
-        self._require([range(first, last + 1)], with_apart)
-        ways = inside(self).span_ways(first, last, score, with_apart=with_apart)
-        return self._sealed(ways, score, inside(self).n_splits(first, last))
+        self._require([range(first, last + 1)], with_special)
+        ways = unseal(self).score_spans(first, last, score, with_special=with_special)
+        return self._sealed(ways, score, unseal(self).n_splits(first, last))
 
-    def _require(self, parts: Sequence[Codes], with_apart: bool) -> None:
-        if (with_apart and self.codes is not None) or not all(map(self._has, parts)):
+    def _require(self, parts: Sequence[Codes], with_special: bool) -> None:
+        if (with_special and self.codes is not None) or not all(map(self._has, parts)):
             raise SealedError("these values do not belong to this part of the histogram.")
 
     def _has(self, codes: Codes) -> bool:
@@ -248,9 +254,9 @@ class SealedClassTable(Seal):
             return self.codes.start <= codes.start and codes.stop <= self.codes.stop
         return frozenset(codes) <= frozenset(self.codes)
 
-    def _sealed(self, ways: Ways, score: Score, n_in_all: int) -> SealedWays:
+    def _sealed(self, ways: ScoredSplits, score: Score, n_in_all: int) -> SealedSplits:
         moved = score.moved(self.sensitivity, self.n_classes)
-        return SealedWays(ways, moved, self.part, n_in_all)
+        return SealedSplits(ways, moved, self.part, n_in_all)
 
 
 def _require_each_once(codes: Sequence[int]) -> None:
@@ -274,29 +280,29 @@ def require_counts(sensitivity: Sensitivity) -> None:
         )
 
 
-class SealedWaysOfParts(Seal):
+class SealedSplitsOfParts(SealedValue):
     """Sealed splits of several parts, among which one is selected."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, each: Sequence[SealedWays]) -> SealedWaysOfParts:
+    def of(cls, each: Sequence[SealedSplits]) -> SealedSplitsOfParts:
         """Combine the splits of several parts."""
         moved, part = each[0].sensitivity, each[0].part
         for ways in each[1:]:
             part = part.common(ways.part)
             moved = moved if moved.l1 >= ways.sensitivity.l1 else ways.sensitivity
-        return cls([inside(ways) for ways in each], moved, part)
+        return cls([unseal(ways) for ways in each], moved, part)
 
     @classmethod
-    def of_one(cls, ways: SealedWays) -> SealedWaysOfParts:
+    def of_one(cls, ways: SealedSplits) -> SealedSplitsOfParts:
         """Take the splits of one part; if there is only one, selecting it reveals nothing."""
         moved = ways.sensitivity if ways.n_in_all > 1 else Sensitivity(rows=0)
-        return cls([inside(ways)], moved, ways.part)
+        return cls([unseal(ways)], moved, ways.part)
 
 
 @dataclass(frozen=True)
-class WayChoice(Mechanism):
+class SplitChoice(Mechanism):
     """Selection of a part and a split of it, P proportional to weight * exp(eta * score).
 
     One unit changes the difference of any two scores by at most the sensitivity, so the exponential
@@ -317,11 +323,11 @@ class WayChoice(Mechanism):
     weights: tuple[int, ...]
     by_levels: bool = True
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return eta times the sensitivity of score differences."""
-        return _exponential_price(self.eta * sensitivity.l1)
+        return _exponential_cost(self.eta * sensitivity.l1)
 
-    def draw(self, exact: list[Ways], noise: Noise) -> tuple[int, int]:
+    def draw(self, exact: list[ScoredSplits], noise: Noise) -> tuple[int, int]:
         """Return the position of the selected part, and the selected split."""
         draw = _draw_by_levels if self.by_levels else _draw_at_once
         which, at = draw(exact, self.weights, self.eta, noise)
@@ -336,9 +342,9 @@ class ScoreChoice(Mechanism):
 
     eta: Fraction  # factor of the score in the exponent
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return eta times the sensitivity of score differences."""
-        return _exponential_price(self.eta * sensitivity.l1)
+        return _exponential_cost(self.eta * sensitivity.l1)
 
     def draw(self, exact: Scores, noise: Noise) -> int:
         """Return the position of the selected candidate."""
@@ -350,11 +356,11 @@ class ScoreChoice(Mechanism):
         return noise.choose(exact.values, epsilon=self.eta, sensitivity=Fraction(1), monotone=True)
 
 
-def scores_of_ways(ways: Sequence[tuple[SealedWays, int]]) -> SealedScores:
+def scores_of_ways(ways: Sequence[tuple[SealedSplits, int]]) -> SealedScores:
     """Return the sealed scores of splits selected earlier, one of each part."""
     values, (moved, part) = [], (ways[0][0].sensitivity, ways[0][0].part)
     for sealed, way in ways:
-        exact: Ways = inside(sealed)
+        exact: ScoredSplits = unseal(sealed)
         run = int(np.searchsorted(exact.starts, way, side="right")) - 1
         values.append(int(exact.scores[run]))
         part = part.common(sealed.part)
@@ -362,13 +368,13 @@ def scores_of_ways(ways: Sequence[tuple[SealedWays, int]]) -> SealedScores:
     return SealedScores(Scores(values, moved.l1, True), moved, part)
 
 
-def _exponential_price(epsilon: Fraction) -> Price:
+def _exponential_cost(epsilon: Fraction) -> PrivacyCost:
     # The loss of the exponential mechanism has a range of at most epsilon (Cesar and Rogers 2021).
-    return Price(epsilon, rho=epsilon**2 / 8)
+    return PrivacyCost(epsilon, rho=epsilon**2 / 8)
 
 
 def _draw_at_once(
-    each: Sequence[Ways], weights: Sequence[int], eta: Fraction, noise: Noise
+    each: Sequence[ScoredSplits], weights: Sequence[int], eta: Fraction, noise: Noise
 ) -> tuple[int, int]:
     base = np.concatenate(
         [ways.n_ways * weight for ways, weight in zip(each, weights, strict=True)]
@@ -386,7 +392,7 @@ def _draw_at_once(
 
 
 def _draw_by_levels(
-    each: Sequence[Ways], weights: Sequence[int], eta: Fraction, noise: Noise
+    each: Sequence[ScoredSplits], weights: Sequence[int], eta: Fraction, noise: Noise
 ) -> tuple[int, int]:
     """Sample exactly, processing levels instead of single splits.
 

@@ -14,8 +14,8 @@ from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
-from hushtable.privacy.sealed import Seal, Sealed, inside
-from hushtable.privacy.spending import Part, Price, Sensitivity
+from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
+from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
 
 
 class CommonTuples(NamedTuple):
@@ -25,23 +25,23 @@ class CommonTuples(NamedTuple):
     at_least: int  # smallest number of records
 
 
-class SealedTuples(Seal):
+class SealedTuples(SealedValue):
     """Sealed occupied tuples; which tuples are occupied, and how many, is private."""
 
     __slots__ = ()
 
     @classmethod
     def of(
-        cls, tuples: Any, sensitivity: Sensitivity, part: Part, *, at_least: int
+        cls, tuples: Any, sensitivity: Sensitivity, part: DataPart, *, at_least: int
     ) -> SealedTuples:
         """Seal tuples; those of fewer than `at_least` records were omitted."""
         return cls(CommonTuples(tuples, at_least), sensitivity, part)
 
     @property
-    def n_records(self) -> Sealed:
+    def n_records(self) -> SealedCounts:
         """Number of records, as one count."""
-        counts = np.array([inside(self).tuples.n_records], np.int64)
-        return Sealed(counts, Sensitivity(rows=self.sensitivity.rows), self.part)
+        counts = np.array([unseal(self).tuples.n_records], np.int64)
+        return SealedCounts(counts, Sensitivity(rows=self.sensitivity.rows), self.part)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class TupleCounts(Mechanism):
     count: CountMechanism
     spared: int = 0
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the cost of n mechanisms together."""
         if sensitivity.rows != 1 or sensitivity.step != 1:
             raise SealedError("tuples are charged per record; use a promise per row.")
@@ -72,7 +72,7 @@ class TupleCounts(Mechanism):
         delta: Fraction = getattr(self.count, "delta", Fraction(0))
         used = optimal_delta(each, n, self.spared) if self.spared else Fraction(0)
         # 1 - (1 - delta)**n <= n delta
-        return Price((n - 2 * self.spared) * each, used + n * delta * (1 - used))
+        return PrivacyCost((n - 2 * self.spared) * each, used + n * delta * (1 - used))
 
     def draw(self, exact: CommonTuples, noise: Noise) -> tuple[Any, Integers]:
         """Return the published tuples and their counts."""

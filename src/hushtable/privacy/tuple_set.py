@@ -18,7 +18,7 @@ from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sparse_subset import Keys
-from hushtable.privacy.spending import Price, Sensitivity
+from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 Law = UniformInsertions | SourceInsertions
 
@@ -32,9 +32,9 @@ class KeptTuples(CellMechanism):
 
     law: Law
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the loss of one copy of a tuple for each row."""
-        return Price.pure(sensitivity.l1 * self.law.ratios.per_copy(self.law.copies).epsilon)
+        return PrivacyCost.pure(sensitivity.l1 * self.law.ratios.per_copy(self.law.copies).epsilon)
 
     def inserted(self, noise: Noise) -> Keys:
         """Sample the tuples to insert, from the whole domain."""
@@ -49,7 +49,7 @@ class KeptTuples(CellMechanism):
 
 
 @dataclass
-class Past:
+class ViewHistory:
     """State between views: the tuples of the table so far, and each published view."""
 
     seen: Keys
@@ -101,7 +101,7 @@ class NextView(Mechanism):
     ----------
     law : UniformInsertions or SourceInsertions
         How tuples are kept and inserted.
-    past : Past
+    past : ViewHistory
         The state so far; it is modified.
     views : int
         The total number of views.
@@ -110,20 +110,20 @@ class NextView(Mechanism):
     """
 
     law: Law
-    past: Past = field(repr=False)  # private, and not a parameter of the noise
+    past: ViewHistory = field(repr=False)  # private, and not a parameter of the noise
     views: int
     repeats: bool
 
-    def price(self, sensitivity: Sensitivity) -> Price:
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return the loss of one tuple in all views, for each row."""
         if self.repeats:
             if isinstance(self.law, SourceInsertions):
                 raise ParameterError("algorithm-4 does not support a source distribution.")
             keep = self.law.alpha + self.law.beta
             ratios = Ratios.of_repeated_views(keep=keep, insert=self.law.beta, views=self.views)
-            return Price.pure(sensitivity.l1 * ratios.epsilon)
+            return PrivacyCost.pure(sensitivity.l1 * ratios.epsilon)
         # A row may determine in which view its tuple is new.
-        return Price.pure(sensitivity.l1 * self.law.ratios.epsilon_of_exchange)
+        return PrivacyCost.pure(sensitivity.l1 * self.law.ratios.epsilon_of_exchange)
 
     def draw(self, exact: Any, noise: Noise) -> list[Keys]:
         """Return all views, the new one last."""

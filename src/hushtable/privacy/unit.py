@@ -8,13 +8,13 @@ from pydantic import GetJsonSchemaHandler, ModelWrapValidatorHandler, StrictInt,
 from pydantic_core import CoreSchema
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.values import Value
+from hushtable.privacy.values import FrozenValue
 
 Neighbors = Literal["add-remove", "replace"]
 """How neighboring data sets differ: one unit is added or removed, or replaced by another."""
 
 
-class Unit(Value):
+class Unit(FrozenValue):
     """Unit of privacy: one row, one person with a bounded number of rows, or one node.
 
     Parameters

@@ -161,7 +161,7 @@ def _keep_summary(schema: dict[str, Any]) -> None:
     schema["description"] = schema["description"].partition("\n")[0]
 
 
-class Value(BaseModel):
+class FrozenValue(BaseModel):
     """Frozen pydantic model whose constructor raises `ParameterError` with all problems."""
 
     model_config = ConfigDict(

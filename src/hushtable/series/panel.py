@@ -46,7 +46,7 @@ from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import Paying
+from hushtable.privacy.payment import PaymentOptions
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
@@ -276,7 +276,7 @@ def publish_wave(
     memory_limit: str | None = None,
     anyway: bool = False,
     progress: Progress = silent,
-    **paying: Unpack[Paying],
+    **paying: Unpack[PaymentOptions],
 ) -> Release:
     """Publish a wave of a panel, in the same order as any table: charge, then read.
 

@@ -21,7 +21,7 @@ from hushtable.methods.quilt.cuts import is_wide
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.meter import Purse, as_share
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.account import RHO_GRID, Account, Budget
+from hushtable.privacy.account import RHO_GRID, Budget, LedgerCap
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
@@ -136,7 +136,7 @@ class SeriesPlan:
     @property
     def rho(self) -> Fraction:
         """Budget of all releases together, as the ledger counts it."""
-        account = Account.shared(Budget(epsilon=self.epsilon, delta=self.delta))
+        account = LedgerCap.shared(Budget(epsilon=self.epsilon, delta=self.delta))
         if account is None:
             raise ParameterError(
                 f"epsilon {self.epsilon} and delta {self.delta} cannot be converted to rho; use "

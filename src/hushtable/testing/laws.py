@@ -224,9 +224,9 @@ def check_account(example: Example, folder: Path) -> None:
     plan = example.method.plan(example.schema)
     engine = connect(example.table, example.schema)
     account = plan.accounted(engine, SecureNoise()).account
-    expect(account.openings, "a run opens no sealed counts, but publishes something")
+    expect(account.records, "a run opens no sealed counts, but publishes something")
     if example.method.opens_bare:
-        prices = [opening.price for opening in account.openings]
+        prices = [opening.cost for opening in account.records]
         expect(prices == [None], f"a method that sees exact counts is charged {prices}")
         expect(account.promise is None, "a method that sees exact counts promises DP")
         return
@@ -243,9 +243,9 @@ def check_account(example: Example, folder: Path) -> None:
         expect(
             least <= spent.delta <= promise.delta, f"spent delta {spent.delta} of {promise.delta}"
         )
-    for opening in account.openings:
-        price = opening.mechanism.price(opening.sensitivity)
-        expect(opening.price == price, f"{opening} was recorded with a cost other than {price}")
+    for opening in account.records:
+        price = opening.mechanism.cost(opening.sensitivity)
+        expect(opening.cost == price, f"{opening} was recorded with a cost other than {price}")
 
 
 def check_release(example: Example, folder: Path) -> None:

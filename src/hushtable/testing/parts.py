@@ -14,7 +14,7 @@ from hushtable.methods.parameters import Parameters
 from hushtable.testing.expect import expect
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
-_OPENERS = {"inside", "paid", "add_noise", "CheckedEngine", "MemoryEngine"}
+_OPENERS = {"unseal", "paid", "add_noise", "CheckedEngine", "MemoryEngine"}
 _DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian", "choose_top"}
 _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 
@@ -46,7 +46,7 @@ def _reaches(tree: ast.Module, draws: bool) -> Iterator[tuple[int, str]]:
                 )
         elif isinstance(node, ast.Attribute):
             names = [ast.unparse(node)]
-            if "_Seal__" in node.attr:
+            if "_SealedValue__" in node.attr:
                 yield node.lineno, "accesses the content of a sealed value"
             if node.attr in _DRAWS and not draws:
                 yield node.lineno, f"draws {node.attr} directly: open counts with noise.open"

@@ -19,7 +19,7 @@ from hushtable.methods.quilt.meter import Purse
 from hushtable.privacy.count_mechanisms import OneSidedGeometric
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
-from hushtable.privacy.spending import Account, Price
+from hushtable.privacy.spending import PrivacyCost, RunAccount
 
 QUILT = Quilt(epsilon=1, particles=1000)
 GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)
@@ -29,8 +29,8 @@ TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=10)
 
 def _unsettled(patch: Patch) -> None:
     """Disable the checks of the account."""
-    patch.setattr(Account, "settle", lambda self: None)
-    patch.setattr(Account, "_require_covered", lambda self, what, spent: None)
+    patch.setattr(RunAccount, "settle", lambda self: None)
+    patch.setattr(RunAccount, "_require_covered", lambda self, what, spent: None)
 
 
 def two_budgets(patch: Patch) -> None:
@@ -95,13 +95,13 @@ def choices_as_in_rho(patch: Patch) -> None:
 
 
 def rounded_without_two(patch: Patch) -> None:
-    real = RoundedGaussian.price
+    real = RoundedGaussian.cost
 
-    def price(self: RoundedGaussian, sensitivity: Any) -> Price:
+    def price(self: RoundedGaussian, sensitivity: Any) -> PrivacyCost:
         squared = real(self, sensitivity).mu_squared
-        return Price(rho=squared / 4, mu_squared=squared / 2)
+        return PrivacyCost(rho=squared / 4, mu_squared=squared / 2)
 
-    patch.setattr(RoundedGaussian, "price", price)
+    patch.setattr(RoundedGaussian, "cost", price)
     _sharpen(patch)
 
 
@@ -115,10 +115,10 @@ def discrete_for_rounded(patch: Patch) -> None:
 
 def price_of_half(patch: Patch) -> None:
     """A cost that is too low by a factor of two."""
-    real = Laplace.price
+    real = Laplace.cost
     patch.setattr(
-        Laplace, "price",
-        lambda self, sensitivity: Price.pure(real(self, sensitivity).epsilon / 2),
+        Laplace, "cost",
+        lambda self, sensitivity: PrivacyCost.pure(real(self, sensitivity).epsilon / 2),
     )  # fmt: skip
     _sharpen(patch)
 
@@ -134,8 +134,8 @@ def _sharpen(patch: Patch) -> None:
 
 
 def gaussian_without_two(patch: Patch) -> None:
-    real = Gaussian.price
-    patch.setattr(Gaussian, "price", lambda self, s: Price(rho=real(self, s).rho / 2))
+    real = Gaussian.cost
+    patch.setattr(Gaussian, "cost", lambda self, s: PrivacyCost(rho=real(self, s).rho / 2))
     _sharpen(patch)
 
 

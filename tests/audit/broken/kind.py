@@ -11,7 +11,7 @@ import pytest
 
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
-from hushtable.privacy.sealed import Seal, inside
+from hushtable.privacy.sealed import SealedValue, unseal
 
 Patch = pytest.MonkeyPatch
 Run = Callable[..., Released]
@@ -30,7 +30,7 @@ class Broken:
 
 def exact(answer: Any) -> Any:
     """Return the exact numbers of an answer, bypassing the seal."""
-    found = inside(answer) if isinstance(answer, Seal) else answer
+    found = unseal(answer) if isinstance(answer, SealedValue) else answer
     return found if hasattr(found, "codes") else np.asarray(found)
 
 

@@ -47,14 +47,14 @@ from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.privacy.choices import TopChoices
-from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.sealed import inside
+from hushtable.privacy.sealed import unseal
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.splits import SealedWaysOfParts, WayChoice
+from hushtable.privacy.splits import SealedSplitsOfParts, SplitChoice
 from hushtable.release_writer import ReleaseWriter
 
 TABLE = ContingencyTable(epsilon=1)
@@ -259,18 +259,18 @@ def choices_twice_as_sharp(patch: Patch) -> None:
 
 
 def ways_twice_as_sharp(patch: Patch) -> None:
-    real = WayChoice.draw
+    real = SplitChoice.draw
     patch.setattr(
-        WayChoice,
+        SplitChoice,
         "draw",
         lambda self, exact, noise: real(replace(self, eta=2 * self.eta), exact, noise),
     )
 
 
 def cuts_twice_as_sharp(patch: Patch) -> None:
-    real = MiddleCuts.draw
+    real = HistogramCuts.draw
     patch.setattr(
-        MiddleCuts,
+        HistogramCuts,
         "draw",
         lambda self, exact, noise: real(replace(self, rate=2 * self.rate), exact, noise),
     )
@@ -399,13 +399,13 @@ def a_region_sees_its_sibling(patch: Patch) -> None:
 
     def ways(self: Any, region: int, spans: Any, n_ways: int, *, quality: int) -> Any:
         made = real(self, region, spans, n_ways, quality=quality)
-        if region == 0 or not len(inside(made)[0].scores):
+        if region == 0 or not len(unseal(made)[0].scores):
             return made
-        first, *others = inside(made)
+        first, *others = unseal(made)
         scores = first.scores.copy()
         sibling = region + 1 if region % 2 else region - 1
         scores[0] += int(exact(self.totals([sibling])).sum())
-        return SealedWaysOfParts(
+        return SealedSplitsOfParts(
             [first._replace(scores=scores), *others], made.sensitivity, made.part
         )
 

@@ -66,11 +66,11 @@ from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.sealed import Sealed, inside
+from hushtable.privacy.sealed import SealedCounts, unseal
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import Sensitivity
-from hushtable.privacy.splits import WayChoice
+from hushtable.privacy.splits import SplitChoice
 from hushtable.privacy.tuple_counts import TupleCounts
 from hushtable.privacy.tuple_set import NextView, TupleSet, is_among, merged
 from hushtable.release_writer import ReleaseWriter
@@ -223,7 +223,7 @@ def best_way(patch: Patch) -> None:
         which = int(np.argmax([one.scores.max() for one in ways]))
         return which, int(ways[which].starts[int(np.argmax(ways[which].scores))])
 
-    patch.setattr(WayChoice, "draw", draw)
+    patch.setattr(SplitChoice, "draw", draw)
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def cuts_by_exact_counts(patch: Patch) -> None:
     measure = Meter.measure
 
     def noticed(self: Meter, step: str, group: Any, share: Any, cells: Any = None) -> Any:
-        counts[:] = [inside(self._counts(group, cells))]
+        counts[:] = [unseal(self._counts(group, cells))]
         return measure(self, step, group, share, cells)
 
     def by_exact(starts: Any, table: Any, n_values: int) -> Any:
@@ -349,7 +349,7 @@ def rounds_by_exact_fit(patch: Patch) -> None:
 
     def choose(self: Meter, step: str, candidates: Sequence[Any], **how: Any) -> list[int]:
         off = [
-            np.abs(inside(self._counts(c.group, c.cells)) - c.expected).sum() for c in candidates
+            np.abs(unseal(self._counts(c.group, c.cells)) - c.expected).sum() for c in candidates
         ]
         return real(self, step, candidates, **how) if max(off, default=0) > 8 else []
 
@@ -392,13 +392,13 @@ def delta_once(patch: Patch) -> None:
         return [(each, delta) for each, _ in real(epsilon, delta, n)][:1]
 
     patch.setattr(columns_module, "shares_of", shares)
-    price = TupleCounts.price
+    price = TupleCounts.cost
 
     def cheap(self: TupleCounts, sensitivity: Sensitivity) -> Any:
         made = price(self, sensitivity)
         return replace(made, delta=getattr(self.count, "delta", Fraction(0)))
 
-    patch.setattr(TupleCounts, "price", cheap)
+    patch.setattr(TupleCounts, "cost", cheap)
 
 
 def delta_by_rows(patch: Patch) -> None:
@@ -480,8 +480,8 @@ def as_if_listed(patch: Patch) -> None:
     )  # fmt: skip
 
 
-def _smaller(counts: Sealed, rows: int) -> Sealed:
-    return Sealed(inside(counts), Sensitivity(rows=rows), counts.part)
+def _smaller(counts: SealedCounts, rows: int) -> SealedCounts:
+    return SealedCounts(unseal(counts), Sensitivity(rows=rows), counts.part)
 
 
 def ends_at_the_largest(patch: Patch) -> None:

@@ -15,7 +15,7 @@ from hushtable.methods.base import Released
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import Account
+from hushtable.privacy.spending import RunAccount
 from hushtable.schema import Schema
 
 
@@ -58,7 +58,7 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
     plan = method.plan(schema.name)
 
     def run(graph: Graph, noise: Noise) -> Released:
-        account = Account(plan.promise)
+        account = RunAccount(plan.promise)
         noisy, settings = accounted(graph, account, lambda sealed: plan.measure(sealed, noise))
         return Released(tables={"noisy": noisy}, settings=settings)
 

@@ -36,7 +36,7 @@ from hushtable.privacy.insertions import (
 )
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import Promise
+from hushtable.privacy.spending import SpendingLimit
 from hushtable.privacy.tuple_set import KeptTuples, NextView
 from hushtable.schema import Schema
 
@@ -344,7 +344,7 @@ Lower d or raise gamma.
         expected = (self.prior_factor or 0) * self.n_tuples(schema) if promised else 0
         prior = SourcePrior(domain, source_weights(domain, weights), Fraction(expected))
         if self.alpha is not None and self.beta is not None:
-            noise = prior.with_coins(self.alpha, self.beta)
+            noise = prior.with_rates(self.alpha, self.beta)
         elif self.gamma is not None:
             noise = prior.solve(self.gamma, self.adversary)
         else:
@@ -494,9 +494,9 @@ class AlphaBetaPlan(Plan[SealedTable]):
         return "distinct tuples" if copies == 1 else f"rows, equal ones up to {copies}"
 
     @cached_property
-    def promise(self) -> Promise:
+    def promise(self) -> SpendingLimit:
         """The differential privacy; whether the whole guarantee holds is checked elsewhere."""
-        return Promise(self.epsilon)
+        return SpendingLimit(self.epsilon)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Find the distinct tuples, delete and insert at random, and publish in order."""

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.errors import DataError, ParameterError, Refused
-from hushtable.privacy.tuple_set import Past
+from hushtable.privacy.tuple_set import ViewHistory
 
 
 class ViewMemory:
@@ -50,7 +50,7 @@ class ViewMemory:
                 pass
 
     @contextmanager
-    def opened(self) -> Iterator[Past]:
+    def opened(self) -> Iterator[ViewHistory]:
         """Yield the history under an exclusive lock; save additions unless an error occurs."""
         # Created here first, because SQLite would let others read it; its journal inherits the
         # mode.
@@ -81,7 +81,7 @@ class ViewMemory:
         finally:
             connection.close()
 
-    def _load(self, connection: sqlite3.Connection) -> Past:
+    def _load(self, connection: sqlite3.Connection) -> ViewHistory:
         connection.execute("CREATE TABLE IF NOT EXISTS terms (text TEXT NOT NULL)")
         connection.execute("CREATE TABLE IF NOT EXISTS tuples (view INTEGER UNIQUE, keys BLOB)")
         terms = connection.execute("SELECT text FROM terms").fetchone()
@@ -94,10 +94,10 @@ class ViewMemory:
         rows = connection.execute("SELECT keys FROM tuples ORDER BY view")
         parts = [np.frombuffer(keys, "<i8").reshape(-1, self._n_limbs) for (keys,) in rows]
         if not parts:
-            return Past(np.empty((0, self._n_limbs), np.int64))
-        return Past(parts[0].astype(np.int64), [part.astype(np.int64) for part in parts[1:]])
+            return ViewHistory(np.empty((0, self._n_limbs), np.int64))
+        return ViewHistory(parts[0].astype(np.int64), [part.astype(np.int64) for part in parts[1:]])
 
-    def _save(self, connection: sqlite3.Connection, past: Past) -> None:
+    def _save(self, connection: sqlite3.Connection, past: ViewHistory) -> None:
         """Rewrite the file: the tuples of the table as number 0, the views from 1 on."""
         if not past.views:
             return

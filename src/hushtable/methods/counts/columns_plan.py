@@ -31,8 +31,8 @@ from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechan
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed
-from hushtable.privacy.spending import Promise
+from hushtable.privacy.sealed import SealedCounts
+from hushtable.privacy.spending import SpendingLimit
 from hushtable.privacy.tuple_counts import TupleCounts
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
@@ -202,9 +202,9 @@ class ColumnsPlan(Plan[SealedTable]):
     # --- the run ----------------------------------------------------------------------------------
 
     @cached_property
-    def promise(self) -> Promise | None:
+    def promise(self) -> SpendingLimit | None:
         """Budget of one record, such that all records of a unit together keep the promise."""
-        promised = Promise.among(self.guarantees)
+        promised = SpendingLimit.among(self.guarantees)
         if promised is None or self.pair_noise is None or not self.pair_noise.is_gaussian:
             return None if promised is None else promised.for_each_of(self.n_units)
         aside = self.pair_noise.epsilon, self.pair_noise.delta
@@ -270,7 +270,7 @@ class ColumnsPlan(Plan[SealedTable]):
         std = sqrt(2) * float(mechanism.scale)  # of continuous noise, which is larger
         return {"ends": ends, "counts": drawn.tolist(), "std": std}
 
-    def _noisy_total(self, n_records: Sealed, noise: Noise) -> dict[str, Any] | None:
+    def _noisy_total(self, n_records: SealedCounts, noise: Noise) -> dict[str, Any] | None:
         """Publish the number of records with noise, if it has a share of epsilon."""
         if not self.count_epsilon:
             return None

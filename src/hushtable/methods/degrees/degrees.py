@@ -29,12 +29,12 @@ from hushtable.methods.degrees.fit import (
     undo_projection,
 )
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.privacy.degree_mechanisms import MiddleCuts
+from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.sealed import SealedCounts
 from hushtable.schema import Schema
 
 Mechanism = Literal["cumulative", "partition"]
@@ -318,13 +318,13 @@ class DegreesPlan(Plan[SealedGraph]):
         noisy = noise.open(graph.h_index(), Laplace(1 / epsilon), "choice of the bound")
         return private_bound(int(noisy[0]), float(1 / epsilon), largest)
 
-    def _cumulative(self, counts: Sealed, bound: int, noise: Noise) -> pa.Table:
+    def _cumulative(self, counts: SealedCounts, bound: int, noise: Noise) -> pa.Table:
         noisy = noise.open(counts, Laplace(self.method.counts_scale(bound)), "counts")
         if self.method.listed:
             return pa.table({"degree": np.arange(bound), "nodes_up_to_degree": noisy})
         return pa.table({"degree": np.arange(1, bound + 1), "nodes_from_degree": noisy})
 
-    def _partition(self, histogram: Sealed, bound: int, noise: Noise) -> pa.Table:
+    def _partition(self, histogram: SealedCounts, bound: int, noise: Noise) -> pa.Table:
         """Split all regions once per level, privately near the middle."""
         lowest = 0 if self.method.listed else 1
         last = bound - lowest  # positions of the histogram start at the lowest degree
@@ -333,7 +333,7 @@ class DegreesPlan(Plan[SealedGraph]):
         regions = [(0, last), (last, last + 1)] if last else [(0, 1)]
         rate = self.method.shares.splits / self.method.n_levels / self.method.sensitivity(bound)
         for _ in range(self.method.n_levels):
-            regions = noise.open(histogram, MiddleCuts(tuple(regions), rate), "splits")
+            regions = noise.open(histogram, HistogramCuts(tuple(regions), rate), "splits")
         of_region = np.repeat(np.arange(len(regions)), [end - begin for begin, end in regions])
         counts = histogram.merged(of_region, len(regions))
         law = Laplace(self.method.counts_scale(bound))

@@ -22,7 +22,7 @@ from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import Account, Promise
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 
 with needing("science"):
     from scipy.optimize import isotonic_regression
@@ -86,7 +86,7 @@ class HayDegrees(Parameters):
 
     def sequence(self, graph: Graph, noise: Noise) -> NDArray[np.int64]:
         """Return the noisy degree sequence, in descending order."""
-        account = Account(Promise.among(self.guarantee()))
+        account = RunAccount(SpendingLimit.among(self.guarantee()))
         return accounted(graph, account, partial(self._sequence, noise))
 
     def _sequence(self, noise: Noise, graph: SealedGraph) -> NDArray[np.int64]:

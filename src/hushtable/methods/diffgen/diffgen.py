@@ -49,7 +49,7 @@ from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.sealed import SealedCounts
 from hushtable.recoding import recoded_domain
 from hushtable.schema import Categorical, Schema
 
@@ -514,7 +514,7 @@ class DiffGenPlan(Plan[SealedTable]):
 
     # --- the sizes of the classes -----------------------------------------------------------------
 
-    def class_sizes(self, sizes: Sealed, noise: Noise) -> Integers | None:
+    def class_sizes(self, sizes: SealedCounts, noise: Noise) -> Integers | None:
         """Return noisy class sizes if they are needed; they may be negative."""
         if not self.sizes_epsilon:
             return None

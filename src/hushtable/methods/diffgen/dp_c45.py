@@ -24,14 +24,14 @@ from hushtable.privacy.class_scores import Integers, Max
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed, SealedCells
-from hushtable.privacy.spending import Account, Promise
+from hushtable.privacy.sealed import SealedCells, SealedCounts
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.privacy.splits import (
     ScoreChoice,
     SealedClassTable,
-    SealedWays,
-    SealedWaysOfParts,
-    WayChoice,
+    SealedSplits,
+    SealedSplitsOfParts,
+    SplitChoice,
     scores_of_ways,
 )
 from hushtable.schema import Categorical, Schema
@@ -128,7 +128,7 @@ class DpC45(Parameters):
         """Load the distinct rows, grow the tree by private queries, and prune it."""
         schema = engine.schema
         # Some paths are shorter than the budget allows.
-        account = Account(Promise.among(self.guarantee(schema)), spends_all=False)
+        account = RunAccount(SpendingLimit.among(self.guarantee(schema)), spends_all=False)
         return accounted(engine, account, partial(self._grown, noise))
 
     def _grown(self, noise: Noise, source: SealedTable) -> DecisionTree:
@@ -191,7 +191,7 @@ class _Grower:
         """Exponent per row for scores that are not monotone, as published."""
         return self.epsilon / (2 * self.max_rows)
 
-    def _ways(self, rows: SealedCells, name: str) -> list[tuple[str, SealedWays, int]]:
+    def _ways(self, rows: SealedCells, name: str) -> list[tuple[str, SealedSplits, int]]:
         """Return the possible tests of a column, scored by the rows of the majority class."""
         column = self.schema.attributes[name]
         if column.size < 2:
@@ -200,15 +200,15 @@ class _Grower:
         table = SealedClassTable.of(rows.table([name, self.target]), column.size, ordered)
         if not ordered:
             values = [[code] for code in range(column.size)]
-            return [(name, table.group_ways(values, Max(), with_apart=False), -1)]
+            return [(name, table.score_groups(values, Max(), with_special=False), -1)]
         # Splits between the same occupied codes have equal scores, so a run is sampled by its
         # length.
-        ways = table.span_ways(0, column.size - 1, Max(), with_apart=False)
-        choice = WayChoice(self._eta, (1,), by_levels=False)
-        _, split = self.noise.open(SealedWaysOfParts.of_one(ways), choice, "splits")
+        ways = table.score_spans(0, column.size - 1, Max(), with_special=False)
+        choice = SplitChoice(self._eta, (1,), by_levels=False)
+        _, split = self.noise.open(SealedSplitsOfParts.of_one(ways), choice, "splits")
         return [(name, ways, split)]
 
-    def _noisy(self, counts: Sealed, what: str) -> Integers:
+    def _noisy(self, counts: SealedCounts, what: str) -> Integers:
         drawn: Integers = self.noise.open(counts, Laplace(self.max_rows / self.epsilon), what)
         return drawn
 

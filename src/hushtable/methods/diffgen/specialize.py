@@ -26,16 +26,16 @@ from hushtable.methods.diffgen.parts import (
 )
 from hushtable.privacy.class_scores import Integers, Score
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.sealed import SealedCounts
 from hushtable.privacy.splits import (
     ClassTable,
     Codes,
     ScoreChoice,
+    ScoredSplits,
     SealedClassTable,
-    SealedWays,
-    SealedWaysOfParts,
-    WayChoice,
-    Ways,
+    SealedSplits,
+    SealedSplitsOfParts,
+    SplitChoice,
     scores_of_ways,
 )
 from hushtable.recoding import Intervals, Recoding, ValueGroups
@@ -54,12 +54,12 @@ class ClassCounts:
     `histogram` (codes, classes) is sealed, or an array for methods that see exact counts.
     """
 
-    def __init__(self, column: Column, histogram: Sealed | Integers) -> None:
+    def __init__(self, column: Column, histogram: SealedCounts | Integers) -> None:
         self.column = column
         values = column.n_values, is_span(column), bin_starts(column)
         self.table: Table = (
             SealedClassTable.of(histogram, *values)
-            if isinstance(histogram, Sealed)
+            if isinstance(histogram, SealedCounts)
             else ClassTable(histogram, *values)
         )
         if isinstance(column, Categorical):
@@ -84,7 +84,7 @@ class Choice:
     """The possible splits of one part; splits of equal score are counted together."""
 
     part: Part
-    ways: Ways | SealedWays
+    ways: ScoredSplits | SealedSplits
 
     @property
     def n_in_all(self) -> int:
@@ -116,13 +116,13 @@ def choice_of(
     table = counts.table if table is None else table
     if isinstance(part, Branch):
         children = [counts.codes_below(child.node) for child in part.children]
-        ways = table.group_ways(children, score, with_apart=part.holds_apart)
+        ways = table.score_groups(children, score, with_special=part.holds_apart)
         return Choice(part, ways)
     if isinstance(part, ListedValues):
-        ways = table.halving_ways(part.codes, part.halves, score, with_apart=part.holds_apart)
+        ways = table.score_halvings(part.codes, part.halves, score, with_special=part.holds_apart)
         return Choice(part, ways)
     assert isinstance(part, Span)  # noqa: S101 - the only other kind
-    between = table.span_ways(part.first, part.last, score, with_apart=part.holds_apart)
+    between = table.score_spans(part.first, part.last, score, with_special=part.holds_apart)
     return Choice(part, between)
 
 
@@ -238,7 +238,7 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     Examples
     --------
     >>> import numpy as np
-    >>> some = Ways(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
+    >>> some = ScoredSplits(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
     >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
     >>> one = Choice(Branch("a", False, Node("x")), some)
@@ -258,13 +258,13 @@ def choose_way(
     choices: Sequence[Choice], weights: Sequence[int], *, eta: Fraction, noise: Noise
 ) -> tuple[Choice, int]:
     """Sample a split with probability proportional to weight * exp(eta * score)."""
-    ways = SealedWaysOfParts.of([_sealed(choice) for choice in choices])
-    which, way = noise.open(ways, WayChoice(eta, tuple(weights)), "cuts")
+    ways = SealedSplitsOfParts.of([_sealed(choice) for choice in choices])
+    which, way = noise.open(ways, SplitChoice(eta, tuple(weights)), "cuts")
     return choices[which], way
 
 
-def _sealed(choice: Choice) -> SealedWays:
-    assert isinstance(choice.ways, SealedWays)  # noqa: S101 - unsealed ones are not sampled
+def _sealed(choice: Choice) -> SealedSplits:
+    assert isinstance(choice.ways, SealedSplits)  # noqa: S101 - unsealed ones are not sampled
     return choice.ways
 
 
@@ -282,8 +282,8 @@ def specialize_as_printed(
         choices = list(cuts.choices())
         for choice in choices:
             if choice.part not in pending:
-                ways = SealedWaysOfParts.of_one(_sealed(choice))
-                _, pending[choice.part] = noise.open(ways, WayChoice(eta, (1,)), "splits")
+                ways = SealedSplitsOfParts.of_one(_sealed(choice))
+                _, pending[choice.part] = noise.open(ways, SplitChoice(eta, (1,)), "splits")
         scores = scores_of_ways([(_sealed(choice), pending[choice.part]) for choice in choices])
         chosen = choices[noise.open(scores, ScoreChoice(eta), "parts")]
         cuts.specialize(chosen.part, chosen.split(pending.pop(chosen.part)))

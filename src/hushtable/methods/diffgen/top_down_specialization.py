@@ -24,7 +24,7 @@ from hushtable.privacy.class_scores import InformationGain, Integers
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.splits import Ways
+from hushtable.privacy.splits import ScoredSplits
 from hushtable.schema import Categorical, Schema
 
 
@@ -193,6 +193,6 @@ def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
 def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
     """Return the information gain of the best split of a part, and its children."""
     ways = choice.ways
-    assert isinstance(ways, Ways)  # noqa: S101 - the histograms are not sealed
+    assert isinstance(ways, ScoredSplits)  # noqa: S101 - the histograms are not sealed
     at = int(ways.scores.argmax())
     return int(ways.scores[at]), choice.split(int(ways.starts[at]))

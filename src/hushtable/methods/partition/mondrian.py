@@ -26,7 +26,7 @@ from hushtable.methods.partition.axes import Axis, ordered_axis_of
 from hushtable.methods.partition.regions import COUNT, distinct_parts, part_values
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import Account
+from hushtable.privacy.spending import RunAccount
 from hushtable.schema import Schema
 
 Integers = NDArray[np.int64]
@@ -137,7 +137,7 @@ class Mondrian(Method):
         Refused
             If there are fewer than k rows.
         """
-        sealed = seal(engine, Account(None, bare=self.opens_bare))
+        sealed = seal(engine, RunAccount(None, sees_exact_counts=self.opens_bare))
         return self.plan(engine.schema).groups(sealed.bare("rows"))
 
     def divided(self, table: Engine, axes: tuple[Axis, ...], target: str | None) -> MondrianGroups:

@@ -19,7 +19,7 @@ from hushtable.methods.partition.axes import Axis
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
-from hushtable.privacy.splits import WayChoice
+from hushtable.privacy.splits import SplitChoice
 
 Integers = NDArray[np.int64]
 Split = Literal["class", "median", "random-attribute", "midpoint"]
@@ -262,7 +262,7 @@ class _Growth:
         # A column with a million values would dominate the others, so the base measure of its
         # splits is reduced: together they count as `MOST_SPLITS`.
         weights = tuple(_UNIT // max(n, MOST_SPLITS) for n in ways.values())
-        choice = WayChoice(epsilon / self.rules.sensitivity, weights, by_levels=False)
+        choice = SplitChoice(epsilon / self.rules.sensitivity, weights, by_levels=False)
         which, cut = self.noise.open(splits, choice, "splits")
         tree.axis[node], tree.cut[node] = list(ways)[which], cut
 

@@ -19,7 +19,7 @@ from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import Sealed
+from hushtable.privacy.sealed import SealedCounts
 from hushtable.recoding import Recoding
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
@@ -173,7 +173,7 @@ class Meter:
         self.purse = purse
         self._source, self._noise = source, noise
         self._names = list(source.schema.attributes)
-        self._sealed: dict[Group, Sealed] = {}
+        self._sealed: dict[Group, SealedCounts] = {}
 
     def read(self, groups: Sequence[Group], recode: Mapping[str, Recoding]) -> None:
         """Count groups of columns; the counts stay sealed."""
@@ -194,12 +194,12 @@ class Meter:
         """Measure a noisy table at a public resolution; one row changes one of its cells by 1."""
         return self._paid(step, group, self._counts(group, cells), share)
 
-    def _paid(self, step: str, group: Group, counts: Sealed, share: Fraction) -> PaidTable:
+    def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> PaidTable:
         self.purse.pay(step, share)
         count_noise = self.purse.count_noise(share)
         return PaidTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
-    def _counts(self, group: Group, cells: Integers | None) -> Sealed:
+    def _counts(self, group: Group, cells: Integers | None) -> SealedCounts:
         """Return sealed counts, merged to cells; a row still counts in exactly one cell."""
         sealed = self._sealed[group]
         return sealed if cells is None else sealed.merged(cells, int(cells.max()) + 1)
@@ -233,7 +233,7 @@ class Meter:
         choice = TopChoices(
             self.purse.choice_epsilon(share), k,
             "permute-and-flip" if self.purse.pure else "exponential",
-            alike=tuple(candidate.group for candidate in candidates),
+            exclusive_groups=tuple(candidate.group for candidate in candidates),
         )  # fmt: skip
         chosen: list[int] = self._noise.open(scores, choice, step)
         return chosen
