@@ -30,7 +30,7 @@ from tests.population import people
 
 from hushtable.engine import connect
 from hushtable.errors import Refused
-from hushtable.estimate.answers import Answers
+from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.quantiles import NORMAL
@@ -159,7 +159,7 @@ class Truth:
 
 
 def asked(
-    answers: Answers, truth: Truth, name: str
+    answers: ReleaseQuestions, truth: Truth, name: str
 ) -> Iterator[tuple[str, Estimate, float, float]]:
     """Ask all questions; give the kind, the answer, the truth and its sampling deviation."""
     questions = QUESTIONS[name]
@@ -207,7 +207,7 @@ def coverage(given: argparse.Namespace) -> None:
             refused = 0
             for run in range(given.runs):
                 table, schema = made(name, given.seed + run, given.data)
-                answers = Answers(released(_method(given, epsilon), table, schema))
+                answers = ReleaseQuestions(released(_method(given, epsilon), table, schema))
                 truth = Truth(table, schema)
                 try:
                     for kind, estimate, true, std in asked(answers, truth, name):
@@ -259,7 +259,9 @@ def slope(given: argparse.Namespace) -> None:
         truth = Truth(table, schema)
         terms = ["(intercept)", "x", "z"]
         true, _ = truth.slopes(terms, "y")
-        fitted = Answers(estimator).regression("y ~ x + z", None, logistic=False, scope="people")
+        fitted = ReleaseQuestions(estimator).regression(
+            "y ~ x + z", None, logistic=False, scope="people"
+        )
         of_rows, _ = Truth(estimator.frame(), schema).slopes(terms, "y")
         for name, hits in held.items():
             answer = fitted[name]
@@ -279,7 +281,7 @@ def slope(given: argparse.Namespace) -> None:
 
 def timing(given: argparse.Namespace) -> None:
     table, schema = adult(given.data)
-    answers = Answers(released(_method(given, "1"), table, schema))
+    answers = ReleaseQuestions(released(_method(given, "1"), table, schema))
     names = [n for n in schema.attributes if n not in ("education-num", "capital-loss")]
     clauses = []
     for name in names:
@@ -307,7 +309,7 @@ def timing(given: argparse.Namespace) -> None:
               f"{time.perf_counter() - wall:.2f} s")  # fmt: skip
 
 
-def _cells(answers: Answers, by: tuple[str, ...]) -> EstimateTable:
+def _cells(answers: ReleaseQuestions, by: tuple[str, ...]) -> EstimateTable:
     return answers.crosstab(by, None, family="each", margins=False, scope="people")
 
 

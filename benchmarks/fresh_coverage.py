@@ -39,7 +39,7 @@ from hushtable.codes import to_values
 from hushtable.engine import connect
 from hushtable.engine.drafting import drafted
 from hushtable.errors import Refused
-from hushtable.estimate.answers import Answers
+from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import Quilt
@@ -66,7 +66,9 @@ def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
 class Asked:
     """Ask a release, and compare with people and population."""
 
-    def __init__(self, answers: Answers, people: Truth, population: Truth, share: float) -> None:
+    def __init__(
+        self, answers: ReleaseQuestions, people: Truth, population: Truth, share: float
+    ) -> None:
         self.answers = answers
         self.people = people
         self.population = population
@@ -182,7 +184,7 @@ def measure(given: argparse.Namespace) -> None:
         questions.ranges = ranges(table, schema, seed, given.ranges)
         questions.rare = rare(table, schema, seed, given.rare, populations[path].mask)
         method = Quilt(epsilon=epsilon, delta="1e-9", particles=given.particles)
-        answers = Answers(released(method, people, schema))
+        answers = ReleaseQuestions(released(method, people, schema))
         truth = Truth(people, schema)
         asked = Asked(answers, truth, populations[path], n / table.num_rows)
         place = {"table": path, "epsilon": epsilon, "run": run}

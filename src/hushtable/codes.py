@@ -20,13 +20,13 @@ from hushtable.files.memory import physical_memory
 from hushtable.recoding import Recoding
 from hushtable.schema import (
     Boolean,
+    CalendarColumn,
     Categorical,
     Column,
     Date,
     Decimal,
     Integer,
     Numeric,
-    OnCalendar,
     Time,
     Value,
 )
@@ -82,7 +82,7 @@ def arrow_type(column: Column) -> pa.DataType:  # noqa: PLR0911 - one for each t
             return pa.date32()
         case Time():
             return pa.time32("s")
-        case OnCalendar():
+        case CalendarColumn():
             return pa.timestamp("s")
         case Decimal():
             return pa.decimal128(38, column.n_digits)
@@ -104,7 +104,7 @@ def typed(column: Column, values: Iterable[Value]) -> pa.Array:
         Time: datetime.time.fromisoformat,
         Decimal: lambda number: Digits(str(number)),
     }.get(type(column), lambda value: value)
-    if isinstance(column, OnCalendar) and not isinstance(column, Date | Time):
+    if isinstance(column, CalendarColumn) and not isinstance(column, Date | Time):
         read = datetime.datetime.fromisoformat
     return pa.array([None if v is None else read(v) for v in values], arrow_type(column))
 

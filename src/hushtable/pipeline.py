@@ -29,7 +29,7 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
-from hushtable.estimate.associations import KEPT, as_plain, in_words
+from hushtable.estimate.associations import KEPT_SETTING, as_plain, in_words
 from hushtable.extras import require
 from hushtable.files.progress import Progress, counted, silent
 from hushtable.files.signals import signals_held
@@ -443,12 +443,12 @@ def _told(
     if len(here) < len(tables):
         return settings  # there are too many rows for one machine
     try:
-        kept = estimator_for(settings, schema, parameters, here).kept()
+        kept = estimator_for(settings, schema, parameters, here).association_kept()
     except Exception:  # the release is paid for; a missing note must not prevent it
         kept = {}
     told = in_words(kept)
     notes = [*settings.get("notes", []), *([told] if told else [])]
-    return {**settings, KEPT: as_plain(kept), "notes": notes}
+    return {**settings, KEPT_SETTING: as_plain(kept), "notes": notes}
 
 
 _STANDS = (

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, TaxonomyError
-from hushtable.schema import Categorical, Column, OnCalendar, OnGrid, Schema, Value
+from hushtable.schema import CalendarColumn, Categorical, Column, GridColumn, Schema, Value
 from hushtable.schema.bins import starts_of
 
 Rule = int | float | str | Sequence[int | float | str] | Mapping[str, str]
@@ -28,14 +28,14 @@ class Recoding(ABC):
     special: tuple[str, ...] = field(default=(), kw_only=True)  # names of special values
 
     @property
-    def n_apart(self) -> int:
+    def n_special(self) -> int:
         """Number of special values and missing, the same before and after."""
         return len(self.special) + self.has_missing
 
     @property
     def size(self) -> int:
         """Number of new codes, special values and missing included."""
-        return len(self.labels) + self.n_apart
+        return len(self.labels) + self.n_special
 
     @property
     def missing_code(self) -> int | None:
@@ -45,7 +45,7 @@ class Recoding(ABC):
     def apply(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
         """Map old codes to new ones."""
         values = self._map(np.minimum(codes, self.n_values - 1))
-        if self.n_apart:
+        if self.n_special:
             moved = codes - self.n_values + len(self.labels)
             values = np.where(codes >= self.n_values, moved, values)
         return values
@@ -53,7 +53,7 @@ class Recoding(ABC):
     @property
     def of_all(self) -> NDArray[np.int64]:
         """New code of each old one, special values and missing included."""
-        return self.apply(np.arange(self.n_values + self.n_apart))
+        return self.apply(np.arange(self.n_values + self.n_special))
 
     def label(self, code: int) -> Value:
         """Return the name of a new code; missing is None."""
@@ -87,7 +87,7 @@ class ValueGroups(Recoding):
     def widths(self) -> NDArray[np.int64]:
         """Number of old codes per new one."""
         counts = np.bincount(self.groups, minlength=len(self.labels)).astype(np.int64)
-        return np.append(counts, np.ones(self.n_apart, np.int64))
+        return np.append(counts, np.ones(self.n_special, np.int64))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Intervals(Recoding):
     def widths(self) -> NDArray[np.int64]:
         """Number of old codes per new one."""
         counts = np.diff(np.append(np.asarray(self.starts, np.int64), self.n_values))
-        return np.append(counts, np.ones(self.n_apart, np.int64))
+        return np.append(counts, np.ones(self.n_special, np.int64))
 
 
 def recode(name: str, column: Column, rule: Rule) -> Recoding:
@@ -176,22 +176,22 @@ def _groups(column: Categorical, rule: Rule) -> ValueGroups:
     )
 
 
-def _intervals(column: OnGrid, rule: Rule) -> Intervals:
-    if isinstance(column, OnCalendar) and isinstance(rule, str):
+def _intervals(column: GridColumn, rule: Rule) -> Intervals:
+    if isinstance(column, CalendarColumn) and isinstance(rule, str):
         starts = column.group_starts(rule)
         labels = tuple(column.group_name(start, rule) for start in starts)
         return _cut(column, starts, labels)
     return intervals_at(column, starts_of(column, rule))
 
 
-def intervals_at(column: OnGrid, starts: tuple[int, ...]) -> Intervals:
+def intervals_at(column: GridColumn, starts: tuple[int, ...]) -> Intervals:
     """Cut a column into intervals that start at the given codes."""
     ends = (*[start - 1 for start in starts[1:]], column.n_values - 1)
     labels = tuple(_interval_label(column, *ends) for ends in zip(starts, ends, strict=True))
     return _cut(column, starts, labels)
 
 
-def _cut(column: OnGrid, starts: tuple[int, ...], labels: tuple[str, ...]) -> Intervals:
+def _cut(column: GridColumn, starts: tuple[int, ...], labels: tuple[str, ...]) -> Intervals:
     return Intervals(
         labels=labels,
         n_values=column.n_values,
@@ -214,12 +214,12 @@ def bins_of(column: Column) -> Intervals | None:
     """
     if isinstance(column, Categorical) or column.bin_starts is None:
         return None
-    if isinstance(column, OnCalendar) and isinstance(column.bins, str):
+    if isinstance(column, CalendarColumn) and isinstance(column.bins, str):
         return _intervals(column, column.bins)
     return intervals_at(column, column.bin_starts)
 
 
-def _interval_label(column: OnGrid, first: int, last: int) -> str:
+def _interval_label(column: GridColumn, first: int, last: int) -> str:
     if first == last:
         return f"{column.value(first)}"
     return f"{column.value(first)} to {column.value(last)}"

@@ -268,7 +268,7 @@ def _questions(column: Column, codes: Integers) -> Integers:
     ranks = (np.cumsum(counts) - counts / 2) / max(len(codes), 1)  # mid-rank of each value
     found = np.minimum((N_RANGES * ranks).astype(np.int64), N_RANGES - 1)
     # Special values and missing have no order: count each separately.
-    found[column.size - column.n_apart :] = N_RANGES + np.arange(column.n_apart)
+    found[column.size - column.n_special :] = N_RANGES + np.arange(column.n_special)
     return np.unique(found, return_inverse=True)[1].ravel()
 
 

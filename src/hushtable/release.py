@@ -26,12 +26,12 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.estimate import Estimate, Estimator
-from hushtable.estimate.answers import Answer, Answers, Family
+from hushtable.estimate.answers import EstimateOrTable, Family, ReleaseQuestions
 from hushtable.estimate.base import Scope
 from hushtable.estimate.combine import combine, drawn_frame, generator, some_rows
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.estimate_table import EstimateTable
-from hushtable.estimate.published import Published
+from hushtable.estimate.published import ComparableRelease
 from hushtable.file_format import FileFormat
 from hushtable.files.exported_rows import export_rows
 from hushtable.files.memory import physical_memory
@@ -312,8 +312,8 @@ class Release:
     # --- answers ----------------------------------------------------------------------------------
 
     @cached_property
-    def _answers(self) -> Answers:
-        return Answers(self._estimator)
+    def _answers(self) -> ReleaseQuestions:
+        return ReleaseQuestions(self._estimator)
 
     def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
         """Estimate the number of rows of the private table, or of those that satisfy a condition.
@@ -348,7 +348,7 @@ class Release:
         of: str | None = None,
         by: By = (),
         scope: Scope = "people",
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the share of rows that satisfy a condition.
 
         Parameters
@@ -432,7 +432,7 @@ class Release:
 
     def mean(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the mean of a numeric, date or time column, ignoring missing values.
 
         Parameters
@@ -469,7 +469,7 @@ class Release:
 
     def sum(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the sum of a numeric column, ignoring missing values.
 
         Parameters
@@ -499,7 +499,7 @@ class Release:
 
     def variance(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the variance of a numeric column, ignoring missing values.
 
         The sum of squared deviations is divided by the number of rows, not by that number minus 1.
@@ -529,7 +529,9 @@ class Release:
         """
         return self._statistic("variance", column, where, by, scope)
 
-    def _statistic(self, name: str, column: str, where: str | None, by: By, scope: Scope) -> Answer:
+    def _statistic(
+        self, name: str, column: str, where: str | None, by: By, scope: Scope
+    ) -> EstimateOrTable:
         with self._fitting():
             return self._about(self._answers.statistic(name, column, where, _names(by), scope))
 
@@ -541,7 +543,7 @@ class Release:
         *,
         by: By = (),
         scope: Scope = "people",
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate a quantile of a numeric, date or time column, ignoring missing values.
 
         The quantile of probability p is the smallest value that is at least as large as a share p
@@ -580,7 +582,7 @@ class Release:
 
     def median(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the median of a numeric, date or time column, ignoring missing values.
 
         Parameters
@@ -609,7 +611,7 @@ class Release:
         *,
         by: By = (),
         scope: Scope = "people",
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the Pearson correlation of two numeric columns.
 
         Rows with a missing value in either column are left out.
@@ -806,7 +808,7 @@ class Release:
         m: int = 20,
         seed: int | None = None,
         scope: Scope = "people",
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Compute a statistic on several tables drawn from the release, and pool the results.
 
         The results are pooled as for multiple imputation, with Student's t distribution. The
@@ -856,7 +858,7 @@ class Release:
         except HushtableError:
             return None
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the published data in a form comparable with the original table.
 
         See `Estimator.published`. `rng` draws values that the release leaves open.

@@ -24,11 +24,11 @@ _TOO_DEEP = f"the hierarchy has more than {MAX_LEVELS} levels; make it coarser."
 
 
 @dataclass(frozen=True)
-class Node:
+class TaxonomyNode:
     """Node of the tree; a node without children is a value of the column."""
 
     label: str
-    children: tuple[Node, ...] = ()
+    children: tuple[TaxonomyNode, ...] = ()
 
     def leaves(self) -> Iterator[str]:
         """Yield the values below this node, left to right."""
@@ -53,11 +53,11 @@ class Taxonomy:
     {'FR': 'EU', 'DE': 'EU', 'US': 'America'}
     """
 
-    root: Node
+    root: TaxonomyNode
 
     def __post_init__(self) -> None:
         for level in range(self.depth + 1):
-            _check_labels_apart(self._cut(level), level)
+            _check_labels_differ(self._cut(level), level)
 
     @cached_property
     def values(self) -> tuple[str, ...]:
@@ -68,12 +68,12 @@ class Taxonomy:
     def depth(self) -> int:
         """Number of generalization steps from the deepest leaf to the root."""
 
-        def below(node: Node) -> int:
+        def below(node: TaxonomyNode) -> int:
             return 1 + max(map(below, node.children)) if node.children else 0
 
         return below(self.root)
 
-    def _cut(self, level: int) -> list[Node]:
+    def _cut(self, level: int) -> list[TaxonomyNode]:
         """Return the nodes that partition the values ``level`` steps above the deepest leaves.
 
         Counting from the root keeps the cut a partition when branches differ in depth.
@@ -130,7 +130,7 @@ class Taxonomy:
         children = _nested_children(tree)
         if isinstance(tree, Mapping) and len(children) == 1:
             return cls(children[0])
-        return cls(Node(ROOT, children))
+        return cls(TaxonomyNode(ROOT, children))
 
     @classmethod
     def load(cls, path: str | Path) -> Taxonomy:
@@ -165,7 +165,7 @@ class Taxonomy:
     def to_nested(self) -> dict[str, Any]:
         """Return nested mappings with lists of values at the bottom."""
 
-        def write(node: Node) -> Any:
+        def write(node: TaxonomyNode) -> Any:
             if all(not child.children for child in node.children):
                 return [child.label for child in node.children]
             return [
@@ -194,7 +194,7 @@ def _listing(values: Sequence[str], most: int = 5) -> str:
     return shown + (f" and {len(values) - most} more" if len(values) > most else "")
 
 
-def _check_labels_apart(cut: list[Node], level: int) -> None:
+def _check_labels_differ(cut: list[TaxonomyNode], level: int) -> None:
     counts = Counter(node.label for node in cut)
     twice = sorted(label for label, count in counts.items() if count > 1)
     if twice:
@@ -214,7 +214,7 @@ def _nesting_problems(paths: Sequence[tuple[str, ...]]) -> Iterator[str]:
             yield f"level {level} is not nested: {_listing(torn)} has more than one parent."
 
 
-def _grow(paths: Sequence[tuple[str, ...]]) -> Node:
+def _grow(paths: Sequence[tuple[str, ...]]) -> TaxonomyNode:
     """Join paths that start at the root into a tree."""
     branches: dict[str, list[tuple[str, ...]]] = {}
     for path in paths:
@@ -222,23 +222,26 @@ def _grow(paths: Sequence[tuple[str, ...]]) -> Node:
             branches.setdefault(path[1], []).append(path[1:])
         elif len(paths) > 1:
             raise TaxonomyError(f"value {path[0]!r} is listed twice, or is also a group.")
-    return Node(paths[0][0], tuple(_grow(below) for below in branches.values()))
+    return TaxonomyNode(paths[0][0], tuple(_grow(below) for below in branches.values()))
 
 
-def _nested_children(tree: Any, level: int = 1) -> tuple[Node, ...]:
+def _nested_children(tree: Any, level: int = 1) -> tuple[TaxonomyNode, ...]:
     if level > MAX_LEVELS:
         raise TaxonomyError(_TOO_DEEP)
     if not tree and isinstance(tree, Mapping | list):
         raise TaxonomyError("a group of the hierarchy has no values; remove it or fill it.")
     if isinstance(tree, Mapping):
         return tuple(
-            Node(_label(label), _nested_children(below, level + 1)) for label, below in tree.items()
+            TaxonomyNode(_label(label), _nested_children(below, level + 1))
+            for label, below in tree.items()
         )
     if isinstance(tree, Sequence) and not isinstance(tree, str):
-        nodes: list[Node] = []
+        nodes: list[TaxonomyNode] = []
         for item in tree:
             nodes.extend(
-                _nested_children(item, level) if isinstance(item, Mapping) else [Node(_label(item))]
+                _nested_children(item, level)
+                if isinstance(item, Mapping)
+                else [TaxonomyNode(_label(item))]
             )
         return tuple(nodes)
     raise TaxonomyError(

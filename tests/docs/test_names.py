@@ -11,7 +11,6 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in 
 
 TWICE: dict[str, str] = {
     "Answer": "two meanings; to be renamed",
-    "Answers": "two meanings; to be renamed",
     "Axis": "two meanings; to be renamed",
     "Bounds": "two meanings; to be renamed",
     "Branch": "two meanings; to be renamed",

@@ -14,7 +14,7 @@ import pytest
 from scipy.stats import binom
 
 from hushtable.engine import connect
-from hushtable.estimate.answers import Answers
+from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.combine import combine, drawn_frame
 from hushtable.estimate.estimate_table import EstimateTable
@@ -74,7 +74,9 @@ def test_slopes_come_from_tables_and_hold(releases: list[tuple[pa.Table, Estimat
     held = {"x": 0, "z": 0}
     off: dict[str, list[float]] = {"x": [], "z": []}
     for table, estimator in releases:
-        answers = Answers(estimator).regression("y ~ x + z", None, logistic=False, scope="people")
+        answers = ReleaseQuestions(estimator).regression(
+            "y ~ x + z", None, logistic=False, scope="people"
+        )
         true = slopes(table)
         for name in held:
             held[name] += answers[name].low <= true[name][0] <= answers[name].high
@@ -88,7 +90,7 @@ def test_slopes_come_from_tables_and_hold(releases: list[tuple[pa.Table, Estimat
 def test_means_and_medians_hold(releases: list[tuple[pa.Table, Estimator]]) -> None:
     means = medians = groups = 0
     for table, estimator in releases:
-        answers = Answers(estimator)
+        answers = ReleaseQuestions(estimator)
         y, x = (table.column(name).to_numpy() for name in "yx")
         for found, truth in (
             (answers.statistic("mean", "y", None, (), "people"), y.mean()),

@@ -15,7 +15,7 @@ import pytest
 
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.estimate.answers import Answers
+from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.methods import DiffGen, Partition, Quilt
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
@@ -111,7 +111,7 @@ columns:
         release = estimator_for(settings, schema, method.parameters(), found.tables)
         women.append(release.count("income = 30000 AND sex = 'F'").high)
         young.append(release.count("income = 30000 AND sex = 'F' AND age < 40").high)
-        notes |= set(Answers(release).share("income < 30001", None, (), "people").notes)
+        notes |= set(ReleaseQuestions(release).share("income < 30001", None, (), "people").notes)
     assert np.median(women) > 300
     assert np.median(young) > 50
     assert any("part of a public bin" in note for note in notes)

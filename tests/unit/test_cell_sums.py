@@ -10,7 +10,7 @@ import pytest
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, is_code, power, present
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 from hushtable.schema import Integer, Schema
 
 SCHEMA = Schema.from_dict(
@@ -30,9 +30,9 @@ assert isinstance(PAY, Integer)
 def cells() -> PublishedCells:
     """Give one cell with all that there is, and one of the upper half of pay without missing."""
     none = np.zeros(1, np.int64)
-    pay = Covering(2, np.array([0, 1]), np.array([0, 50]), np.array([PAY.size - 1, 99]))
-    group = Covering(1, none, none, none + 2)
-    age = Covering(1, none, none, none + 8)
+    pay = CodeSets(2, np.array([0, 1]), np.array([0, 50]), np.array([PAY.size - 1, 99]))
+    group = CodeSets(1, none, none, none + 2)
+    age = CodeSets(1, none, none, none + 8)
     codes = {"pay": np.array([0, 1]), "group": np.array([0, 0]), "age": np.array([0, 0])}
     return PublishedCells(SCHEMA, {"pay": pay, "group": group, "age": age}, codes)
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from hushtable.estimate.correlation import correlation
-from hushtable.estimate.moments import ALL_POSSIBLE, Numbers, mean, variance
+from hushtable.estimate.moments import ALL_POSSIBLE, NumericQuery, mean, variance
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 
 COLUMN = Integer(type="integer", low=-50, high=50)
-X, Y = (Numbers(name, COLUMN, ONE) for name in "xy")
+X, Y = (NumericQuery(name, COLUMN, ONE) for name in "xy")
 N = 1000
 
 
@@ -22,7 +22,7 @@ def sums(means, errors):
     """Sums of N rows with these means of x, y, xx, yy and xy, and errors of the means."""
     privacy = np.zeros((6, 6))
     privacy[1:, 1:] = np.asarray(errors) * N**2
-    return Sums(N * np.array([1.0, *means]), privacy, np.zeros((6, 6)), privacy_reach=1.0)
+    return SumEstimates(N * np.array([1.0, *means]), privacy, np.zeros((6, 6)), privacy_z=1.0)
 
 
 def asked(means, errors, scope="people"):
@@ -100,14 +100,18 @@ def test_an_interval_of_all_that_is_possible_says_so():
 
 @pytest.mark.parametrize(("spread", "says_so"), [(0.4, True), (0.01, False)])
 def test_so_does_one_of_a_mean(spread, says_so):
-    found = Sums(N * np.array([0.1, 1.0, 0.2]), np.zeros((3, 3)), (spread * N) ** 2 * np.eye(3))
+    found = SumEstimates(
+        N * np.array([0.1, 1.0, 0.2]), np.zeros((3, 3)), (spread * N) ** 2 * np.eye(3)
+    )
     answer = mean(lambda _: found, X, scope="people")
     assert (ALL_POSSIBLE in answer.notes) == says_so
 
 
 def test_a_variance_reaches_to_where_the_mean_may_have_hidden_some():
     """Squares around a mean that is off are too small by the square of its error."""
-    found = Sums(N * np.array([1.0, 0.0, 0.2, 0.0, 0.1]), np.zeros((5, 5)), np.zeros((5, 5)))
+    found = SumEstimates(
+        N * np.array([1.0, 0.0, 0.2, 0.0, 0.1]), np.zeros((5, 5)), np.zeros((5, 5))
+    )
     found.privacy[1, 1] = (0.2 * N) ** 2  # of the sum of places, whose mean is 0
     answer = variance(lambda _: found, X, scope="people")
     half = 50.0**2

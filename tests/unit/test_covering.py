@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.predicate import parse
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(
@@ -19,10 +19,10 @@ CLAUSES = ["x < 4", "x IS NULL OR y = 'b'", "x % 3 = 1 AND NOT y IN ('a', 'd')",
            "x > 5 AND x < 2", "(x = 3 AND y = 'a') OR (x = 7 AND y = 'c')"]  # fmt: skip
 
 
-def covering(sets: list[set[int]]) -> Covering:
+def covering(sets: list[set[int]]) -> CodeSets:
     pairs = [(owner, code) for owner, codes in enumerate(sets) for code in sorted(codes)]
     owner, codes = np.array(pairs, np.int64).T
-    return Covering(len(sets), owner, codes, codes)
+    return CodeSets(len(sets), owner, codes, codes)
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,7 +12,7 @@ from hushtable import Columns, Degrees, Partition, Schema, SeededNoise, evaluate
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
 from hushtable.estimate.drawing import draw_inside
-from hushtable.estimate.published import Background
+from hushtable.estimate.published import KnownNoiseRows
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.side_by_side import lay_side_by_side
 from hushtable.evaluation.utility.marginals import Binned
@@ -86,7 +86,7 @@ def test_expected_noise_is_subtracted() -> None:
     }
     truth, names = Binned(rows, bins).shares(["sex", "smoker"]), ["sex", "smoker"]
     as_is = total_variation(truth, Binned(mixed, bins).shares(names))
-    cleaned = total_variation(truth, Binned(mixed, bins, Background(12_000.0)).shares(names))
+    cleaned = total_variation(truth, Binned(mixed, bins, KnownNoiseRows(12_000.0)).shares(names))
     assert cleaned < 0.06
     assert as_is > 0.25
 

@@ -45,7 +45,11 @@ def test_parents_come_first_and_a_person_has_a_product_of_rows() -> None:
     schema = LinkedSchema.parse(TEXT)
     assert list(schema.tables) == ["persons", "visits", "payments"]
     assert schema.root == "persons"
-    assert [schema.reach(name) for name in ("persons", "visits", "payments")] == [1, 12, 36]
+    assert [schema.max_rows_per_person(name) for name in ("persons", "visits", "payments")] == [
+        1,
+        12,
+        36,
+    ]
     assert schema.unit.max_rows == 49
     assert schema.unit.column == "id"
 

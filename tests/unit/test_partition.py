@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate.answers import Answers
+from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.kernels.regions import score_interval, split_score
 from hushtable.kernels.split_quality import EVEN
@@ -628,7 +628,7 @@ def test_a_number_of_one_column_comes_from_its_own_counts() -> None:
     method = Partition(epsilon=40)
     found = method.run(connect(table, schema, engine="memory"), SecureNoise())
     settings = {"kind": method.estimator_kind, **found.settings}
-    answers = Answers(estimator_for(settings, schema, method.parameters(), found.tables))
+    answers = ReleaseQuestions(estimator_for(settings, schema, method.parameters(), found.tables))
     everybody = answers.statistic("sum", "pay", None, (), "people")
     assert everybody.low <= np.nansum(paid) <= everybody.high
     assert everybody.high - everybody.low < 1.5 * np.nansum(paid)

@@ -20,10 +20,10 @@ import pytest
 from scipy.stats import norm
 
 from hushtable.estimate.column_quantiles import quantile
-from hushtable.estimate.moments import Numbers
+from hushtable.estimate.moments import NumericQuery
 from hushtable.estimate.quantiles import GAP_DOUBT, between_ends
 from hushtable.estimate.row_functions import ONE, RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 
@@ -46,14 +46,14 @@ def held(n_values: int) -> float:
         counts = rng.multinomial(N_ROWS, shares / shares.sum())
         noise = rng.normal(0.0, STD, BUCKETS)
 
-        def ask(functions: Sequence[RowFunction], counts=counts, noise=noise) -> Sums:
+        def ask(functions: Sequence[RowFunction], counts=counts, noise=noise) -> SumEstimates:
             factors = np.stack([f.factors.get("x", np.ones(n_values)) for f in functions])
             coarse = np.stack([np.bincount(buckets, row) / widths for row in factors])
             variances = STD**2 * (coarse**2).sum(axis=1)
             nothing = np.zeros((len(factors), len(factors)))
-            return Sums(factors @ counts + coarse @ noise, np.diag(variances), nothing)
+            return SumEstimates(factors @ counts + coarse @ noise, np.diag(variances), nothing)
 
-        answer = quantile(ask, Numbers("x", column, ONE), 0.5, scope="people")
+        answer = quantile(ask, NumericQuery("x", column, ONE), 0.5, scope="people")
         true = int(np.searchsorted(np.cumsum(counts), N_ROWS / 2))
         hits += answer.low <= true <= answer.high
     return hits / N_DRAWS
@@ -87,15 +87,15 @@ def held_at_the_border() -> float:
     hits = 0
     for surplus_noise, own in rng.normal(0.0, 1.0, (2000, 2)):
 
-        def ask(functions: Sequence[RowFunction], common=surplus_noise, own=own) -> Sums:
+        def ask(functions: Sequence[RowFunction], common=surplus_noise, own=own) -> SumEstimates:
             # What is cumulated has the same noise everywhere, and single values next to none.
             factors = np.stack([f.factors.get("x", np.ones(12)) for f in functions])
             summed = (factors.min(axis=1) < 0) & (factors.max(axis=1) > 0)
             stds = np.where(summed, STD, STD / 100)
             values = factors @ counts + stds * np.where(summed, common, own)
-            return Sums(values, np.diag(stds**2), np.zeros((len(factors), len(factors))))
+            return SumEstimates(values, np.diag(stds**2), np.zeros((len(factors), len(factors))))
 
-        answer = quantile(ask, Numbers("x", column, ONE), 0.5, scope="people")
+        answer = quantile(ask, NumericQuery("x", column, ONE), 0.5, scope="people")
         hits += answer.low <= 5 <= answer.high
     return hits / 2000
 

@@ -31,7 +31,7 @@ PDAYS = Integer(type="integer", low=0, high=30, special={999: "never", 12: "unkn
 
 
 def test_codes_of_special_values_and_missing_come_last() -> None:
-    assert (PDAYS.n_values, PDAYS.size, PDAYS.missing_code, PDAYS.n_apart) == (31, 34, 33, 3)
+    assert (PDAYS.n_values, PDAYS.size, PDAYS.missing_code, PDAYS.n_special) == (31, 34, 33, 3)
     assert [PDAYS.value(code) for code in range(31, 34)] == [999, 12, None]
     assert [PDAYS.code_of(value) for value in (999, 12, 13, None)] == [31, 32, 13, 33]
 
@@ -68,7 +68,7 @@ def test_bins_start_at_the_declared_values(column: Any, starts: list[int]) -> No
     assert list(column.bin_starts) == starts
     bins = bins_of(column)
     assert bins is not None
-    assert bins.size == len(starts) + column.n_apart
+    assert bins.size == len(starts) + column.n_special
 
 
 @pytest.mark.parametrize(

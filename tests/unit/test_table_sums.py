@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code, power
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.schema import Schema
@@ -136,7 +136,7 @@ def test_the_total_shares_the_noise_of_single_columns() -> None:
     functions = [ONE, FUNCTIONS["squares"], condition("x >= 4", SCHEMA)]
     only = (("x",), ("y",), ("g",))
 
-    def sums(noise: np.random.Generator | None) -> Sums:
+    def sums(noise: np.random.Generator | None) -> SumEstimates:
         tables = table_sums(codes, noise=noise, only=only)
         linear = [tables.linear(function) for function in functions]
         return tables.sums([one for one in linear if one], together=True)

@@ -20,14 +20,14 @@ from hushtable.engine.read_rows import is_long_decimal, is_text
 from hushtable.engine.reference_encoder import ReferenceColumn
 from hushtable.schema import (
     Boolean,
+    CalendarColumn,
     Categorical,
     Column,
     Date,
     Duration,
+    GridColumn,
     Integer,
     Number,
-    OnCalendar,
-    OnGrid,
     Time,
 )
 from hushtable.schema.moments import DAY, periods
@@ -56,14 +56,14 @@ def encode_here(
 def _is_plain(kind: pa.DataType, column: Column) -> bool:
     if isinstance(column, Categorical):
         return _is_listed(kind) or (isinstance(column, Boolean) and pa.types.is_boolean(kind))
-    if isinstance(column, OnCalendar):
+    if isinstance(column, CalendarColumn):
         return _is_moment(kind, column)
     if isinstance(column, Duration) and pa.types.is_duration(kind):
         return True
     return _is_whole(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
 
 
-def _is_moment(kind: pa.DataType, column: OnCalendar) -> bool:
+def _is_moment(kind: pa.DataType, column: CalendarColumn) -> bool:
     if pa.types.is_timestamp(kind):
         return True
     return bool(pa.types.is_time(kind) if isinstance(column, Time) else pa.types.is_date(kind))
@@ -86,7 +86,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
         return _listed(column, rules, missing_values)
     if is_text(column.type):
         return looked_up(column, code_reader(rules, missing_values))
-    if isinstance(rules, OnCalendar):
+    if isinstance(rules, CalendarColumn):
         return _moments(column, rules)
     if isinstance(rules, Duration) and pa.types.is_duration(column.type):
         return _lengths(column, rules)
@@ -100,7 +100,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
     return _nearest(real, rules)
 
 
-def _moments(column: pa.ChunkedArray, rules: OnCalendar) -> Codes:
+def _moments(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes:
     """Return the codes of dates and times: the index of their period."""
     ticks, missing = with_missing(_as_whole(column))
     kind = column.type
@@ -129,7 +129,7 @@ def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
-def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: OnGrid) -> Codes:
+def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: GridColumn) -> Codes:
     """Replace the codes of special values."""
     is_whole = np.issubdtype(numbers.dtype, np.integer)
     for number, code in rules.special_places.items():
@@ -169,7 +169,9 @@ def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
     return _with_special(codes, whole, missing, rules)
 
 
-def _from_bounds(whole: Wholes, missing: Flags, rules: OnGrid, bounds: tuple[int, int]) -> Codes:
+def _from_bounds(
+    whole: Wholes, missing: Flags, rules: GridColumn, bounds: tuple[int, int]
+) -> Codes:
     of, (low, high) = RuleCodes.of(rules), bounds
     outside = [missing, whole < low, whole > high]
     return _first(outside, [of.no_value, of.below, of.above], whole - low)

@@ -42,16 +42,16 @@ from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
 from hushtable.engine.moment_codes import read_moment, steps_of_text
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import (
+    CalendarColumn,
     Categorical,
     Date,
     Duration,
+    GridColumn,
     Integer,
     Number,
-    OnCalendar,
-    OnGrid,
     Schema,
 )
-from hushtable.schema.columns import AnyColumn
+from hushtable.schema.columns import BaseColumn
 from hushtable.schema.moments import DAY
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
@@ -174,9 +174,9 @@ def _whole(real: Expression) -> Expression:
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
 
-def whole_bounds(column: AnyColumn) -> tuple[int, int] | None:
+def whole_bounds(column: BaseColumn) -> tuple[int, int] | None:
     """Return the bounds of a column read as integers (values, periods or steps), else None."""
-    if isinstance(column, OnCalendar):
+    if isinstance(column, CalendarColumn):
         return column.first, column.last
     return (column.low, column.high) if isinstance(column, Integer) else None
 
@@ -197,7 +197,7 @@ class RuleCodes:
     high: Expression = 0
 
     @classmethod
-    def of(cls, column: AnyColumn) -> RuleCodes:
+    def of(cls, column: BaseColumn) -> RuleCodes:
         """Return the codes for a column."""
         other, last = column.other_code, column.n_values - 1
         no_value = {"other": other, "category": column.size - 1, "forbid": MISSING}[column.missing]
@@ -280,7 +280,7 @@ def number_code(column: Number, reading: Reading) -> Expression:
 def _recoded(code: Expression, recoding: Recoding) -> Expression:
     """Recode codes; keep the negative codes of broken rules."""
     branches = [(code < 0, code)]
-    if recoding.n_apart:
+    if recoding.n_special:
         moved = code - ibis.literal(recoding.n_values - len(recoding.labels), "int64")
         branches.append((code >= recoding.n_values, moved))
     return ibis.cases(*branches, else_=_halved(code, recoding))
@@ -359,9 +359,9 @@ def _lookup(place: str, known: Mapping[str, int]) -> Expression:
     )  # fmt: skip
 
 
-def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str]) -> Expression:
+def numeric_code(raw: Expression, column: GridColumn, missing_values: Sequence[str]) -> Expression:
     """Return the code of a raw value in a column of numbers, dates or times."""
-    if isinstance(column, OnCalendar):
+    if isinstance(column, CalendarColumn):
         return _moment_code(raw, column, missing_values)
     reading = read_number(raw, missing_values)
     if isinstance(column, Duration) and raw.type().is_string():
@@ -376,7 +376,9 @@ def numeric_code(raw: Expression, column: OnGrid, missing_values: Sequence[str])
     return _with_special(number_code(column, reading), raw, (reading.missing, reading.real), column)
 
 
-def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[str]) -> Expression:
+def _moment_code(
+    raw: Expression, column: CalendarColumn, missing_values: Sequence[str]
+) -> Expression:
     """Return the code of the period that contains a date or time."""
     rules = RuleCodes.of(column)
     if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
@@ -397,7 +399,7 @@ def _moment_code(raw: Expression, column: OnCalendar, missing_values: Sequence[s
 
 
 def _with_special(
-    code: Expression, raw: Expression, reading: tuple[Expression, Expression], column: OnGrid
+    code: Expression, raw: Expression, reading: tuple[Expression, Expression], column: GridColumn
 ) -> Expression:
     """Replace the codes of special values, given by name or, unless missing, by number."""
     missing, number = reading

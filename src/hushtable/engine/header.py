@@ -21,12 +21,12 @@ from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.file_format import ANOTHER_ENCODING, FileFormat
 from hushtable.files.stored_rows import stored_rows
 from hushtable.schema import (
+    CalendarColumn,
     Categorical,
     Column,
     Duration,
     Identifier,
     Integer,
-    OnCalendar,
     Schema,
     Time,
 )
@@ -163,7 +163,7 @@ def check_header(header: Header, schema: Schema) -> None:
 def _readable(kind: Kind, column: Column) -> bool:
     if kind.family in ("text", "nothing"):
         return True
-    if isinstance(column, OnCalendar):
+    if isinstance(column, CalendarColumn):
         clock = ("time", "timestamp", "instant")
         return kind.family in (clock if isinstance(column, Time) else ("date", *clock[1:]))
     if isinstance(column, Duration) and kind.family == "duration":

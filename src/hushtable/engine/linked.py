@@ -28,7 +28,7 @@ from hushtable.engine.sql.answers import n_rows
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
-from hushtable.predicate.facts import Fact, facts_of
+from hushtable.predicate.facts import LinkedFact, facts_of
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
@@ -178,7 +178,7 @@ class LinkedEngine:
         return in_one_place(self._tables, {name: self.schema.own(name) for name in self._tables})
 
     @cached_property
-    def _facts(self) -> dict[str, dict[str, Fact]]:
+    def _facts(self) -> dict[str, dict[str, LinkedFact]]:
         return facts_of(self.schema)
 
     @cached_property
@@ -211,7 +211,7 @@ class LinkedEngine:
 
     def _joined(self, name: str) -> Source:
         table, source = self.schema.tables[name], self._rows[name]
-        if self.schema.tells_apart(name):
+        if self.schema.keys_are_unique(name):
             self._require_different_keys(name)
         rows = source.table
         own = {column: rows[f"c{place}"] for place, column in enumerate(table.attributes)}
@@ -305,7 +305,7 @@ class LinkedEngine:
                 found += _told(
                     self._n_same(name),
                     f"table {name!r}: {{}} rows repeat a {table.key!r} of another row.",
-                    refused=self.schema.tells_apart(name),
+                    refused=self.schema.keys_are_unique(name),
                 )
             if table.parent is not None:
                 above = self._rows[table.parent].table

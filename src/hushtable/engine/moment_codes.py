@@ -13,7 +13,7 @@ from typing import Any
 
 import lazy_loader
 
-from hushtable.schema import Duration, OnCalendar, Time
+from hushtable.schema import CalendarColumn, Duration, Time
 from hushtable.schema.moments import DAY, MONTHS, SHORT
 from hushtable.schema.numbers import SECONDS
 
@@ -72,7 +72,7 @@ class Moment:
         return years * 12 + from_march + (2 - 1970 * 12)
 
 
-def read_moment(raw: Expression, column: OnCalendar) -> Moment:
+def read_moment(raw: Expression, column: CalendarColumn) -> Moment:
     """Parse a raw value as a date or time."""
     kind, none = raw.type(), ibis.literal(0, "int64")
     clock_only = isinstance(column, Time)

@@ -17,13 +17,13 @@ from hushtable.engine.encode import (
     RuleCodes,
 )
 from hushtable.engine.moment_codes import steps_of
-from hushtable.schema import Duration, Integer, Number, OnCalendar, OnGrid
+from hushtable.schema import CalendarColumn, Duration, GridColumn, Integer, Number
 
 _EDGE = 2**63
 _LONG = 400  # characters; longer numbers are beyond any bound, and slow to parse
 
 
-def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str | None], int]:
+def code_reader(column: GridColumn, missing_values: Sequence[str]) -> Callable[[str | None], int]:
     """Return a function that encodes a text.
 
     Examples
@@ -42,7 +42,7 @@ def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str 
             return int(rules.no_value)
         if re.search(NOT_PLAIN, text):
             return int(rules.unreadable)
-        if isinstance(column, OnCalendar):
+        if isinstance(column, CalendarColumn):
             return _moment_code(text, column, rules)
         if re.search(NOT_A_NUMBER, text):
             return int(rules.no_value)
@@ -54,7 +54,7 @@ def code_reader(column: OnGrid, missing_values: Sequence[str]) -> Callable[[str 
     return read
 
 
-def _moment_code(text: str, column: OnCalendar, rules: RuleCodes) -> int:
+def _moment_code(text: str, column: CalendarColumn, rules: RuleCodes) -> int:
     try:
         seconds = column.seconds(text)
     except ValueError:

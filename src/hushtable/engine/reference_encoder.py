@@ -40,13 +40,13 @@ import pyarrow as pa
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
 from hushtable.schema import (
+    CalendarColumn,
     Categorical,
     Column,
     Date,
     Duration,
     Integer,
     Number,
-    OnCalendar,
     Time,
 )
 
@@ -279,7 +279,7 @@ class ReferenceColumn:
                 return self.no_value
         if cell is None:
             return self.no_value
-        if isinstance(column, OnCalendar):
+        if isinstance(column, CalendarColumn):
             return self._calendar_code(cell)
         if isinstance(cell, str) and NAN.fullmatch(cell.strip(" ")):
             return self.no_value
@@ -326,7 +326,7 @@ class ReferenceColumn:
 
 def _first(column: Any) -> int:
     """Return the whole number of code 0: a value, a period, or a number of steps."""
-    if isinstance(column, OnCalendar):
+    if isinstance(column, CalendarColumn):
         low = _seconds(column.low, column)
         assert low is not None  # noqa: S101 - the schema checks it
         return _period(low, column.step)

@@ -19,21 +19,21 @@ from hushtable.estimate import correlation as correlations
 from hushtable.estimate import moments, regression
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
 from hushtable.estimate.column_quantiles import (
+    codes_in_words,
     name_of_quantile,
     no_quantile,
     quantile,
-    said_of_codes,
     value_at,
 )
 from hushtable.estimate.estimate_table import EstimateTable, of_terms
 from hushtable.estimate.formula import kind_of, read_formula
-from hushtable.estimate.moments import Numbers
+from hushtable.estimate.moments import NumericQuery
 from hushtable.estimate.quantiles import NORMAL, normal_quantile
 from hushtable.estimate.row_functions import ONE, RowFunction, Scale, condition, is_code
 from hushtable.estimate.simplex import on_simplex
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.predicate import parse
-from hushtable.schema import Column, Integer, Number, OnCalendar, Value
+from hushtable.schema import CalendarColumn, Column, Integer, Number, Value
 
 Family = Literal["each", "all"]
 
@@ -41,11 +41,11 @@ MAX_CELLS = 20_000
 ALL = "all"
 """Label for all values of a column in the margins of a cross table."""
 
-Answer = Estimate | EstimateTable
+EstimateOrTable = Estimate | EstimateTable
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class ReleaseQuestions:
     """Questions to one release, answered by its estimator."""
 
     estimator: Estimator
@@ -63,7 +63,7 @@ class Answers:
         _raise(problems)
         return self._count(where, scope)
 
-    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> Answer:
+    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> EstimateOrTable:
         """Estimate the share of rows that satisfy a condition, among all rows or a subset."""
         problems = self._problems(where=of, by=by, scope=scope)
         problems += [p for p in self._problems(where=where) if p not in problems]
@@ -92,13 +92,13 @@ class Answers:
         if sums is None:
             estimates = [self._count(_clause(self._conditions(by, g), where), scope)
                          for g in groups]  # fmt: skip
-            stretch = _family_reach(len(groups), normal=False) if family == "all" else 1.0
+            stretch = _family_factor(len(groups), normal=False) if family == "all" else 1.0
             estimates = [_stretched(estimate, stretch) for estimate in estimates]
         else:
             n_rows = max(float(sums.values[-1]), 1.0)
-            stretch = _family_reach(len(groups), normal=True) if family == "all" else 1.0
+            stretch = _family_factor(len(groups), normal=True) if family == "all" else 1.0
             estimates = [
-                moments.count_of(sums, place, n_rows, scope=scope, reach=stretch)
+                moments.count_of(sums, place, n_rows, scope=scope, stretch=stretch)
                 for place in range(len(groups))
             ]
         if margins:
@@ -110,7 +110,7 @@ class Answers:
 
     def _sums_of_cells(
         self, by: Sequence[str], groups: Sequence[tuple[int | None, ...]], where: str | None
-    ) -> Sums | None:
+    ) -> SumEstimates | None:
         """Estimate all cells at once if the estimator supports it; otherwise return None."""
         if not self.estimator.counts_are_sums:
             return None
@@ -169,7 +169,7 @@ class Answers:
         where: str | None,
         by: Sequence[str],
         scope: Scope,
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the mean, sum or variance of a column; of dates and times, the mean."""
         may_be_moments = name == "mean"
         _raise(
@@ -180,13 +180,15 @@ class Answers:
         compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
         number = self._number(column)
         answer = self._by(
-            by, where, lambda base: compute(self._ask, Numbers(column, number, base), scope=scope)
+            by,
+            where,
+            lambda base: compute(self._ask, NumericQuery(column, number, base), scope=scope),
         )
         return _of_kind(answer, number)
 
     def quantile(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate a quantile of a column."""
         problems = self._problems(
             numbers=(column,), where=where, by=by, scope=scope, may_be_moments=True
@@ -202,14 +204,17 @@ class Answers:
             by,
             where,
             lambda base: quantile(
-                self._ask_apart, Numbers(column, number, base), float(probability), scope=scope
+                self._ask_separately,
+                NumericQuery(column, number, base),
+                float(probability),
+                scope=scope,
             ),
         )
         return _of_kind(answer, number)
 
     def _quantiles_by_counts(
         self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
-    ) -> Answer:
+    ) -> EstimateOrTable:
         def compute(group: tuple[int | None, ...]) -> Estimate:
             clause = _clause(self._conditions(by, group), where)
             return self._quantile_by_counts(column, probability, clause, scope)
@@ -255,12 +260,12 @@ class Answers:
             sampling_std=std * at.sampling_std / known,
             scope=scope,
             what=what,
-            notes=(*base.notes, *said_of_codes(number, every, ends)),
+            notes=(*base.notes, *codes_in_words(number, every, ends)),
         )
 
     def correlation(
         self, one: str, other: str, where: str | None, by: Sequence[str], scope: Scope
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Estimate the correlation of two columns."""
         problems = self._problems(numbers=(one, other), where=where, by=by, scope=scope)
         if one == other:
@@ -268,7 +273,7 @@ class Answers:
         _raise(problems)
 
         def compute(base: RowFunction) -> Estimate:
-            pair = [Numbers(name, self._number(name), base) for name in (one, other)]
+            pair = [NumericQuery(name, self._number(name), base) for name in (one, other)]
             return correlations.correlation(self._ask, pair[0], pair[1], scope=scope)
 
         return self._by(by, where, compute)
@@ -289,10 +294,10 @@ class Answers:
 
     # --- checking and grouping --------------------------------------------------------------------
 
-    def _ask(self, functions: Sequence[RowFunction]) -> Sums:
+    def _ask(self, functions: Sequence[RowFunction]) -> SumEstimates:
         return self.estimator.sums(functions)
 
-    def _ask_apart(self, functions: Sequence[RowFunction]) -> Sums:
+    def _ask_separately(self, functions: Sequence[RowFunction]) -> SumEstimates:
         return self.estimator.sums(functions, together=False)
 
     def _number(self, name: str) -> Scale:
@@ -317,7 +322,7 @@ class Answers:
                     f"column {name!r} is not published; published columns are "
                     f"{', '.join(self.columns)}."
                 )
-            elif name in numbers and isinstance(self.columns[name], OnCalendar):
+            elif name in numbers and isinstance(self.columns[name], CalendarColumn):
                 if not may_be_moments:
                     problems.append(
                         f"column {name!r} is {kind_of(self.columns[name])}, which cannot be "
@@ -393,7 +398,7 @@ class Answers:
 
     def _by(
         self, by: Sequence[str], where: str | None, compute: Callable[[RowFunction], Estimate]
-    ) -> Answer:
+    ) -> EstimateOrTable:
         """Answer for all rows of a condition, or for each of its groups."""
         base = condition(where, self.estimator.asked)
         if not by:
@@ -426,7 +431,7 @@ class Answers:
         return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), tuple(answers))
 
 
-def _of_kind(answer: Answer, column: Scale) -> Answer:
+def _of_kind(answer: EstimateOrTable, column: Scale) -> EstimateOrTable:
     """Mark an answer as a date or time if the column is one."""
     if isinstance(column, Integer | Number):
         return answer
@@ -483,7 +488,7 @@ def _unknown(refusal: Refused) -> Estimate:
     )
 
 
-def _family_reach(n: int, *, normal: bool) -> float:
+def _family_factor(n: int, *, normal: bool) -> float:
     """Return the factor that widens n intervals so that all hold simultaneously with 95%.
 
     Šidák (1967) for normal errors, whatever their correlation; otherwise Bonferroni, with the tails
@@ -509,7 +514,7 @@ def _with_value(estimate: Estimate, value: float) -> Estimate:
     )
 
 
-def _not_negative(estimates: Sequence[Estimate], sums: Sums) -> list[Estimate]:
+def _not_negative(estimates: Sequence[Estimate], sums: SumEstimates) -> list[Estimate]:
     """Make cells non-negative without changing their sum."""
     raw = sums.values[:-1]
     widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from hushtable.recoding import Recoding
 from hushtable.schema import Integer, Number, Schema
 
-Kept = Mapping[tuple[str, str], float]
+KeptShares = Mapping[tuple[str, str], float]
 """Share of the association that rows kept, by pair of columns."""
 
-KEPT = "associations_kept"
+KEPT_SETTING = "associations_kept"
 _SAME = 0.98  # shares from here on are not reported
 
 
-def as_plain(kept: Kept) -> list[dict[str, Any]]:
+def as_plain(kept: KeptShares) -> list[dict[str, Any]]:
     """Return plain data, weakest association first."""
     return [
         {"columns": list(pair), "kept": round(share, 3)}
@@ -28,7 +28,7 @@ def as_plain(kept: Kept) -> list[dict[str, Any]]:
     ]
 
 
-def in_words(kept: Kept) -> str | None:
+def in_words(kept: KeptShares) -> str | None:
     """Return a note on weaker associations; None if they are not weaker.
 
     Examples
@@ -60,7 +60,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def all_alike(schema: Schema, share: float) -> dict[tuple[str, str], float]:
+def uniform_loss(schema: Schema, share: float) -> dict[tuple[str, str], float]:
     """Return the same share for all pairs of columns."""
     return dict.fromkeys(combinations(schema.attributes, 2), share)
 

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from hushtable.codes import to_codes
 from hushtable.errors import Refused, ReleaseError
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import About, Published, published_rows
+from hushtable.estimate.published import About, ComparableRelease, published_rows
 from hushtable.recoding import Recoding
 from hushtable.schema import Date, Schema, Time, Timestamp
 from hushtable.schema.moments import DAY
 
 if TYPE_CHECKING:
     from hushtable.estimate.row_functions import RowFunction
-    from hushtable.estimate.sums import Sums
+    from hushtable.estimate.sums import SumEstimates
 
 CONFIDENCE = 0.95
 
@@ -243,7 +243,7 @@ class Estimator(ABC):
         """Schema of the columns that questions may use."""
         return self.schema
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums of functions over the rows of the private table.
 
         All answers except counts are computed from such sums; see `hushtable.estimate.moments`.
@@ -269,7 +269,7 @@ class Estimator(ABC):
         """Number of rows of `frame`."""
         return int(self.frame().num_rows)
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of association that rows kept, for pairs of columns where it is known.
 
         Estimated from noise, shrinkage and the release; the private table is not needed.
@@ -287,7 +287,7 @@ class Estimator(ABC):
             "mean(), regression() and other answers, which have intervals."
         )
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the release in a form that can be compared with the original.
 
         `rng` samples values that the release leaves open.

@@ -13,8 +13,8 @@ example, and all rows may have it: a function that is 1 for the other codes has 
 standard deviation 0.1. So the conditions of the query divide the codes of a cell into classes. The
 error is a sum over classes: the variance inside the class, plus the squared distance of its mean
 from that of the cell. Weights make 1.96 times the root of this sum cover every code of the class
-(`APART`, `APART_AND_RISING`). This is a quadratic form in the functions, so it is valid for every
-linear combination. If no condition splits a cell, it equals the variance.
+(`UNORDERED`, `UNORDERED_AND_RISING`). This is a quadratic form in the functions, so it is valid for
+every linear combination. If no condition splits a cell, it equals the variance.
 
 Errors of cells may have the same sign, so standard deviations would have to be added. The code uses
 a quadratic form that is never smaller: the sum of the cells' forms times the number of rows in such
@@ -32,21 +32,21 @@ from numpy.typing import NDArray
 from hushtable.estimate.drawing import draw_inside
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Codes, Floats, RowFunction
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
-Coarser = Recoding | Covering
+Coarser = Recoding | CodeSets
 Integers = NDArray[np.int64]
 
 N_DRAWS = 32
 """Number of samples inside cells for functions that link generalized columns."""
 
-APART = 1 / NORMAL**2
+UNORDERED = 1 / NORMAL**2
 """Weight of the squared distance of a class with constant functions, so that 1.96 standard
 deviations cover it."""
 
-APART_AND_RISING = APART / (1 - 3 / NORMAL**2)
+UNORDERED_AND_RISING = UNORDERED / (1 - 3 / NORMAL**2)
 """The same for a class with a monotone function. If s is the standard deviation in the class, a
 number is at most sqrt(3) s from its mean. (x + sqrt(3) s)^2 <= 1.96^2 (s^2 + w x^2) holds for all x
 and s if and only if 1 / (1.96^2 w) + 3 / 1.96^2 <= 1 (Cauchy-Schwarz inequality)."""
@@ -123,7 +123,7 @@ class PublishedCells:
         n, of_one, of_other, of_both = sums.transpose(1, 0, 2)
         away = of_both - mean_other * of_one - mean_one * of_other + n * mean_one * mean_other
         # A class of one code contains no monotone part.
-        apart = rising * (away[0] - away[1]) + APART * away[1]
+        apart = rising * (away[0] - away[1]) + UNORDERED * away[1]
         return np.asarray(products - of_both[0] + apart)
 
     def _class_sums(self, name: str, one: Floats, other: Floats, labels: Integers) -> ClassSums:
@@ -170,7 +170,7 @@ class PublishedCells:
         weight is smaller if all functions are conditions, which are constant inside a class.
         """
         found: dict[str, Integers] = {}
-        rising = APART
+        rising = UNORDERED
         if any(self._is_tied(function) for function in functions):
             return found, rising
         for function in functions:
@@ -179,7 +179,7 @@ class PublishedCells:
                     continue
                 labels = found.setdefault(name, np.zeros(len(factor), np.int64))
                 if not np.isin(factor, (0.0, 1.0)).all():
-                    rising = APART_AND_RISING
+                    rising = UNORDERED_AND_RISING
                 else:
                     labels = 2 * labels + factor.astype(np.int64)
                     found[name] = np.unique(labels, return_inverse=True)[1]
@@ -195,7 +195,7 @@ class PublishedCells:
     def _added(self, name: str, factor: Floats) -> Floats:
         """Sum a factor over the codes of each generalized code."""
         coarser = self.recode[name]
-        if isinstance(coarser, Covering):
+        if isinstance(coarser, CodeSets):
             before = np.concatenate([[0.0], np.cumsum(factor)])
             sums = before[coarser.last + 1] - before[coarser.first]
             return np.asarray(np.bincount(coarser.owner, sums, coarser.size))
@@ -225,7 +225,7 @@ class PublishedCells:
 def _draw(
     coarser: Coarser, codes: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    if not isinstance(coarser, Covering):
+    if not isinstance(coarser, CodeSets):
         return draw_inside(coarser, codes, rng)
     order = np.argsort(coarser.owner, kind="stable")
     widths = (coarser.last + 1 - coarser.first)[order]

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.moments import TOO_FEW, Ask, Numbers, said_of
-from hushtable.estimate.quantiles import GAP_REACH, NORMAL, between_ends
+from hushtable.estimate.moments import TOO_FEW, Ask, NumericQuery, condition_text
+from hushtable.estimate.quantiles import GAP_RANGE, NORMAL, between_ends
 from hushtable.estimate.row_functions import Floats, RowFunction, Scale, numbers_of, present
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Integer, Number
 
 _ALL_THRESHOLDS = 128  # columns with at most this many values are searched completely
@@ -25,7 +25,7 @@ _FEW_THRESHOLDS = 33  # first grid for a column with very many values
 _MAX_NUMBERS = 8_000_000  # limit of thresholds times values
 
 
-def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) -> Estimate:
+def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scope) -> Estimate:
     """Estimate the smallest value that at least this share of the rows do not exceed.
 
     A value is rejected if, beyond the noise, too few rows are at or below it or too many are below
@@ -84,7 +84,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
             found = ask(functions)
             drawn, model = _errors(found, np.maximum(found.values, 0.0), scope)
             least += (
-                found.values - np.hypot(GAP_REACH * drawn, GAP_REACH / NORMAL * model)
+                found.values - np.hypot(GAP_RANGE * drawn, GAP_RANGE / NORMAL * model)
             ).tolist()
         return np.array(least)
 
@@ -107,7 +107,7 @@ def quantile(ask: Ask, numbers: Numbers, probability: float, *, scope: Scope) ->
         sampling_std=per_row * math.sqrt(sampling),
         scope=scope,
         what=name_of_quantile(probability, name),
-        notes=(*notes, *said_of_codes(column, there, (low_code, high_code))),
+        notes=(*notes, *codes_in_words(column, there, (low_code, high_code))),
     )
 
 
@@ -128,13 +128,13 @@ def no_quantile(
     )
 
 
-def said_of_codes(
+def codes_in_words(
     column: Scale, possible: NDArray[np.int64], ends: tuple[int, int]
 ) -> tuple[str, ...]:
     """Return the note for an interval that covers nearly all possible values."""
     bounds = numbers_of(column, possible[[0, -1]])
     low, high = numbers_of(column, np.array(ends))
-    return said_of((float(low), float(high)), (float(bounds[0]), float(bounds[1])))
+    return condition_text((float(low), float(high)), (float(bounds[0]), float(bounds[1])))
 
 
 def value_at(column: Scale, codes: Sequence[int]) -> list[float]:
@@ -158,17 +158,17 @@ class Surplus:
     # Half-width of the model error. It may be one-sided, so it is not reduced for long intervals.
     model: Floats
 
-    def reach(self, deviations: Floats | float) -> Floats:
+    def half_width(self, deviations: Floats | float) -> Floats:
         """Return the half-width of the error, plus a continuity correction of 0.5."""
         return np.asarray(np.hypot(deviations * self.drawn, self.model) + 0.5)
 
 
-def _errors(found: Sums, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
+def _errors(found: SumEstimates, sampling: Floats | float, scope: Scope) -> tuple[Floats, Floats]:
     """Return the standard deviation of random errors and the half-width of model errors."""
-    drawn = (found.privacy_reach / NORMAL) ** 2 * found.privacy.diagonal()
+    drawn = (found.privacy_z / NORMAL) ** 2 * found.privacy.diagonal()
     if scope == "population":
         drawn = drawn + sampling
-    model = found.model_reach**2 * found.model.diagonal()
+    model = found.model_z**2 * found.model.diagonal()
     return np.sqrt(np.maximum(drawn, 0.0)), np.sqrt(np.maximum(model, 0.0))
 
 
@@ -218,8 +218,8 @@ def _not_rejected(
     before.values[0] = -np.inf  # no rows are below the first value
 
     def kept(deviations: Floats | float) -> NDArray[np.bool_]:
-        enough = at.values + at.reach(deviations) >= 0
-        return np.asarray(enough & (before.values - before.reach(deviations) < 0))
+        enough = at.values + at.half_width(deviations) >= 0
+        return np.asarray(enough & (before.values - before.half_width(deviations) < 0))
 
     may_be = kept(between_ends(0.0))
     hits = np.flatnonzero(may_be)

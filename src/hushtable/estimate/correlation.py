@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.moments import NO_SPREAD, Ask, Numbers, answer_of, said_of
+from hushtable.estimate.moments import NO_SPREAD, Ask, NumericQuery, answer_of, condition_text
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import Floats, power, present
 
@@ -56,7 +56,7 @@ class _Means:
         ])  # fmt: skip
 
 
-def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estimate:
+def correlation(ask: Ask, one: NumericQuery, two: NumericQuery, *, scope: Scope) -> Estimate:
     """Estimate Pearson's correlation of two numbers."""
     there = present(one.name, one.column) * present(two.name, two.column) * one.where
     x, y = power(one.name, one.column, 1) * there, power(two.name, two.column, 1) * there
@@ -75,7 +75,7 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
     lift = np.concatenate([-at.point[:, None], np.eye(5)], axis=1) / n_rows
     errors = found.combined(lift)
     value = float(np.clip(at.correlation, -1.0, 1.0))
-    low, high = _ends(at, errors.reach_squared())
+    low, high = _ends(at, errors.half_width_squared())
     sampling = (1 - value**2) ** 2 / n_rows
     if scope == "population":
         low, high = _with_sampling(value, (low, high), 1 / n_rows)
@@ -86,7 +86,7 @@ def correlation(ask: Ask, one: Numbers, two: Numbers, *, scope: Scope) -> Estima
         sampling=sampling,
         scope=scope,
         what=f"correlation of {one.name} and {two.name}",
-        notes=(*found.notes, *said_of((low, high), (-1.0, 1.0))),
+        notes=(*found.notes, *condition_text((low, high), (-1.0, 1.0))),
     )
 
 

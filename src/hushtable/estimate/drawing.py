@@ -48,7 +48,7 @@ def place_inside(
     """
     picks = (places * recoding.widths[codes]).astype(np.int64)
     if isinstance(recoding, Intervals):
-        apart = recoding.n_values + np.arange(recoding.n_apart)
+        apart = recoding.n_values + np.arange(recoding.n_special)
         starts = np.append(recoding.starts, apart)
         return np.asarray(starts[codes] + picks)
     members, starts = members_of(recoding)
@@ -57,6 +57,6 @@ def place_inside(
 
 def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the old codes sorted by new code, and the start of each new code among them."""
-    new = recoding.apply(np.arange(recoding.n_values + recoding.n_apart))
+    new = recoding.apply(np.arange(recoding.n_values + recoding.n_special))
     members = np.argsort(new, kind="stable")
     return members, np.searchsorted(new[members], np.arange(recoding.size))

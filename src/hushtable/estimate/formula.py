@@ -18,7 +18,7 @@ _ALLOWED = (
 
 
 @dataclass(frozen=True)
-class Formula:
+class RegressionFormula:
     """A parsed regression formula.
 
     Parameters
@@ -39,7 +39,9 @@ class Formula:
         return (self.outcome, *self.numbers, *self.groups)
 
 
-def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool = False) -> Formula:
+def read_formula(
+    text: str, columns: Mapping[str, Column], *, two_valued: bool = False
+) -> RegressionFormula:
     """Parse a formula over the columns of a schema; raise one error that lists all problems.
 
     Parameters
@@ -56,7 +58,7 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
     >>> from hushtable.schema import Integer
     >>> number = Integer(type="integer", low=0, high=9)
     >>> read_formula("y ~ x + C(z)", {"x": number, "y": number, "z": number})
-    Formula(outcome='y', numbers=('x',), groups=('z',))
+    RegressionFormula(outcome='y', numbers=('x',), groups=('z',))
     """
     outcome, sign, rest = text.partition("~")
     if not sign or not rest.strip():
@@ -89,7 +91,7 @@ def read_formula(text: str, columns: Mapping[str, Column], *, two_valued: bool =
             numbers.append(name)
     if problems or explained is None:
         raise ParameterError(problems)
-    return Formula(explained[0], tuple(numbers), tuple(groups))
+    return RegressionFormula(explained[0], tuple(numbers), tuple(groups))
 
 
 def kind_of(column: Column) -> str:

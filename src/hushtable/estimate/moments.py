@@ -16,9 +16,9 @@ import numpy as np
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Scale, UnitRuler, power
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 
-Ask = Callable[[Sequence[RowFunction]], Sums]
+Ask = Callable[[Sequence[RowFunction]], SumEstimates]
 
 TOO_FEW = "Because of noise, there may be no such rows at all: any value is possible."
 ALL_POSSIBLE = (
@@ -33,7 +33,7 @@ NO_SPREAD = 1e-14
 
 
 @dataclass(frozen=True)
-class Numbers:
+class NumericQuery:
     """A numeric column under a condition."""
 
     name: str  # name of the column
@@ -58,14 +58,14 @@ class Numbers:
         return float(there.min()), float(there.max())
 
 
-def reach_of(errors: Sums, sampling: float, scope: Scope) -> float:
+def half_width(errors: SumEstimates, sampling: float, scope: Scope) -> float:
     """Return the half-width of the 95% interval of a single sum, given its sampling variance."""
     added = sampling if scope == "population" else 0.0
-    return math.sqrt(max(0.0, float(errors.reach_squared(added)[0, 0])))
+    return math.sqrt(max(0.0, float(errors.half_width_squared(added)[0, 0])))
 
 
 def answer_of(
-    errors: Sums,
+    errors: SumEstimates,
     value: float,
     ends: tuple[float, float],
     *,
@@ -89,12 +89,15 @@ def answer_of(
     )
 
 
-def said_of(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str, ...]:
+def condition_text(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str, ...]:
     """Return the note for an interval that covers nearly all possible values.
 
     Examples
     --------
-    >>> said_of((-1.0, 0.98), (-1.0, 1.0)) == (ALL_POSSIBLE,), said_of((0.1, 0.9), (0.0, 1.0))
+    >>> (
+    ...     condition_text((-1.0, 0.98), (-1.0, 1.0)) == (ALL_POSSIBLE,),
+    ...     condition_text((0.1, 0.9), (0.0, 1.0)),
+    ... )
     (True, ())
     """
     possible = bounds[1] - bounds[0]
@@ -143,16 +146,16 @@ def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[flo
 
 
 def count_of(
-    sums: Sums, place: int, n_rows: float, *, scope: Scope, reach: float = 1.0
+    sums: SumEstimates, place: int, n_rows: float, *, scope: Scope, stretch: float = 1.0
 ) -> Estimate:
-    """Return one of several sums as a count, with its interval widened by the factor `reach`."""
+    """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
     raw = float(sums.values[place])
     value = max(0.0, raw)
     sampling = value * max(0.0, 1.0 - value / n_rows)
     added = sampling + 1.0 if scope == "population" else 0.0
-    half = reach * math.sqrt(
-        sums.privacy_reach**2 * float(sums.privacy[place, place])
-        + sums.model_reach**2 * float(sums.model[place, place])
+    half = stretch * math.sqrt(
+        sums.privacy_z**2 * float(sums.privacy[place, place])
+        + sums.model_z**2 * float(sums.model[place, place])
         + NORMAL**2 * added
     )
     return Estimate(
@@ -180,7 +183,7 @@ def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Esti
     )
 
 
-def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+def mean(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
     """Estimate the mean of a column."""
     zero, one, two = numbers.powers(2)
     found = ask([one, zero, two])
@@ -197,7 +200,7 @@ def mean(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
 
 
 def _ratio(
-    sums: Sums, *, bounds: tuple[float, float], squares: float, scope: Scope, what: str
+    sums: SumEstimates, *, bounds: tuple[float, float], squares: float, scope: Scope, what: str
 ) -> Estimate:
     """Return the first sum divided by the second; `squares` is the sum of squared terms."""
     top, bottom = sums.values.tolist()
@@ -207,12 +210,12 @@ def _ratio(
     squares = min(max(squares, top**2 / n_rows), largest**2 * n_rows)
     spread = np.array([[squares, top], [top, n_rows]])
     sampling = spread if scope == "population" else 0.0 * spread
-    low, high = between(fieller(sums.values, sums.reach_squared(sampling)), bounds)
+    low, high = between(fieller(sums.values, sums.half_width_squared(sampling)), bounds)
     notes = sums.notes
     if bottom <= 0:
         notes, (low, high) = (*notes, TOO_FEW), bounds
     else:
-        notes = (*notes, *said_of((low, high), bounds))
+        notes = (*notes, *condition_text((low, high), bounds))
     value = min(max(top / bottom, low), high) if bottom > 0 else math.nan
     at = np.array([[1.0, -value]]) if bottom > 0 else np.array([[1.0, 0.0]])
     return answer_of(
@@ -240,7 +243,7 @@ def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
     )
 
 
-def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
     """Estimate the sum of a column."""
     found = ask([*numbers.powers(2), ONE])
     ruler = numbers.ruler
@@ -250,7 +253,7 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     middle, half = ruler.middle, ruler.half
     squares = float(np.array([middle**2, 2 * middle * half, half**2, 0.0]) @ found.values)
     sampling = max(0.0, squares - float(sums.values[0]) ** 2 / n_rows)
-    reach = reach_of(sums, sampling, scope)
+    reach = half_width(sums, sampling, scope)
     value = float(sums.values[0])
     low, high = value - reach, value + reach
     places = [middle + half * end for end in numbers.range]
@@ -265,11 +268,11 @@ def total(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
         sampling=sampling,
         scope=scope,
         what=f"sum of {numbers.name}",
-        notes=(*found.notes, *said_of((low, high), (there * places[0], there * places[1]))),
+        notes=(*found.notes, *condition_text((low, high), (there * places[0], there * places[1]))),
     )
 
 
-def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
+def variance(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
     """Estimate the variance of a column among the people in the table (denominator n).
 
     Given the mean, it is the mean squared deviation. The error of the mean has no effect to first
@@ -299,8 +302,8 @@ def variance(ask: Ask, numbers: Numbers, *, scope: Scope) -> Estimate:
     )
     # Squared deviations are too small by the squared error of the mean: by its expectation for the
     # value, and by 0 to its squared half-width for the interval.
-    high = min(answer.high + (reach_of(noise, 0.0, "people") / rows) ** 2, most)
+    high = min(answer.high + (half_width(noise, 0.0, "people") / rows) ** 2, most)
     value = min(max(answer.value + second_order, answer.low), high)
-    notes = (*answer.notes, *said_of((answer.low, high), (0.0, most)))
+    notes = (*answer.notes, *condition_text((answer.low, high), (0.0, most)))
     answer = replace(answer, value=value, high=high, notes=tuple(dict.fromkeys(notes)))
     return in_values(answer, numbers.ruler.half**2)

@@ -37,7 +37,7 @@ DRAWN = (
 
 
 @dataclass(frozen=True, eq=False)
-class Background:
+class KnownNoiseRows:
     """Noise rows added by a method, whose distribution is known."""
 
     n_rows: float  # expected number of noise rows among the published rows
@@ -56,7 +56,7 @@ class Block:
     schema: Schema  # the columns
     released: ByColumn  # published rows, as codes of the released values
     recode: Mapping[str, Recoding] = field(default_factory=dict)  # of generalized columns
-    background: Background | None = None  # expected noise among the rows
+    background: KnownNoiseRows | None = None  # expected noise among the rows
     redraw: Callable[[Generator], ByColumn] | None = None  # samples rows that are left open
 
     @property
@@ -93,7 +93,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class ItemGroups:
+class PublishedItemGroups:
     """Groups of items of a long table, such as ratings: people are rows, items columns."""
 
     item: str  # column of the long table with the item
@@ -104,7 +104,7 @@ class ItemGroups:
 
 
 @dataclass(frozen=True, eq=False)
-class Published:
+class ComparableRelease:
     """A release in comparable form."""
 
     schema: Schema  # published columns
@@ -112,7 +112,7 @@ class Published:
     about: About = "rows"  # unit of counts
     whole_rows: pa.Table | None = None  # the rows as published, if they have all columns
     notes: tuple[str, ...] = ()  # notes for readers
-    items: ItemGroups | None = None  # of a long table, whose blocks are made on demand
+    items: PublishedItemGroups | None = None  # of a long table, whose blocks are made on demand
 
 
 def published_rows(
@@ -121,15 +121,15 @@ def published_rows(
     recode: Mapping[str, Recoding] | None = None,
     *,
     about: About = "rows",
-    background: Background | None = None,
+    background: KnownNoiseRows | None = None,
     redraw: Callable[[Generator], ByColumn] | None = None,
     notes: tuple[str, ...] = (),
-) -> Published:
+) -> ComparableRelease:
     """Return rows with all published columns in comparable form."""
     there = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
     cut = {name: recode[name] for name in there.attributes if recode and name in recode}
     block = Block(there, encoded(there, frame, cut), cut, background, redraw)
-    return Published(
+    return ComparableRelease(
         schema=there,
         blocks=(block,),
         about=about,

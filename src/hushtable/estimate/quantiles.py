@@ -35,7 +35,7 @@ def nearly_normal(kurtosis: float) -> float:
 GAP_DOUBT = 0.001
 """Probability that a lower bound of a gap fails; subtracted from the error probability."""
 
-GAP_REACH = normal_quantile(1 - GAP_DOUBT)
+GAP_RANGE = normal_quantile(1 - GAP_DOUBT)
 """Distance of that bound below its estimate, in standard deviations."""
 
 

@@ -30,15 +30,15 @@ import numpy as np
 
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
-from hushtable.estimate.formula import Formula
+from hushtable.estimate.formula import RegressionFormula
 from hushtable.estimate.moments import (
     NO_SPREAD,
     Ask,
-    Numbers,
+    NumericQuery,
     answer_of,
     fieller,
+    half_width,
     in_values,
-    reach_of,
 )
 from hushtable.estimate.row_functions import (
     ONE,
@@ -50,7 +50,7 @@ from hushtable.estimate.row_functions import (
     power,
     present,
 )
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Column, Integer, Number
 
 INTERCEPT = "(intercept)"
@@ -68,7 +68,9 @@ class Regressor:
     middle: float = 0.0
 
 
-def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) -> list[Regressor]:
+def design(
+    formula: RegressionFormula, columns: Mapping[str, Column], where: RowFunction
+) -> list[Regressor]:
     """List intercept, numbers and categories; the first value of a category is the reference."""
     made = [Regressor(INTERCEPT, where, where)]
     for name in formula.numbers:
@@ -88,10 +90,15 @@ def design(formula: Formula, columns: Mapping[str, Column], where: RowFunction) 
 
 
 def linear_regression(
-    ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
+    ask: Ask,
+    formula: RegressionFormula,
+    columns: Mapping[str, Column],
+    where: RowFunction,
+    *,
+    scope: Scope,
 ) -> dict[str, Estimate]:
     """Fit a linear regression by least squares."""
-    outcome = Numbers(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
+    outcome = NumericQuery(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
     regressors = design(formula, columns, where)
     y = Regressor(
         formula.outcome,
@@ -213,7 +220,7 @@ def _coefficient(
     values = np.array([value * bottom, bottom])
     spread = np.zeros((2, 2))
     spread[0, 0] = sampling * bottom**2 if scope == "population" else 0.0
-    low, high = fieller(values, errors.reach_squared(spread))
+    low, high = fieller(values, errors.half_width_squared(spread))
     at = errors.combined(np.array([[1.0, -value]]))
     notes = products.notes
     if math.isinf(low):
@@ -247,7 +254,7 @@ def _intercept(
     direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
     residual = np.append(-coefficients, 1.0)
     errors = products.errors.combined(products.form(direction, residual)[None, :])
-    reach = reach_of(errors, own, scope)
+    reach = half_width(errors, own, scope)
     return answer_of(
         errors,
         value,
@@ -263,7 +270,12 @@ def _intercept(
 
 
 def logistic_regression(
-    ask: Ask, formula: Formula, columns: Mapping[str, Column], where: RowFunction, *, scope: Scope
+    ask: Ask,
+    formula: RegressionFormula,
+    columns: Mapping[str, Column],
+    where: RowFunction,
+    *,
+    scope: Scope,
 ) -> dict[str, Estimate]:
     """Fit a logistic regression of the second of two values, by maximum likelihood.
 
@@ -323,7 +335,11 @@ def logistic_regression(
 
 
 def _logistic_answers(
-    errors: Sums, regressors: Sequence[Regressor], coefficients: Floats, inner: Floats, scope: Scope
+    errors: SumEstimates,
+    regressors: Sequence[Regressor],
+    coefficients: Floats,
+    inner: Floats,
+    scope: Scope,
 ) -> dict[str, Estimate]:
     inverse: Floats = np.linalg.inv(inner).astype(np.float64)
     moved = errors.combined(inverse)
@@ -337,7 +353,7 @@ def _logistic_answers(
             weights[0, place] = 1 / one.half
         mine = moved.combined(weights)
         sampling = (weights @ inverse @ weights.T).item()
-        reach = reach_of(mine, sampling, scope)
+        reach = half_width(mine, sampling, scope)
         value = float((weights @ coefficients).item())
         answers[one.name] = answer_of(
             mine,

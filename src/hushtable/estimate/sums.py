@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class SumEstimates:
     """Estimated sums with the covariance of their errors.
 
     Parameters
@@ -23,7 +23,7 @@ class Sums:
         The estimates; they may be infeasible, such as a negative count.
     privacy, model : array (sums, sums)
         Covariance of the errors from noise, and from what the release leaves open.
-    privacy_reach, model_reach : float
+    privacy_z, model_z : float
         Half-width of the 95% interval of each error, in standard deviations.
     counted : str
         What the sums run over: rows, or distinct tuples.
@@ -34,12 +34,12 @@ class Sums:
     values: Floats
     privacy: Floats
     model: Floats
-    privacy_reach: float = NORMAL
-    model_reach: float = NORMAL
+    privacy_z: float = NORMAL
+    model_z: float = NORMAL
     counted: str = "rows"
     notes: tuple[str, ...] = ()
 
-    def combined(self, weights: Floats) -> Sums:
+    def combined(self, weights: Floats) -> SumEstimates:
         """Return linear combinations of the sums, one per row of weights."""
         return replace(
             self,
@@ -48,7 +48,7 @@ class Sums:
             model=weights @ self.model @ weights.T,
         )
 
-    def divided(self, by: float) -> Sums:
+    def divided(self, by: float) -> SumEstimates:
         """Divide all sums by the same number."""
         return replace(
             self,
@@ -57,17 +57,15 @@ class Sums:
             model=self.model / by**2,
         )
 
-    def reach_squared(self, sampling: Floats | float = 0.0) -> Floats:
+    def half_width_squared(self, sampling: Floats | float = 0.0) -> Floats:
         """Return the squared half-width of the 95% interval, as a quadratic form in weights."""
         squares: Floats = (
-            self.privacy_reach**2 * self.privacy
-            + self.model_reach**2 * self.model
-            + NORMAL**2 * sampling
+            self.privacy_z**2 * self.privacy + self.model_z**2 * self.model + NORMAL**2 * sampling
         )
         return squares
 
 
-def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
+def joined(n: int, parts: Sequence[tuple[Sequence[int], SumEstimates]]) -> SumEstimates:
     """Combine sums from several sources at the given positions; their errors are independent."""
     values, privacy, model = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
     notes: list[str] = []
@@ -76,12 +74,12 @@ def joined(n: int, parts: Sequence[tuple[Sequence[int], Sums]]) -> Sums:
         values[list(places)] = part.values
         privacy[at], model[at] = part.privacy, part.model
         notes += part.notes
-    return Sums(
+    return SumEstimates(
         values,
         privacy,
         model,
-        privacy_reach=max((part.privacy_reach for _, part in parts), default=NORMAL),
-        model_reach=max((part.model_reach for _, part in parts), default=NORMAL),
+        privacy_z=max((part.privacy_z for _, part in parts), default=NORMAL),
+        model_z=max((part.model_z for _, part in parts), default=NORMAL),
         notes=tuple(dict.fromkeys(notes)),
     )
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.header import Data
-from hushtable.estimate.published import DRAWN, Published
+from hushtable.estimate.published import DRAWN, ComparableRelease
 from hushtable.evaluation.rows import CodedRows
 from hushtable.schema import Schema
 
@@ -26,8 +26,8 @@ MAX_PER_BLOCK = 6
 
 
 def open_items(
-    published: Published, schema: Schema, data: Data
-) -> tuple[Published, list[CodedRows]]:
+    published: ComparableRelease, schema: Schema, data: Data
+) -> tuple[ComparableRelease, list[CodedRows]]:
     """Choose the item groups to compare, and read the original people for each of them."""
     items = published.items
     assert items is not None  # noqa: S101 - the caller checks it

@@ -13,7 +13,7 @@ from hushtable.engine.edges import EDGE_COLUMNS, read_graph
 from hushtable.engine.header import Data
 from hushtable.errors import ParameterError
 from hushtable.estimate import Estimate
-from hushtable.estimate.published import Block, Published
+from hushtable.estimate.published import Block, ComparableRelease
 from hushtable.evaluation.items import open_items
 from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.release import Release
@@ -26,7 +26,7 @@ class SideBySide:
 
     release: Release | None  # None for a plain table
     schema: Schema
-    published: Published
+    published: ComparableRelease
     originals: Sequence[CodedRows]  # the original rows that each published block describes
     # all rows, or the distinct ones if the release counts tuples; None for a long table
     whole: CodedRows | None
@@ -145,10 +145,10 @@ def _lay(
     )  # fmt: skip
 
 
-def _plain(rows: CodedRows) -> Published:
+def _plain(rows: CodedRows) -> ComparableRelease:
     """Wrap a plain table as published content."""
     codes = {name: codes.astype(np.int64) for name, codes in rows.codes.items()}
-    return Published(
+    return ComparableRelease(
         schema=rows.schema,
         blocks=(Block(rows.schema, codes),),
         whole_rows=rows.table(),

@@ -27,7 +27,7 @@ from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.patchwork import Patchwork
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
-from hushtable.predicate.facts import Fact
+from hushtable.predicate.facts import LinkedFact
 from hushtable.schema.linked import LinkedSchema
 
 N_SWEEPS = 10
@@ -79,7 +79,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     schema: LinkedSchema,
     drawn: Mapping[str, Drawn],
     name: str,
-    facts: Mapping[str, Fact],
+    facts: Mapping[str, LinkedFact],
     steps: Sequence[Step] = (),
 ) -> Drawn:
     """Draw the rows of a child table for drawn parents, consistent with the parents' facts."""
@@ -93,7 +93,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     fixed = seen_below(schema, drawn, table.parent or "")
     codes = {
         column: np.empty(len(owners), np.int64)
-        for column in (*table.attributes, *schema.told(name))
+        for column in (*table.attributes, *schema.child_columns(name))
     }
     # Successive rows share random numbers (`hushtable.kernels.field.gibbs`), so children of one
     # parent must not be adjacent.
@@ -127,7 +127,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     return Drawn(codes, owners)
 
 
-def _marks(codes: Mapping[str, Integers], facts: Mapping[str, Fact], order: str) -> Integers:
+def _marks(codes: Mapping[str, Integers], facts: Mapping[str, LinkedFact], order: str) -> Integers:
     """Return codes of the facts that hold for each row's ordering column and other columns."""
     marks = np.zeros((len(codes[order]), 2), np.int64)
     for fact in facts.values():
@@ -166,7 +166,9 @@ def _buckets(known: KnownColumn, codes: Integers) -> Integers:
 # --- facts ----------------------------------------------------------------------------------------
 
 
-def keep_facts(children: Drawn, parents: Drawn, facts: Mapping[str, Fact], coins: Coins) -> None:
+def keep_facts(
+    children: Drawn, parents: Drawn, facts: Mapping[str, LinkedFact], coins: Coins
+) -> None:
     """Change as few drawn children as possible until the facts of their parents hold, in place.
 
     Replace a disallowed child's value by an allowed one; if a fact requires a child, give one child
@@ -183,7 +185,7 @@ def keep_facts(children: Drawn, parents: Drawn, facts: Mapping[str, Fact], coins
 
 
 def _settle(
-    children: Drawn, parents: Drawn, column: str, facts: Mapping[str, Fact], coins: Coins
+    children: Drawn, parents: Drawn, column: str, facts: Mapping[str, LinkedFact], coins: Coins
 ) -> None:
     """Change one column of children to satisfy the facts about it."""
     codes, owners = children.codes[column], children.parent

@@ -16,12 +16,12 @@ from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.linked.linked import KINDS, STEPS
 from hushtable.linked.questions import COLUMN_BY_COLUMN, read
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.predicate import Predicate, parse
-from hushtable.predicate.facts import Fact, facts_of
+from hushtable.predicate.facts import LinkedFact, facts_of
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
 
@@ -39,7 +39,7 @@ class LinkedEstimator(Estimator):
         return LinkedSchema.from_dict(self.settings["linked"])
 
     @cached_property
-    def _facts(self) -> dict[str, dict[str, Fact]]:
+    def _facts(self) -> dict[str, dict[str, LinkedFact]]:
         return facts_of(self.linked)
 
     @property
@@ -78,7 +78,7 @@ class LinkedEstimator(Estimator):
         """Join published rows with their ancestors."""
         table, rows = self.linked.tables[name], self.tables[name]
         columns = {column: rows[column] for column in table.attributes}
-        columns |= {column: rows[column] for column in self.linked.told(name)}
+        columns |= {column: rows[column] for column in self.linked.child_columns(name)}
         if table.parent is None:
             return pa.table(columns)
         held, parent = as_numpy(rows[table.foreign_key]), table.parent
@@ -113,7 +113,8 @@ class LinkedEstimator(Estimator):
         if table.parent is None:
             return replace(answer, notes=(*answer.notes, f"This counts rows of {base}."))
         said = (
-            f"This counts rows of {base}, at most {self.linked.reach(base)} per person (a random "
+            f"This counts rows of {base}, at most {self.linked.max_rows_per_person(base)} per "
+            "person (a random "
             "subset if there are more)."
         )
         return replace(answer, notes=(*answer.notes, said))
@@ -161,13 +162,13 @@ class LinkedEstimator(Estimator):
         grid = np.meshgrid(first, first, indexing="ij")
         return asked.mask({name: grid[0].ravel(), before: grid[1].ravel()})
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over persons."""
         return self.persons.sums(functions, together=together)
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of each pair's dependence that remains in the persons."""
-        return self.persons.kept()
+        return self.persons.association_kept()
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw weights of the persons from the uncertainty of the tables."""

@@ -175,7 +175,7 @@ class LinkedPlan(Plan[SealedTables]):
         split: dict[str, Fraction] = {}
         n_cells, memory = 0, 0.0
         for name, part in self.parts.items():
-            reach = self.linked.reach(name)
+            reach = self.linked.max_rows_per_person(name)
             told = part.forecast(None if rows is None else max(1, rows * (reach + 1) // 2))
             lines |= {f"{name}: {line}": figure for line, figure in told.lines.items()}
             if reach > 1:
@@ -266,7 +266,7 @@ class LinkedPlan(Plan[SealedTables]):
             columns[table.key] = numbers(np.arange(1, rows.n_rows + 1))
         if table.foreign_key is not None:
             columns[table.foreign_key] = numbers(rows.parent + 1)
-        kinds = {**table.attributes, **self.linked.told(name)}
+        kinds = {**table.attributes, **self.linked.child_columns(name)}
         return pa.table(
             columns
             | {column: to_values(kind, rows.codes[column]) for column, kind in kinds.items()}

@@ -13,9 +13,9 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
 from hushtable.errors import HushtableError, PredicateError, Refused
-from hushtable.predicate.facts import Fact, fact_of
+from hushtable.predicate.facts import LinkedFact, fact_of
 from hushtable.predicate.formula import shorten
-from hushtable.predicate.syntax import Node, quote
+from hushtable.predicate.syntax import SqlNode, quote
 from hushtable.schema.linked import PREVIOUS, LinkedSchema
 
 _DIALECT = "duckdb"
@@ -59,7 +59,7 @@ def with_parentheses(where: str) -> str:
 
 
 def read(
-    where: str, schema: LinkedSchema, facts: dict[str, dict[str, Fact]]
+    where: str, schema: LinkedSchema, facts: dict[str, dict[str, LinkedFact]]
 ) -> tuple[str, str, bool]:
     """Return the counted table, the clause in wide columns, and if it uses previous rows.
 
@@ -94,7 +94,7 @@ def read(
     return base, str(whole.this.sql(dialect=_DIALECT)), follows
 
 
-def _table_of(column: Node, names: dict[str, str]) -> str:
+def _table_of(column: SqlNode, names: dict[str, str]) -> str:
     table = column.table.lower()
     if table in ("", PREVIOUS):
         return str(table)
@@ -123,7 +123,10 @@ def _lowest(named: set[str], schema: LinkedSchema) -> str:
 
 
 def _fact(
-    node: Node, schema: LinkedSchema, facts: dict[str, dict[str, Fact]], names: dict[str, str]
+    node: SqlNode,
+    schema: LinkedSchema,
+    facts: dict[str, dict[str, LinkedFact]],
+    names: dict[str, str],
 ) -> tuple[str, str]:
     """Return the parent table and name of the declared fact that an EXISTS refers to."""
     condition = node.this

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
-from hushtable.predicate.covering import Covering
-from hushtable.predicate.formula import Formula, Literal, evaluate, literals, shorten
+from hushtable.predicate.covering import CodeSets
+from hushtable.predicate.formula import AtomTest, Formula, evaluate, literals, shorten
 from hushtable.recoding import Intervals, Recoding
 
 Integers = NDArray[np.int64]
@@ -25,7 +25,7 @@ MAX_CODES = 5_000_000  # limit of a column whose codes are evaluated one by one
 
 
 @dataclass(frozen=True)
-class Classes:
+class CodeClasses:
     """Class of each code of a column."""
 
     size: int  # number of codes of the column, including special values and missing
@@ -57,9 +57,9 @@ class Classes:
         """Return the class of each code."""
         return self.labels[np.searchsorted(self.starts, codes, side="right") - 1]
 
-    def overlaps(self, recoding: Recoding | Covering) -> Integers:
+    def overlaps(self, recoding: Recoding | CodeSets) -> Integers:
         """Count the codes that each new code of a recoding shares with each class."""
-        if isinstance(recoding, Covering):
+        if isinstance(recoding, CodeSets):
             return recoding.overlaps(self.starts, self.labels)
         if isinstance(recoding, Intervals):
             cuts = np.asarray(recoding.starts)
@@ -72,7 +72,7 @@ class Classes:
         return shared
 
 
-def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes:
+def classify(formula: Formula, column: str, size: int, n_values: int) -> CodeClasses:
     """Group the codes of a column by the parts of the formula that use only this column.
 
     Codes from `n_values` on are special values and missing. If an atom combines the column with
@@ -104,14 +104,14 @@ def classify(formula: Formula, column: str, size: int, n_values: int) -> Classes
         used = np.zeros(int(labels.max()) + 1, np.int64)
         used[labels] = 1
         labels = (np.cumsum(used) - 1)[labels]
-    return Classes(size, starts, labels)
+    return CodeClasses(size, starts, labels)
 
 
 def _pieces(formula: Formula, column: str) -> Iterator[Formula]:
     """Yield the largest parts on this column alone, and literals that combine it with others."""
     if formula.columns == (column,):
         yield formula
-    elif isinstance(formula, Literal):
+    elif isinstance(formula, AtomTest):
         if column in formula.columns:
             yield formula
     else:

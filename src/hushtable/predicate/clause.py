@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.predicate import sql
-from hushtable.predicate.classes import Classes, classify
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.classes import CodeClasses, classify
+from hushtable.predicate.covering import CodeSets
 from hushtable.predicate.formula import Formula, Junction, evaluate, join
-from hushtable.predicate.network import MAX_CELLS, Axis, Network, Tensor, contract, total
+from hushtable.predicate.network import MAX_CELLS, Network, Tensor, Wire, contract, total
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -63,7 +63,7 @@ class Predicate:
     schema: Schema = field(repr=False)
     where: str
     formula: Formula = field(repr=False, compare=False)
-    _classes: dict[str, Classes] = field(
+    _classes: dict[str, CodeClasses] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -142,13 +142,13 @@ class Predicate:
         return Fraction(numerator, math.prod(scale for _, scale in exact))
 
     def shares(
-        self, recode: Mapping[str, Recoding | Covering], codes: Codes
+        self, recode: Mapping[str, Recoding | CodeSets], codes: Codes
     ) -> NDArray[np.float64]:
         """Return the share of matching combinations in each generalized row.
 
         Parameters
         ----------
-        recode : mapping of str to Recoding or Covering
+        recode : mapping of str to Recoding or CodeSets
             Recodings of generalized columns; other columns have their original codes.
         codes : mapping of str to int64 array
             The generalized rows, one array per column, all of one length.
@@ -183,7 +183,7 @@ class Predicate:
         rows = {name: np.asarray(codes[name], np.int64) for name in formula.columns}
         return np.broadcast_to(evaluate(formula, rows), n_rows).copy()
 
-    def _class_of(self, name: str) -> Classes:
+    def _class_of(self, name: str) -> CodeClasses:
         if name not in self._classes:
             column = self.schema.attributes[name]
             self._classes[name] = classify(self.formula, name, column.size, column.n_values)
@@ -231,7 +231,7 @@ class Predicate:
         return Tensor((name,), np.asarray(weights, object)), scale
 
     def _shares(
-        self, formula: Formula, recode: Mapping[str, Recoding | Covering], codes: Codes, n_rows: int
+        self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: Codes, n_rows: int
     ) -> NDArray[np.float64]:
         if not any(name in recode for name in formula.columns):
             return self._evaluate(formula, codes, n_rows).astype(np.float64)
@@ -246,10 +246,10 @@ class Predicate:
         return self._table_shares(formula, recode, codes)
 
     def _table_shares(
-        self, formula: Formula, recode: Mapping[str, Recoding | Covering], codes: Codes
+        self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: Codes
     ) -> NDArray[np.float64]:
         """Tabulate the shares over the generalized codes of the columns, and look up the rows."""
-        names, output = formula.columns, list[Axis]()
+        names, output = formula.columns, list[Wire]()
         weights, places, widths = [], [], [np.asarray(1, object)]
         for name in names:
             rows = np.asarray(codes[name], np.int64)

@@ -11,7 +11,7 @@ Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Covering:
+class CodeSets:
     """Sets of codes of one column, each made of ranges of consecutive codes."""
 
     size: int  # number of sets
@@ -27,7 +27,7 @@ class Covering:
 
         Examples
         --------
-        >>> sets = Covering(2, np.array([0, 1, 1]), np.array([0, 2, 8]), np.array([4, 5, 9]))
+        >>> sets = CodeSets(2, np.array([0, 1, 1]), np.array([0, 2, 8]), np.array([4, 5, 9]))
         >>> sets.overlaps(np.array([0, 3, 9]), np.array([0, 1, 0])).tolist()
         [[3, 2], [2, 4]]
         """

@@ -17,13 +17,13 @@ MAX_CODES = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class Fact:
+class LinkedFact:
     """A condition on one column."""
 
     column: str  # name of the column
     truth: NDArray[np.bool_]  # whether the condition holds, for each code
 
-    def is_same(self, other: Fact) -> bool:
+    def is_same(self, other: LinkedFact) -> bool:
         """Return whether two conditions are equivalent."""
         return self.column == other.column and np.array_equal(self.truth, other.truth)
 
@@ -34,7 +34,7 @@ class Fact:
         return [(int(start), int(stop) - 1) for start, stop in edges.reshape(-1, 2)]
 
 
-def fact_of(where: str, schema: Schema) -> Fact:
+def fact_of(where: str, schema: Schema) -> LinkedFact:
     """Parse a condition on one column of a table.
 
     Examples
@@ -50,13 +50,13 @@ def fact_of(where: str, schema: Schema) -> Fact:
     size = schema.attributes[name].size
     if size > MAX_CODES:
         raise SchemaError(f"{where!r}: column {name!r} has more than {MAX_CODES:,} values.")
-    return Fact(name, predicate.mask({name: np.arange(size)}))
+    return LinkedFact(name, predicate.mask({name: np.arange(size)}))
 
 
-def facts_of(schema: LinkedSchema) -> dict[str, dict[str, Fact]]:
+def facts_of(schema: LinkedSchema) -> dict[str, dict[str, LinkedFact]]:
     """Parse all facts, by table and name; raise one error that lists all problems."""
     problems: list[str] = []
-    found: dict[str, dict[str, Fact]] = {}
+    found: dict[str, dict[str, LinkedFact]] = {}
     for name, table in schema.tables.items():
         found[name] = {}
         for fact, where in table.facts.items():

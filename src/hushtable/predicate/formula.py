@@ -36,7 +36,7 @@ def opposite(accept: Outcomes) -> Outcomes:
 
 
 @dataclass(frozen=True)
-class Truth:
+class ConstantTruth:
     """Constant TRUE, FALSE or NULL."""
 
     value: bool | None
@@ -149,11 +149,11 @@ class IsNull:
         return None if terms.affine(self.term) is None else set()
 
 
-Atom = Truth | ValueTest | Member | IsNull
+Atom = ConstantTruth | ValueTest | Member | IsNull
 
 
 @dataclass(frozen=True)
-class Literal:
+class AtomTest:
     """An atom and its accepted outcomes; ``text`` is its source in the clause."""
 
     atom: Atom
@@ -184,7 +184,7 @@ class Junction:
         return sum(p.n_literals if isinstance(p, Junction) else 1 for p in self.parts)
 
 
-Formula = Literal | Junction
+Formula = AtomTest | Junction
 
 
 def join(every: bool, parts: Iterable[Formula]) -> Formula:
@@ -196,9 +196,9 @@ def join(every: bool, parts: Iterable[Formula]) -> Formula:
     return flat[0] if len(flat) == 1 else Junction(every, tuple(flat))
 
 
-def literals(formula: Formula) -> Iterator[Literal]:
+def literals(formula: Formula) -> Iterator[AtomTest]:
     """Yield the literals of a formula."""
-    if isinstance(formula, Literal):
+    if isinstance(formula, AtomTest):
         yield formula
     else:
         for part in formula.parts:

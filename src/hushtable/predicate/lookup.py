@@ -16,7 +16,7 @@ from sqlglot.errors import SqlglotError
 
 from hushtable.errors import PredicateError
 from hushtable.extras import needing
-from hushtable.predicate.syntax import Node, quote, syntax_tree, text_of
+from hushtable.predicate.syntax import SqlNode, quote, syntax_tree, text_of
 from hushtable.schema import Categorical, Schema
 
 _DIALECT = "duckdb"
@@ -63,7 +63,7 @@ def look_up(where: str, schema: Schema, tables: Mapping[str, pa.Table]) -> str:
     return str(whole.this.sql(dialect=_DIALECT)) if lookups else where
 
 
-def _answered(node: Node, schema: Schema, tables: Mapping[str, pa.Table]) -> Node:
+def _answered(node: SqlNode, schema: Schema, tables: Mapping[str, pa.Table]) -> SqlNode:
     select = node.args["query"].unnest()
     found = _values(select, tables)
     column = node.this
@@ -84,7 +84,7 @@ def _answered(node: Node, schema: Schema, tables: Mapping[str, pa.Table]) -> Nod
     return exp.In(this=column.copy(), expressions=listed)
 
 
-def _values(select: Node, tables: Mapping[str, pa.Table]) -> list[Any]:
+def _values(select: SqlNode, tables: Mapping[str, pa.Table]) -> list[Any]:
     """Run a lookup and return the distinct values it finds."""
     present = {key for key, value in select.args.items() if value not in (None, False, [])}
     source = select.find(exp.Table) if isinstance(select, exp.Select) else None

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import TooLarge
-from hushtable.predicate.classes import Classes
+from hushtable.predicate.classes import CodeClasses
 from hushtable.predicate.formula import (
     Formula,
     Junction,
@@ -32,7 +32,7 @@ from hushtable.predicate.formula import (
     shorten,
 )
 
-Axis = str | int  # name of a column, or number of a wire
+Wire = str | int  # name of a column, or number of a wire
 Array = NDArray[Any]
 
 DENSE = 2**14  # a part with at most this many cells per literal is one table
@@ -45,7 +45,7 @@ _EXACT_FLOAT = 2**53
 class Tensor:
     """An array with named axes."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[Wire, ...]
     array: Array
 
 
@@ -55,7 +55,7 @@ class Network:
     `classes` maps every column of the formula to its classes.
     """
 
-    def __init__(self, formula: Formula, classes: Mapping[str, Classes]) -> None:
+    def __init__(self, formula: Formula, classes: Mapping[str, CodeClasses]) -> None:
         self.tensors: list[Tensor] = []
         self.n_wires = 0
         self._classes = classes
@@ -144,7 +144,7 @@ for _one in (0, 1):
         _AND[_one, _other, _one & _other] = True
 
 
-def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> Array:
+def total(network: Network, weights: Sequence[Tensor], output: tuple[Wire, ...] = ()) -> Array:
     """Sum the weighted network exactly over all axes except the output axes.
 
     `weights` are non-negative integers (int64 whose sums fit, or Python integers in object arrays);
@@ -170,7 +170,7 @@ def total(network: Network, weights: Sequence[Tensor], output: tuple[Axis, ...] 
     return result
 
 
-def contract(tensors: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> NDArray[np.float64]:
+def contract(tensors: Sequence[Tensor], output: tuple[Wire, ...] = ()) -> NDArray[np.float64]:
     """Sum a product of tensors over all axes except the output axes, in floating point."""
     return _run(tensors, output, _path(tensors, output), None)
 
@@ -178,11 +178,11 @@ def contract(tensors: Sequence[Tensor], output: tuple[Axis, ...] = ()) -> NDArra
 Path = list[tuple[int, ...]]
 
 
-def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1) -> Path:
+def _path(tensors: Sequence[Tensor], output: tuple[Wire, ...], n_times: int = 1) -> Path:
     """Find a good order of pairwise products; raise `TooLarge` if even that is too wide."""
     import opt_einsum  # noqa: PLC0415 - slow to import
 
-    symbols: dict[Axis, str] = {}
+    symbols: dict[Wire, str] = {}
     for tensor in tensors:
         for axis in tensor.axes:
             symbols.setdefault(axis, opt_einsum.get_symbol(len(symbols)))
@@ -203,7 +203,7 @@ def _path(tensors: Sequence[Tensor], output: tuple[Axis, ...], n_times: int = 1)
 
 
 def _run(
-    tensors: Sequence[Tensor], output: tuple[Axis, ...], path: Path, modulus: int | None
+    tensors: Sequence[Tensor], output: tuple[Wire, ...], path: Path, modulus: int | None
 ) -> NDArray[np.float64]:
     """Multiply tensors pairwise along a path; sum out each axis as soon as possible.
 
@@ -223,7 +223,7 @@ def _run(
     return last.array.transpose([last.axes.index(axis) for axis in output])
 
 
-def _pair(left: Tensor, right: Tensor, needed: set[Axis], modulus: int | None) -> Tensor:
+def _pair(left: Tensor, right: Tensor, needed: set[Wire], modulus: int | None) -> Tensor:
     # Summing an operand's own axes first keeps the number of products in a sum below the operand's
     # size.
     left = _sum_out(left, needed | set(right.axes), modulus)
@@ -242,7 +242,7 @@ def _pair(left: Tensor, right: Tensor, needed: set[Axis], modulus: int | None) -
     return Tensor(kept, _reduced(array, modulus))
 
 
-def _sum_out(tensor: Tensor, needed: set[Axis], modulus: int | None) -> Tensor:
+def _sum_out(tensor: Tensor, needed: set[Wire], modulus: int | None) -> Tensor:
     spare = tuple(place for place, axis in enumerate(tensor.axes) if axis not in needed)
     if not spare:
         return tensor

@@ -10,13 +10,13 @@ import numpy as np
 from hushtable.errors import PredicateError
 from hushtable.predicate.terms import Grid, Ranks, Term
 from hushtable.recoding import bins_of
-from hushtable.schema import Categorical, Column, OnCalendar, Time
-from hushtable.schema.moments import DAY, SHORT, read_clock, read_moment
+from hushtable.schema import CalendarColumn, Categorical, Column, Time
+from hushtable.schema.moments import DAY, SHORT, read_clock, read_time
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-class Category(NamedTuple):
+class CategoryOperand(NamedTuple):
     """A column of texts as an operand, or texts derived from a column.
 
     With `ranks`, code c of the column has the value with index ``ranks[c]``.
@@ -40,20 +40,20 @@ class Category(NamedTuple):
         return Ranks(self.name, tuple(rank[values[place]] for place in places))
 
 
-class Text(NamedTuple):
+class TextOperand(NamedTuple):
     """A text as an operand."""
 
     text: str
 
 
-Operand = Term | Category | Text | None  # None is NULL
+Operand = Term | CategoryOperand | TextOperand | None  # None is NULL
 
 
-def operand_of(name: str, column: Column) -> Grid | Ranks | Category:
+def operand_of(name: str, column: Column) -> Grid | Ranks | CategoryOperand:
     """Return a column as an operand; dates and times count in days and fractions of days."""
     if isinstance(column, Categorical):
-        return Category(name, column)
-    if not isinstance(column, OnCalendar):
+        return CategoryOperand(name, column)
+    if not isinstance(column, CalendarColumn):
         return Grid(name, column.exact_low, column.exact_step, column.n_values)
     if column.step in SHORT:
         step = Fraction(SHORT[column.step], DAY)
@@ -69,19 +69,19 @@ def with_special(name: str, column: Column) -> Grid:
     return Grid(name, Fraction(0), Fraction(1), n_codes)
 
 
-def moment_of(text: str, columns: list[Column]) -> Fraction | None:
+def time_of(text: str, columns: list[Column]) -> Fraction | None:
     """Parse a text compared with dates or times, in days; None if no column is one."""
-    calendars = [column for column in columns if isinstance(column, OnCalendar)]
+    calendars = [column for column in columns if isinstance(column, CalendarColumn)]
     if not calendars:
         return None
     try:
         clock = all(isinstance(column, Time) for column in calendars)
-        return Fraction(read_clock(text) if clock else read_moment(text), DAY)
+        return Fraction(read_clock(text) if clock else read_time(text), DAY)
     except ValueError as error:
         raise PredicateError(f"{error}.") from None
 
 
-def called(function: str, name: str, column: Column) -> Category | Ranks:
+def called(function: str, name: str, column: Column) -> CategoryOperand | Ranks:
     """Return the operand for a function of a column."""
     if function == "band":
         bins = bins_of(column)
@@ -91,19 +91,19 @@ def called(function: str, name: str, column: Column) -> Category | Ranks:
             )
         bands = bins.apply(np.arange(column.n_values)).tolist()
         labels = tuple(str(label) for label in bins.labels)
-        return Category(name, _listed(labels), tuple(bands))
-    if not isinstance(column, OnCalendar) or (isinstance(column, Time) != (function == "hour")):
+        return CategoryOperand(name, _listed(labels), tuple(bands))
+    if not isinstance(column, CalendarColumn) or (isinstance(column, Time) != (function == "hour")):
         is_stamp = column.type == "timestamp"
         if not (function == "hour" and is_stamp):
             of = "times and timestamps" if function == "hour" else "dates and timestamps"
             raise PredicateError(f"{function}({name}): {function} needs a column of {of}.")
-    assert isinstance(column, OnCalendar)  # noqa: S101 - checked above
+    assert isinstance(column, CalendarColumn)  # noqa: S101 - checked above
     seconds = column.second_of(np.arange(column.n_values))
     moments = seconds.astype("M8[s]")
     months = moments.astype("M8[M]").astype(np.int64)
     if function == "weekday":
         days = (seconds // DAY + 3) % len(WEEKDAYS)
-        return Category(name, _listed(WEEKDAYS), tuple(days.tolist()))
+        return CategoryOperand(name, _listed(WEEKDAYS), tuple(days.tolist()))
     numbers = {
         "year": months // 12 + 1970,
         "quarter": months % 12 // 3 + 1,

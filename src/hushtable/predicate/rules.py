@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushtable.codes import to_codes
 from hushtable.errors import PredicateError, SchemaError, TooLarge
 from hushtable.predicate.clause import Predicate, parse
-from hushtable.predicate.operands import Category
+from hushtable.predicate.operands import CategoryOperand
 from hushtable.predicate.sql import derived_operand
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -26,14 +26,14 @@ Recode = Mapping[str, Recoding]
 
 
 @dataclass(frozen=True)
-class Rule:
+class RowRule:
     """A rule, and the condition that rows satisfy unless they break it."""
 
     text: str
     kept: Predicate
 
 
-def rules_of(schema: Schema) -> list[Rule]:
+def rules_of(schema: Schema) -> list[RowRule]:
     """Parse the rules and derived columns of a schema; raise one error that lists all problems.
 
     Examples
@@ -47,7 +47,7 @@ def rules_of(schema: Schema) -> list[Rule]:
     for text in schema.rules:
         try:
             parse(text, schema)
-            found.append(Rule(text, parse(f"NOT (({text}) IS FALSE)", schema)))
+            found.append(RowRule(text, parse(f"NOT (({text}) IS FALSE)", schema)))
         except PredicateError as error:
             problems += [f"rule {text!r}: {problem}" for problem in error.problems]
     for name in schema.derived:
@@ -103,13 +103,13 @@ def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) 
     """Add derived columns; null if a generalized value does not determine them."""
     for name in schema.derived:
         operand = derived_operand(name, schema)
-        source = operand.name if isinstance(operand, Category) else operand.column
+        source = operand.name if isinstance(operand, CategoryOperand) else operand.column
         if source not in table.column_names or name in table.column_names:
             continue
         column, cut = schema.attributes[source], (recode or {}).get(source)
         ranks = operand.ranks
         assert ranks is not None  # noqa: S101 - derived from a column
-        names = operand.column.values if isinstance(operand, Category) else None
+        names = operand.column.values if isinstance(operand, CategoryOperand) else None
         values: list[Any] = [rank if names is None else names[rank] for rank in ranks]
         values += [None] * (column.size - len(values))
         if cut is not None:

@@ -14,35 +14,35 @@ from hushtable.predicate.formula import (
     OUTCOMES,
     TRUE,
     Atom,
+    AtomTest,
+    ConstantTruth,
     Formula,
     IsNull,
-    Literal,
     Member,
     Outcomes,
-    Truth,
     ValueTest,
     join,
     opposite,
 )
 from hushtable.predicate.operands import (
-    Category,
+    CategoryOperand,
     Operand,
-    Text,
+    TextOperand,
     called,
-    moment_of,
     operand_of,
+    time_of,
     with_special,
 )
 from hushtable.predicate.syntax import (
     COMPARISONS,
     FUNCTIONS,
-    Node,
+    SqlNode,
     argument_of,
-    bare,
     function_of,
     quote,
     syntax_tree,
     text_of,
+    unquoted,
 )
 from hushtable.predicate.terms import (
     Constant,
@@ -62,7 +62,7 @@ _PLAIN = re.compile(r"[A-Za-z_]\w*")  # a name that needs no double quotes
 
 TRUTHS = ("false", "true")
 
-_ARITHMETIC: dict[type[Node], Operator] = {
+_ARITHMETIC: dict[type[SqlNode], Operator] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -93,7 +93,7 @@ def read(where: str, schema: Schema) -> tuple[Formula, str]:
     return formula, text_of(tree)
 
 
-def derived_operand(name: str, schema: Schema) -> Category | Ranks:
+def derived_operand(name: str, schema: Schema) -> CategoryOperand | Ranks:
     """Return the operand that defines a derived column."""
     return _Reader(schema).derived(name)
 
@@ -106,9 +106,9 @@ class _Reader:
         self._schema = schema
         self._names = {name.lower(): name for name in (*schema.columns, *schema.derived)}
 
-    def formula(self, node: Node, accept: Outcomes) -> Formula:
+    def formula(self, node: SqlNode, accept: Outcomes) -> Formula:
         """Translate a condition with the given accepted outcomes."""
-        node = bare(node)
+        node = unquoted(node)
         if isinstance(node, exp.Not):
             return self.formula(node.this, opposite(accept))
         if isinstance(node, exp.And | exp.Or):
@@ -123,9 +123,9 @@ class _Reader:
             return self._leaf(node, accept)
         except PredicateError as error:
             self.problems += error.problems
-            return Literal(Truth(None), accept, "")
+            return AtomTest(ConstantTruth(None), accept, "")
 
-    def _leaf(self, node: Node, accept: Outcomes) -> Formula:
+    def _leaf(self, node: SqlNode, accept: Outcomes) -> Formula:
         if isinstance(node, COMPARISONS):
             return self._comparison(node, type(node), node.left, node.right, accept)
         if isinstance(node, exp.Between):
@@ -140,13 +140,13 @@ class _Reader:
                 return mixed
         if isinstance(node, exp.Like) and node.args.get("negate"):
             accept = opposite(accept)
-        return Literal(self._atom(node), accept, text_of(node))
+        return AtomTest(self._atom(node), accept, text_of(node))
 
-    def _atom(self, node: Node) -> Atom:
+    def _atom(self, node: SqlNode) -> Atom:
         if isinstance(node, exp.Boolean):
-            return Truth(bool(node.this))
+            return ConstantTruth(bool(node.this))
         if isinstance(node, exp.Null):
-            return Truth(None)
+            return ConstantTruth(None)
         if isinstance(node, exp.Is):
             return self._is_null(node)
         if isinstance(node, exp.In):
@@ -155,7 +155,7 @@ class _Reader:
             return self._like(node)
         if isinstance(node, exp.Column):
             operand = self._column(node)
-            if isinstance(operand, Category) and set(operand.column.values) == set(TRUTHS):
+            if isinstance(operand, CategoryOperand) and set(operand.column.values) == set(TRUTHS):
                 true = operand.column.values.index(TRUTHS[1])
                 return Member(operand.codes, frozenset({Fraction(true)}))
         raise PredicateError(
@@ -164,32 +164,32 @@ class _Reader:
 
     def _comparison(
         self,
-        node: Node,
-        kind: type[Node],
-        left: Node,
-        right: Node,
+        node: SqlNode,
+        kind: type[SqlNode],
+        left: SqlNode,
+        right: SqlNode,
         accept: Outcomes,
-    ) -> Literal:
+    ) -> AtomTest:
         """Translate a comparison to = or <, swapped or negated."""
         if kind in (exp.GT, exp.LTE):
             left, right = right, left
         if kind in (exp.NEQ, exp.LTE, exp.GTE):
             accept = opposite(accept)
         equal = kind in (exp.EQ, exp.NEQ)
-        return Literal(self._compared(left, right, equal, node), accept, text_of(node))
+        return AtomTest(self._compared(left, right, equal, node), accept, text_of(node))
 
-    def _compared(self, left: Node, right: Node, equal: bool, node: Node) -> Atom:
+    def _compared(self, left: SqlNode, right: SqlNode, equal: bool, node: SqlNode) -> Atom:
         one, other = self._operand(left), self._operand(right)
-        if isinstance(one, Category) and isinstance(other, Category):
+        if isinstance(one, CategoryOperand) and isinstance(other, CategoryOperand):
             return _two_categories(one, other, equal, node)
-        if isinstance(one, Category) or isinstance(other, Category):
+        if isinstance(one, CategoryOperand) or isinstance(other, CategoryOperand):
             return self._with_category(one, other, left, right, equal)
-        if isinstance(one, Text) != isinstance(other, Text):
+        if isinstance(one, TextOperand) != isinstance(other, TextOperand):
             return self._with_text(one, other, equal=equal, node=node, sides=(left, right))
-        if isinstance(one, Text) or isinstance(other, Text):
+        if isinstance(one, TextOperand) or isinstance(other, TextOperand):
             raise PredicateError(_text_with_number(node, left, right))
         if one is None or other is None:
-            return Truth(None)
+            return ConstantTruth(None)
         return ValueTest("=" if equal else "<", one, other)
 
     def _with_text(
@@ -198,16 +198,16 @@ class _Reader:
         other: Operand,
         *,
         equal: bool,
-        node: Node,
-        sides: tuple[Node, Node],
+        node: SqlNode,
+        sides: tuple[SqlNode, SqlNode],
     ) -> Atom:
         """Compare a column of numbers, dates or times with text: a special value, date or time."""
-        turned = isinstance(one, Text)
+        turned = isinstance(one, TextOperand)
         text, term = (one, other) if turned else (other, one)
-        assert isinstance(text, Text)  # noqa: S101 - checked by the caller
+        assert isinstance(text, TextOperand)  # noqa: S101 - checked by the caller
         if term is None:
             raise PredicateError(_text_with_number(node, *sides))
-        assert not isinstance(term, Text | Category)  # noqa: S101 - checked by the caller
+        assert not isinstance(term, TextOperand | CategoryOperand)  # noqa: S101 - checked by the caller
         special = self._special(term, text.text)
         if special is not None and not equal:
             raise PredicateError(
@@ -216,9 +216,9 @@ class _Reader:
             )
         if special is not None:
             return special
-        days = moment_of(text.text, [self._schema.attributes[name] for name in columns(term)])
+        days = time_of(text.text, [self._schema.attributes[name] for name in columns(term)])
         if days is None:
-            truth = next((side for side in sides if isinstance(bare(side), exp.Boolean)), None)
+            truth = next((side for side in sides if isinstance(unquoted(side), exp.Boolean)), None)
             if truth is not None:
                 raise PredicateError(f"{quote(truth)} is a condition; a value is needed here.")
             raise PredicateError(_text_with_number(node, *sides))
@@ -239,20 +239,20 @@ class _Reader:
         self,
         one: Operand,
         other: Operand,
-        left: Node,
-        right: Node,
+        left: SqlNode,
+        right: SqlNode,
         equal: bool,
     ) -> Atom:
-        turned = not isinstance(one, Category)
+        turned = not isinstance(one, CategoryOperand)
         category, value = (other, left) if turned else (one, right)
-        assert isinstance(category, Category)  # noqa: S101 - checked by the caller
+        assert isinstance(category, CategoryOperand)  # noqa: S101 - checked by the caller
         if not equal and not category.column.ordered:
             raise PredicateError(
                 f"column {category.name!r} has no order and cannot be compared by < or >; list "
                 "the values with IN, or declare ordered: true in the schema."
             )
         if (one if turned else other) is None:
-            return Truth(None)
+            return ConstantTruth(None)
         code = _code(category, value)
         if equal:
             return Member(category.codes, frozenset({Fraction(code)}))
@@ -264,28 +264,28 @@ class _Reader:
         )
 
     def _is_null(self, node: exp.Is) -> Atom:
-        if not isinstance(bare(node.expression), exp.Null):
+        if not isinstance(unquoted(node.expression), exp.Null):
             raise PredicateError(
                 f"{quote(node)} is not allowed; only NULL, TRUE or FALSE may follow IS."
             )
         operand = self._operand(node.this)
-        if isinstance(operand, Text):
-            return Truth(False)
+        if isinstance(operand, TextOperand):
+            return ConstantTruth(False)
         if operand is None:
-            return Truth(True)
-        if isinstance(operand, Grid | Ranks) and isinstance(bare(node.this), exp.Column):
+            return ConstantTruth(True)
+        if isinstance(operand, Grid | Ranks) and isinstance(unquoted(node.this), exp.Column):
             column = self._schema.attributes[operand.column]
             return IsNull(with_special(operand.column, column))  # a special value is not NULL
-        return IsNull(operand.codes if isinstance(operand, Category) else operand)
+        return IsNull(operand.codes if isinstance(operand, CategoryOperand) else operand)
 
     def _member(self, node: exp.In) -> Atom:
         operand, listed = self._operand(node.this), node.expressions
         if operand is None:
-            return Truth(None)
-        if isinstance(operand, Text):
+            return ConstantTruth(None)
+        if isinstance(operand, TextOperand):
             raise PredicateError(f"{quote(node)} has no column before IN; write column IN (...).")
-        has_null = any(isinstance(bare(item), exp.Null) for item in listed)
-        items = [item for item in listed if not isinstance(bare(item), exp.Null)]
+        has_null = any(isinstance(unquoted(item), exp.Null) for item in listed)
+        items = [item for item in listed if not isinstance(unquoted(item), exp.Null)]
         problems: list[str] = []
         values: set[Fraction] = set()
         for item in items:
@@ -295,7 +295,7 @@ class _Reader:
                 problems += error.problems
         if problems:
             raise PredicateError(dict.fromkeys(problems))
-        term = operand.codes if isinstance(operand, Category) else operand
+        term = operand.codes if isinstance(operand, CategoryOperand) else operand
         return Member(term, frozenset(values), has_null)
 
     def _members(self, node: exp.In, accept: Outcomes) -> Formula | None:
@@ -306,7 +306,7 @@ class _Reader:
         column = self._schema.attributes[operand.column]
         named = [
             item
-            for item in map(bare, node.expressions)
+            for item in map(unquoted, node.expressions)
             if isinstance(item, exp.Literal)
             and item.is_string
             and item.this in column.special_names
@@ -317,16 +317,16 @@ class _Reader:
         for item in named:
             atom = self._special(operand, item.this)
             assert atom is not None  # noqa: S101 - it is a special name
-            parts.append(Literal(atom, accept, text_of(node)))
-        others = [item for item in node.expressions if bare(item) not in named]
+            parts.append(AtomTest(atom, accept, text_of(node)))
+        others = [item for item in node.expressions if unquoted(item) not in named]
         if others:
             rest = exp.In(this=node.this.copy(), expressions=[item.copy() for item in others])
             parts.append(
-                self._or_special(Literal(self._member(rest), accept, text_of(node)), operand)
+                self._or_special(AtomTest(self._member(rest), accept, text_of(node)), operand)
             )
         return join(True not in accept, parts)
 
-    def _or_special(self, literal: Literal, operand: Grid | Ranks) -> Formula:
+    def _or_special(self, literal: AtomTest, operand: Grid | Ranks) -> Formula:
         """Make a condition on numbers FALSE, not NULL, for special values."""
         column = self._schema.attributes[operand.column]
         codes = range(column.n_values, column.n_values + len(column.special_names))
@@ -335,14 +335,14 @@ class _Reader:
         )
         if False not in literal.accept:
             return literal
-        return join(False, [literal, Literal(apart, TRUE, literal.text)])
+        return join(False, [literal, AtomTest(apart, TRUE, literal.text)])
 
-    def _listed(self, operand: Term | Category, item: Node) -> Fraction:
-        if isinstance(operand, Category):
+    def _listed(self, operand: Term | CategoryOperand, item: SqlNode) -> Fraction:
+        if isinstance(operand, CategoryOperand):
             return Fraction(_code(operand, item))
         value = self._operand(item)
-        if isinstance(value, Text):
-            days = moment_of(value.text, [self._schema.attributes[n] for n in columns(operand)])
+        if isinstance(value, TextOperand):
+            days = time_of(value.text, [self._schema.attributes[n] for n in columns(operand)])
             if days is not None:
                 return days
             raise PredicateError(f"{quote(item)} is text in a list of numbers; remove the quotes.")
@@ -352,7 +352,7 @@ class _Reader:
 
     def _like(self, node: exp.Like) -> Atom:
         category, pattern = self._operand(node.this), self._operand(node.expression)
-        if not isinstance(category, Category) or not isinstance(pattern, Text):
+        if not isinstance(category, CategoryOperand) or not isinstance(pattern, TextOperand):
             raise PredicateError(f"{quote(node)}: LIKE needs a categorical column and a text.")
         matcher = _like_matcher(pattern.text)
         codes = [code for code, v in enumerate(category.column.values) if matcher.fullmatch(v)]
@@ -363,32 +363,32 @@ class _Reader:
             )
         return Member(category.codes, frozenset(map(Fraction, codes)))
 
-    def _operand(self, node: Node) -> Operand:
+    def _operand(self, node: SqlNode) -> Operand:
         """Translate one side of a comparison."""
-        node = bare(node)
+        node = unquoted(node)
         if isinstance(node, exp.Column):
             return self._column(node)
         if isinstance(node, exp.Literal) and node.is_string:
-            return Text(node.this)
+            return TextOperand(node.this)
         if isinstance(node, exp.Boolean):
-            return Text(TRUTHS[bool(node.this)])
+            return TextOperand(TRUTHS[bool(node.this)])
         if function_of(node):
             return self._called(node)
         return self._term(node, 0)
 
-    def _called(self, node: Node) -> Category | Ranks:
+    def _called(self, node: SqlNode) -> CategoryOperand | Ranks:
         """Translate a function of a column."""
         argument, function = argument_of(node), function_of(node)
         if not isinstance(argument, exp.Column) or function is None:
             raise PredicateError(f"{quote(node)}: the argument of a function must be a column.")
         operand = self._column(argument)
-        if isinstance(operand, Category) or operand.column not in self._schema.attributes:
+        if isinstance(operand, CategoryOperand) or operand.column not in self._schema.attributes:
             raise PredicateError(f"{quote(node)}: {function} cannot be applied to texts.")
         return called(function, operand.column, self._schema.attributes[operand.column])
 
-    def _term(self, node: Node, n_operators: int) -> Term | None:
+    def _term(self, node: SqlNode, n_operators: int) -> Term | None:
         """Translate arithmetic; None is NULL."""
-        node = bare(node)
+        node = unquoted(node)
         if n_operators > _MAX_OPERATORS:
             raise PredicateError(f"one comparison has more than {_MAX_OPERATORS} operators.")
         if isinstance(node, exp.Null):
@@ -405,7 +405,7 @@ class _Reader:
             raise PredicateError(f"{quote(node)} is text; arithmetic needs numbers.")
         if isinstance(node, exp.Column) or function_of(node):
             column = self._called(node) if function_of(node) else self._column(node)
-            if isinstance(column, Category):
+            if isinstance(column, CategoryOperand):
                 raise PredicateError(
                     f"column {column.name!r} is categorical; arithmetic needs integer or number "
                     "columns."
@@ -413,7 +413,7 @@ class _Reader:
             return column
         raise PredicateError(f"{quote(node)} is a condition; a value is needed here.")
 
-    def _column(self, node: exp.Column) -> Grid | Ranks | Category:
+    def _column(self, node: exp.Column) -> Grid | Ranks | CategoryOperand:
         written = node.this
         name = self._names.get(written.name.lower())
         if name is None:
@@ -436,9 +436,9 @@ class _Reader:
         node.set("this", exp.to_identifier(name, quoted=quoted))
         return operand_of(name, column)
 
-    def derived(self, name: str) -> Category | Ranks:
+    def derived(self, name: str) -> CategoryOperand | Ranks:
         """Return the operand that defines a derived column."""
-        tree = bare(syntax_tree(f"{self._schema.derived[name]} IS NULL").this)
+        tree = unquoted(syntax_tree(f"{self._schema.derived[name]} IS NULL").this)
         is_call = function_of(tree) is not None
         if not is_call or argument_of(tree).name not in self._schema.attributes:
             raise PredicateError(
@@ -448,7 +448,7 @@ class _Reader:
         return self._called(tree)
 
 
-def _operands(node: Node) -> list[Node]:
+def _operands(node: SqlNode) -> list[SqlNode]:
     """Return the operands of a chain of ANDs or ORs; not recursive, since chains may be long."""
     kind, found, waiting = type(node), [], [node]
     while waiting:
@@ -470,12 +470,12 @@ def _number(node: exp.Literal) -> Fraction:
     return Fraction(match[1]) * Fraction(10) ** int(match[2] or 0)
 
 
-def _code(category: Category, node: Node) -> int:
+def _code(category: CategoryOperand, node: SqlNode) -> int:
     """Return the code of a value; raise if it is unknown, so that a typo does not count 0 rows."""
-    node = bare(node)
+    node = unquoted(node)
     sign = ""
     if isinstance(node, exp.Neg):
-        sign, node = "-", bare(node.this)
+        sign, node = "-", unquoted(node.this)
     if isinstance(node, exp.Boolean):
         node = exp.Literal.string(TRUTHS[bool(node.this)])
     if not isinstance(node, exp.Literal):
@@ -501,7 +501,9 @@ def _code(category: Category, node: Node) -> int:
     return category.column.values.index(value)
 
 
-def _two_categories(one: Category, other: Category, equal: bool, node: Node) -> Atom:
+def _two_categories(
+    one: CategoryOperand, other: CategoryOperand, equal: bool, node: SqlNode
+) -> Atom:
     """Compare two categorical columns by their texts, or by their common order."""
     values, others = one.column.values, other.column.values
     if equal:
@@ -518,9 +520,9 @@ def _two_categories(one: Category, other: Category, equal: bool, node: Node) -> 
     return ValueTest("=" if equal else "<", one.ranked(rank), other.ranked(rank))
 
 
-def _text_with_number(node: Node, left: Node, right: Node) -> str:
+def _text_with_number(node: SqlNode, left: SqlNode, right: SqlNode) -> str:
     for text, value in ((left, right), (right, left)):
-        inner = bare(value)
+        inner = unquoted(value)
         if isinstance(inner, exp.Column):
             return (
                 f"column {inner.name!r} is numeric, and {quote(text)} is text; write the number "

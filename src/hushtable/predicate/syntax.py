@@ -11,7 +11,7 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from hushtable.errors import PredicateError
 from hushtable.predicate.formula import shorten
 
-Node = Any  # the base class of sqlglot's nodes has changed its name between versions
+SqlNode = Any  # the base class of sqlglot's nodes has changed its name between versions
 
 _DIALECT = sqlglot.Dialect.get_or_raise("duckdb")  # loaded here, not with the first question
 # Limit of nested parentheses, NOT and signs. The parser uses about 20 stack frames per level, so
@@ -29,7 +29,7 @@ COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 
 # Node type -> required and optional arguments. Arguments that are not listed are refused, so that a
 # newer parser cannot add a meaning unnoticed.
-_NODES: dict[type[Node], tuple[set[str], set[str]]] = {
+_NODES: dict[type[SqlNode], tuple[set[str], set[str]]] = {
     **dict.fromkeys(
         (*COMPARISONS, exp.Add, exp.Sub, exp.Mul, exp.Mod, exp.And, exp.Or, exp.Is),
         ({"this", "expression"}, set()),
@@ -51,23 +51,23 @@ _NODES: dict[type[Node], tuple[set[str], set[str]]] = {
 }
 
 
-def function_of(node: Node) -> str | None:
+def function_of(node: SqlNode) -> str | None:
     """Return the name of the allowed function that a node calls, or None."""
     name = node.this if isinstance(node, exp.Anonymous) else type(node).__name__
     return name.lower() if isinstance(name, str) and name.lower() in FUNCTIONS else None
 
 
-def argument_of(node: Node) -> Node:
+def argument_of(node: SqlNode) -> SqlNode:
     """Return the argument of a function."""
     return node.expressions[0] if isinstance(node, exp.Anonymous) else node.this
 
 
 # Operator precedence. Many versions of the parser read a + b % c as (a + b) % c.
-_BINDING: dict[type[Node], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
+_BINDING: dict[type[SqlNode], int] = {exp.Add: 1, exp.Sub: 1, exp.Mul: 2, exp.Div: 2, exp.Mod: 2}
 _TIGHTEST = 3
 
 
-def syntax_tree(where: str) -> Node:
+def syntax_tree(where: str) -> SqlNode:
     """Parse one condition of allowed syntax; raise one error that lists all problems.
 
     Examples
@@ -100,13 +100,13 @@ def syntax_tree(where: str) -> Node:
     return tree
 
 
-def text_of(node: Node) -> str:
+def text_of(node: SqlNode) -> str:
     """Return the SQL text of an allowed node."""
     # copy=False, because copying long lists is slow; allowed nodes are written unchanged.
     return str(node.sql(dialect=_DIALECT, comments=False, copy=False))
 
 
-def quote(node: Node) -> str:
+def quote(node: SqlNode) -> str:
     """Quote any node for a message."""
     try:
         text = node.sql(dialect=_DIALECT, comments=False, unsupported_level=ErrorLevel.IGNORE)
@@ -115,7 +115,7 @@ def quote(node: Node) -> str:
     return repr(shorten(text))
 
 
-def bare(node: Node) -> Node:
+def unquoted(node: SqlNode) -> SqlNode:
     """Strip parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
@@ -160,7 +160,7 @@ def _check_gap(gap: str) -> None:
         raise PredicateError(f"comments are not allowed in a clause: {shorten(gap.strip())!r}.")
 
 
-def _refused(tree: Node) -> list[str]:
+def _refused(tree: SqlNode) -> list[str]:
     """List the outermost parts that are not allowed."""
     problems, waiting = [], [tree]
     while waiting:
@@ -184,14 +184,14 @@ def _refused(tree: Node) -> list[str]:
     return problems
 
 
-def _is_strange(node: Node) -> bool:
+def _is_strange(node: SqlNode) -> bool:
     """Return whether a node calls an unknown function, or one not on a single column."""
     return isinstance(node, exp.Anonymous) and (
         function_of(node) is None or [type(part) for part in node.expressions] != [exp.Column]
     )
 
 
-def _is_misread(node: Node) -> bool:
+def _is_misread(node: SqlNode) -> bool:
     """Return whether an operator took an operand against the usual precedence."""
     if type(node) is exp.Neg:
         return type(node.this) in _BINDING

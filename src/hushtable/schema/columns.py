@@ -42,7 +42,7 @@ def _text(value: Any) -> str:
 Text = Annotated[str, BeforeValidator(_text)]
 
 
-class Model(BaseModel):
+class FrozenModel(BaseModel):
     """Frozen pydantic model that allows no extra fields."""
 
     model_config = ConfigDict(
@@ -50,14 +50,14 @@ class Model(BaseModel):
     )
 
 
-class Identifier(Model):
+class Identifier(FrozenModel):
     """Column that identifies a person and is never published."""
 
     role: Literal["identifier"]
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
 
 
-class AnyColumn(Model):
+class BaseColumn(FrozenModel):
     """Base class of all published columns."""
 
     role: Literal["attribute", "target"] = "attribute"
@@ -87,7 +87,7 @@ class AnyColumn(Model):
         return ()
 
     @property
-    def n_apart(self) -> int:
+    def n_special(self) -> int:
         """Number of codes that are not values: special values and missing."""
         return self.size - self.n_values
 

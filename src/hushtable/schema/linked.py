@@ -20,14 +20,14 @@ from pydantic import Field, StrictInt, ValidationError
 from hushtable.errors import SchemaError, Unconfirmed
 from hushtable.file_format import FileFormat
 from hushtable.privacy.unit import Unit
-from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
+from hushtable.schema.columns import CONFIRM, FrozenModel, Identifier, Text
 from hushtable.schema.listed import Boolean
 from hushtable.schema.numbers import Integer
 from hushtable.schema.reading import (
     schema_content,
     schema_text,
     sentences,
-    with_missing_said,
+    with_missing_stated,
     with_taxonomy_files,
 )
 from hushtable.schema.table import Column, ColumnField, Schema
@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TABLES = "tables: list at least two, a parent and a child."
 
 
-class LinkedTable(Model):
+class LinkedTable(FrozenModel):
     """One of several linked tables."""
 
     parent: str | None = Field(None, description="The parent table.")
@@ -112,7 +112,7 @@ class LinkedSchema:
     ...     {parent: persons, foreign_key: person, max_children: 5, facts: {any_icu: ward = 'icu'},
     ...      columns: {ward: {type: categorical, values: [icu, er]}}}
     ... ''')
-    >>> list(schema.wide("persons").attributes), schema.reach("visits")
+    >>> list(schema.wide("persons").attributes), schema.max_rows_per_person("visits")
     (['sex', 'n_visits', 'any_icu'], 5)
     >>> list(schema.wide("visits").attributes)
     ['ward', 'persons.sex', 'persons.n_visits', 'persons.any_icu']
@@ -138,22 +138,30 @@ class LinkedSchema:
         """Return the names of a table's child tables."""
         return [child for child, table in self.tables.items() if table.parent == name]
 
-    def tells_apart(self, name: str) -> bool:
+    def keys_are_unique(self, name: str) -> bool:
         """Return whether the keys of a table must be unique, so that each child row has one person.
 
         Rows of the root table may repeat a key: they then belong to the same person.
         """
         return self.tables[name].parent is not None and bool(self.children(name))
 
-    def reach(self, name: str) -> int:
+    def max_rows_per_person(self, name: str) -> int:
         """Return the maximum number of rows of a table per person."""
         table = self.tables[name]
-        return 1 if table.parent is None else self.reach(table.parent) * (table.max_children or 1)
+        return (
+            1
+            if table.parent is None
+            else self.max_rows_per_person(table.parent) * (table.max_children or 1)
+        )
 
     @cached_property
     def unit(self) -> Unit:
         """One person, with their rows in all tables."""
-        return Unit(kind="person", column=self.person, max_rows=sum(map(self.reach, self.tables)))
+        return Unit(
+            kind="person",
+            column=self.person,
+            max_rows=sum(map(self.max_rows_per_person, self.tables)),
+        )
 
     # --- wide schemas -----------------------------------------------------------------------------
 
@@ -176,7 +184,7 @@ class LinkedSchema:
         """
         return Schema(
             name=self.name,
-            unit=Unit(kind="person", column=self.person, max_rows=self.reach(name)),
+            unit=Unit(kind="person", column=self.person, max_rows=self.max_rows_per_person(name)),
             missing_values=self.missing_values,
             columns={self.person: _KEY} | self.columns(name),
         )
@@ -189,7 +197,7 @@ class LinkedSchema:
     def columns(self, name: str) -> dict[str, Column]:
         """Return the columns of a wide schema."""
         table = self.tables[name]
-        columns = dict(table.attributes) | self.told(name)
+        columns = dict(table.attributes) | self.child_columns(name)
         if table.parent is not None:
             columns |= self.above(table.parent)
         return columns
@@ -200,12 +208,12 @@ class LinkedSchema:
         before = {f"{PREVIOUS}.{column}": kind for column, kind in own.items()}
         return Schema(
             name=self.name,
-            unit=Unit(kind="person", column=self.person, max_rows=self.reach(name)),
+            unit=Unit(kind="person", column=self.person, max_rows=self.max_rows_per_person(name)),
             missing_values=self.missing_values,
             columns={self.person: _KEY} | own | before,
         )
 
-    def told(self, name: str) -> dict[str, Column]:
+    def child_columns(self, name: str) -> dict[str, Column]:
         """Return the columns that summarize child tables: numbers of rows, and facts."""
         columns: dict[str, Column] = {}
         for child in self.children(name):
@@ -218,7 +226,7 @@ class LinkedSchema:
     def above(self, name: str) -> dict[str, Column]:
         """Return the columns of a table and its ancestors, with the table's name as prefix."""
         table = self.tables[name]
-        mine = {**table.attributes, **self.told(name)}
+        mine = {**table.attributes, **self.child_columns(name)}
         columns = {f"{name}.{column}": kind for column, kind in mine.items()}
         return columns | ({} if table.parent is None else self.above(table.parent))
 
@@ -232,7 +240,7 @@ class LinkedSchema:
             f"Keys of {name}. Tables are refused if two rows of {name} have the same "
             f"{self.tables[name].key!r}; anyone who learns that a release failed may learn this."
             for name in self.tables
-            if self.tells_apart(name)
+            if self.keys_are_unique(name)
         ]
         return (*cells, *keys)
 
@@ -265,7 +273,7 @@ class LinkedSchema:
             filled[name] = table
             if isinstance(table, dict):
                 try:
-                    filled[name] = with_missing_said(with_taxonomy_files(table, folder))
+                    filled[name] = with_missing_stated(with_taxonomy_files(table, folder))
                 except SchemaError as error:
                     problems += [f"table {name!r}: {problem}" for problem in error.problems]
         return cls.from_dict({**content, "tables": filled}, problems)
@@ -310,7 +318,7 @@ class LinkedSchema:
 
     def _wide_problems(self, name: str) -> Iterator[str]:
         """Yield columns of a wide table whose names clash or are invalid."""
-        told = [*self.tables[name].attributes, *self.told(name)]
+        told = [*self.tables[name].attributes, *self.child_columns(name)]
         facts = [f for child in self.children(name) for f in self.tables[child].facts]
         names = [column.lower() for column in (*self.tables[name].attributes, *facts)]
         names += [f"n_{child}".lower() for child in self.children(name)]

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
 
 from hushtable.errors import TaxonomyError, shown
-from hushtable.schema.columns import OTHER, OUTSIDE, AnyColumn, Outside, Text
+from hushtable.schema.columns import OTHER, OUTSIDE, BaseColumn, Outside, Text
 from hushtable.taxonomy import Taxonomy
 
 
@@ -35,7 +35,7 @@ def _listed_default(said: Mapping[str, Any]) -> Outside:
     return "missing" if has_missing and said.get("other") is None else "other"
 
 
-class Categorical(AnyColumn):
+class Categorical(BaseColumn):
     """Column with a public list of values, in a public order."""
 
     type: Literal["categorical"]

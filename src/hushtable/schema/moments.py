@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hushtable.errors import ParameterError, shown
 from hushtable.schema.columns import OTHER, Text
-from hushtable.schema.numbers import SPECIAL, OnGrid
+from hushtable.schema.numbers import SPECIAL, GridColumn
 
 Integers = NDArray[np.int64]
 Step = Literal["second", "minute", "hour", "day", "week", "month", "quarter", "year"]
@@ -88,12 +88,12 @@ DATE_TEXT = re.compile(f"({_DATE})(?:[T ]({_CLOCK})Z?)?", re.ASCII)
 CLOCK_TEXT = re.compile(_CLOCK, re.ASCII)
 
 
-def read_moment(text: str) -> int:
+def read_time(text: str) -> int:
     """Parse a date or timestamp to seconds since 1970; raise `ValueError` if invalid.
 
     Examples
     --------
-    >>> read_moment("1970-01-02 01:00")
+    >>> read_time("1970-01-02 01:00")
     90000
     """
     found = DATE_TEXT.fullmatch(text.strip(" "))
@@ -141,7 +141,7 @@ def _as_text(value: Any) -> Any:
 Moment = Annotated[str, BeforeValidator(_as_text)]
 
 
-class OnCalendar(OnGrid):
+class CalendarColumn(GridColumn):
     """Column of dates or times."""
 
     step: Step
@@ -267,12 +267,12 @@ class OnCalendar(OnGrid):
     def value(self, code: int) -> str | None:
         """Return the start of a code's period."""
         if code >= self.n_values:
-            found = self._apart(code)
+            found = self._special(code)
             return None if found is None else str(found)
         return self.written(int(self.second_of(np.array([code], np.int64))[0]))
 
 
-class Date(OnCalendar):
+class Date(CalendarColumn):
     """Column of dates.
 
     Examples
@@ -288,7 +288,7 @@ class Date(OnCalendar):
     @staticmethod
     def seconds(value: Any) -> int:
         """Parse a date to the seconds since 1970 of its midnight."""
-        return read_moment(value) // DAY * DAY
+        return read_time(value) // DAY * DAY
 
     @staticmethod
     def written(second: int) -> str:
@@ -296,7 +296,7 @@ class Date(OnCalendar):
         return datetime.date.fromordinal(second // DAY + _EPOCH).isoformat()
 
 
-class Timestamp(OnCalendar):
+class Timestamp(CalendarColumn):
     """Column of dates with a time of day."""
 
     type: Literal["timestamp"]
@@ -305,7 +305,7 @@ class Timestamp(OnCalendar):
     @staticmethod
     def seconds(value: Any) -> int:
         """Parse a timestamp to seconds since 1970."""
-        return read_moment(value)
+        return read_time(value)
 
     @staticmethod
     def written(second: int) -> str:
@@ -313,7 +313,7 @@ class Timestamp(OnCalendar):
         return f"{Date.written(second)} {Time.written(second % DAY)}"
 
 
-class Time(OnCalendar):
+class Time(CalendarColumn):
     """Column of times of day."""
 
     type: Literal["time"]

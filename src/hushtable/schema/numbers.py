@@ -18,7 +18,7 @@ from hushtable.schema.columns import (
     MAX_COLUMN_SIZE,
     OTHER,
     OUTSIDE,
-    AnyColumn,
+    BaseColumn,
     Outside,
     Text,
     Value,
@@ -54,7 +54,7 @@ def exact_number(value: Any) -> Fraction:
     return Fraction(str(value))
 
 
-class OnGrid(AnyColumn):
+class GridColumn(BaseColumn):
     """Column of evenly spaced values, and possibly special values."""
 
     outside: Outside = Field("clip", description=OUTSIDE)
@@ -132,7 +132,7 @@ class OnGrid(AnyColumn):
     def _place_of(self, value: Any) -> Fraction:
         return (self.exact(value) - self.exact_low) / self.exact_step
 
-    def _apart(self, code: int) -> Value:
+    def _special(self, code: int) -> Value:
         """Return what a table contains for the code of a special value or missing."""
         return cast(Value, (*self.special_codes, None)[code - self.n_values])
 
@@ -161,7 +161,7 @@ class OnGrid(AnyColumn):
         return self
 
 
-class Numeric(OnGrid):
+class Numeric(GridColumn):
     """Column of numbers."""
 
     special: dict[int | float, Text] = Field(default_factory=dict, description=SPECIAL)
@@ -254,7 +254,7 @@ class Integer(Numeric):
     def value(self, code: int) -> int | None:
         """Return the integer of a code."""
         if code >= self.n_values:
-            return cast("int | None", self._apart(code))
+            return cast("int | None", self._special(code))
         return self.low + int(code)
 
 
@@ -303,7 +303,7 @@ class Number(Numeric):
     def value(self, code: int) -> float | None:
         """Return the grid point of a code."""
         if code >= self.n_values:
-            found = self._apart(code)
+            found = self._special(code)
             return None if found is None else float(found)
         return float(self.exact_low + int(code) * self.exact_step)
 

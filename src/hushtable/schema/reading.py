@@ -64,7 +64,7 @@ def with_taxonomy_files(content: dict[str, Any], folder: Path | None) -> dict[st
     return {**content, "columns": filled}
 
 
-def with_missing_said(content: dict[str, Any]) -> dict[str, Any]:
+def with_missing_stated(content: dict[str, Any]) -> dict[str, Any]:
     """Add ``missing: category`` to columns that set neither `missing` nor `other`.
 
     An empty cell is then never recorded as a value because a line was forgotten. The category

@@ -35,15 +35,15 @@ from hushtable.errors import SchemaError, Unconfirmed, shown
 from hushtable.file_format import FileFormat
 from hushtable.files.notebook import html_list, html_table
 from hushtable.privacy.guarantee import Unit
-from hushtable.schema.columns import CONFIRM, Identifier, Model, Text
+from hushtable.schema.columns import CONFIRM, FrozenModel, Identifier, Text
 from hushtable.schema.listed import Boolean, Categorical
-from hushtable.schema.moments import Date, OnCalendar, Time, Timestamp
-from hushtable.schema.numbers import Decimal, Duration, Integer, Number, OnGrid
+from hushtable.schema.moments import CalendarColumn, Date, Time, Timestamp
+from hushtable.schema.numbers import Decimal, Duration, GridColumn, Integer, Number
 from hushtable.schema.reading import (
     schema_content,
     schema_text,
     sentences,
-    with_missing_said,
+    with_missing_stated,
     with_taxonomy_files,
 )
 
@@ -90,7 +90,7 @@ ColumnField = Annotated[
 ]
 
 
-class Schema(Model):
+class Schema(FrozenModel):
     """Public description of a private table.
 
     Examples
@@ -298,7 +298,7 @@ class Schema(Model):
         content = schema_content(text)
         if not isinstance(content, dict):
             raise SchemaError("the schema must be a mapping with name and columns.")
-        return cls.from_dict(with_missing_said(with_taxonomy_files(content, folder)))
+        return cls.from_dict(with_missing_stated(with_taxonomy_files(content, folder)))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Schema:
@@ -336,7 +336,7 @@ class Schema(Model):
                 for key in ("missing", "outside"):
                     column.pop(key, None)
                 if "special" in grid:  # with numbers as keys
-                    grid["special"] = dict(cast(OnGrid, rules).special_codes)
+                    grid["special"] = dict(cast(GridColumn, rules).special_codes)
                 last = grid | last
             content["columns"][name] = first | column | last
         return content
@@ -365,7 +365,7 @@ def _values_for_digest(column: Identifier | Column) -> str | list[str]:
     if isinstance(column, Categorical):
         return sorted(column.values)
     grid = [column.type, *(str(n) for n in (column.exact_low, column.exact_step, column.n_values))]
-    if isinstance(column, OnCalendar | Duration):
+    if isinstance(column, CalendarColumn | Duration):
         grid.append(column.step)
     return [*grid, *(f"{code}: special" for code in column.special_codes)]
 

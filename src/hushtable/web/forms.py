@@ -13,7 +13,7 @@ from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
 from hushtable.methods.registry import METHODS, listings
 from hushtable.schema import Categorical, Schema
-from hushtable.schema.moments import OnCalendar
+from hushtable.schema.moments import CalendarColumn
 from hushtable.web.render import amount
 
 # Main parameters; all others are collapsed.
@@ -219,7 +219,7 @@ def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, st
             if depth:
                 found.append((name, shown, f"level 0 to {depth}"))
         else:
-            said = "a step such as month" if isinstance(column, OnCalendar) else _CUTS
+            said = "a step such as month" if isinstance(column, CalendarColumn) else _CUTS
             found.append((name, shown, said))
     return tuple(found)
 

@@ -19,7 +19,7 @@ from hushtable.errors import ParameterError, PredicateError
 from hushtable.predicate.syntax import syntax_tree
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.listed import Boolean
-from hushtable.schema.moments import OnCalendar
+from hushtable.schema.moments import CalendarColumn
 
 MAX_CELLS = 200
 """Maximum number of cells of a grouped answer; more would be slow and hard to read."""
@@ -228,7 +228,7 @@ def _literal(value: str, column: Column) -> str:
 
 def _bound(text: str, column: Column) -> str:
     """Return the SQL literal of a bound: a number as is, a date or time in quotes."""
-    return quoted_text(text) if isinstance(column, OnCalendar) else text
+    return quoted_text(text) if isinstance(column, CalendarColumn) else text
 
 
 def _width(n_values: int) -> int:
@@ -254,7 +254,7 @@ def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
     if kind == "in" and value not in listed:
         return f"column {name!r} has no value {value!r}."
     if kind in {"from", "to"}:
-        form = _MOMENT if isinstance(column, OnCalendar) else _NUMBER
+        form = _MOMENT if isinstance(column, CalendarColumn) else _NUMBER
         if isinstance(column, Categorical) or not form.fullmatch(value.strip()):
             return f"column {name!r}: {value!r} is not a valid number, date or time."
     return ""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushtable.errors import ParameterError
-from hushtable.taxonomy import Node, Taxonomy
+from hushtable.taxonomy import Taxonomy, TaxonomyNode
 
 
 @dataclass(eq=False)
@@ -45,7 +45,7 @@ class Tree:
     def of(cls, taxonomy: Taxonomy) -> Tree:
         """Create from a taxonomy."""
 
-        def grow(node: Node) -> Branch:
+        def grow(node: TaxonomyNode) -> Branch:
             return Branch(node.label, bool(node.children), [grow(below) for below in node.children])
 
         return cls(grow(taxonomy.root))

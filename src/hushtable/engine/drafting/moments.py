@@ -10,7 +10,7 @@ from hushtable.engine.drafting.profile import Profile
 from hushtable.engine.drafting.proposal import MOST_LISTED, Proposal, identifier
 from hushtable.engine.drafting.readings import day_format, days_of
 from hushtable.engine.moment_codes import steps_of
-from hushtable.schema.moments import SHORT, Date, Timestamp, read_clock, read_moment
+from hushtable.schema.moments import SHORT, Date, Timestamp, read_clock, read_time
 from hushtable.schema.numbers import Duration
 
 _MOST_PERIODS = 1000  # approximate maximum number of calendar steps proposed
@@ -57,7 +57,7 @@ def _days(profile: Profile, texts: list[str]) -> Proposal | None:
 
 
 def _moments(_: Profile, texts: list[str]) -> Proposal | None:
-    seconds = _read(texts, read_moment)
+    seconds = _read(texts, read_time)
     if seconds is None or len(seconds) == 1:
         return None
     step = _step(seconds, ("second", "minute", "hour", "day"))

@@ -98,7 +98,7 @@ def set_scene(  # noqa: PLR0917 - same order as in `assess`
     if recode:
         notes.append(f"Attacked in their generalized values: {', '.join(sorted(recode))}.")
     sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
-    sizes -= [(recode.get(n) or c).n_apart for n, c in columns.items()]
+    sizes -= [(recode.get(n) or c).n_special for n, c in columns.items()]
 
     def private(table: pa.Table) -> Matrix:
         codes = _read(table, columns, schema)

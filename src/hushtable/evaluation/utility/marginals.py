@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.published import Background, Block
+from hushtable.estimate.published import Block, KnownNoiseRows
 from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.metric import Measured, share_metric
 from hushtable.evaluation.repeats import over_repeats
@@ -126,7 +126,7 @@ class SetComparison:
 
 
 def compare_column(
-    name: str, original: CodedRows, draws: Sequence[CodedRows], background: Background | None
+    name: str, original: CodedRows, draws: Sequence[CodedRows], background: KnownNoiseRows | None
 ) -> ColumnComparison:
     """Compare the distribution of one column, value by value."""
     column = original.schema.attributes[name]
@@ -169,7 +169,10 @@ class Binned:
     """
 
     def __init__(
-        self, rows: CodedRows, bins: Mapping[str, Recoding], background: Background | None = None
+        self,
+        rows: CodedRows,
+        bins: Mapping[str, Recoding],
+        background: KnownNoiseRows | None = None,
     ) -> None:
         self.n_rows, self._bins = rows.n_rows, bins
         self._codes = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.published import Background
+from hushtable.estimate.published import KnownNoiseRows
 from hushtable.estimate.simplex import on_simplex
 from hushtable.evaluation.rows import is_ordered
 from hushtable.recoding import Intervals, Recoding, ValueGroups
@@ -74,7 +74,7 @@ def value_shares(
 
 
 def background_filled(
-    column: Column, background: Background | None, name: str
+    column: Column, background: KnownNoiseRows | None, name: str
 ) -> tuple[float, Floats] | None:
     """Return the number of rows that a method added as noise, and their distribution."""
     if background is None:
@@ -88,7 +88,7 @@ def on_present(
     """Return the codes in use, both distributions among present values, and the range."""
     codes = np.union1d(truth.codes, share.codes)
     one, two = truth._on(codes), share._on(codes)
-    if column.n_apart:
+    if column.n_special:
         there = codes < column.n_values
         codes, one, two = codes[there], one[there], two[there]
     return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1

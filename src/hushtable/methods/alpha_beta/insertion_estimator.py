@@ -26,13 +26,13 @@ from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
-from hushtable.estimate.associations import all_alike
+from hushtable.estimate.associations import uniform_loss
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import About, Background, Published, published_rows
+from hushtable.estimate.published import About, ComparableRelease, KnownNoiseRows, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, RowFunction
-from hushtable.estimate.sums import Sums, no_less
+from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
 from hushtable.methods.alpha_beta.two_coins import CoinAnswer, CopyCoins, TwoCoins, ends
 from hushtable.predicate import Predicate, parse
@@ -114,14 +114,14 @@ class InsertionEstimator(Estimator):
         """Return the tuples as published; most of them are noise."""
         return plain(self.table.select(list(self.schema.attributes)))
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the tuples in comparable form, with the expected contribution of insertions."""
         noise, n_views, table = self.noise, self.view, self.table
         if self.method.repeats:
             # Later views depend on the first, which alone has two independent rates.
             table, n_views = table.filter(pa.array(table.column(VIEW).to_numpy() == 1)), 1
         if isinstance(noise, UniformInsertions):
-            background = Background(n_views * noise.expected)
+            background = KnownNoiseRows(n_views * noise.expected)
         else:
             first = next(iter(self.schema.attributes)).replace('"', '""')
             everything = parse(f'"{first}" IS NOT NULL OR TRUE', self.schema)
@@ -129,7 +129,7 @@ class InsertionEstimator(Estimator):
                 name: np.asarray(weights, np.float64) / sum(weights)
                 for name, weights in zip(noise.domain.names, noise.weights, strict=True)
             }
-            background = Background(n_views * expected_insertions(everything, noise), shares)
+            background = KnownNoiseRows(n_views * expected_insertions(everything, noise), shares)
         return published_rows(
             self.schema,
             table.select(list(self.schema.attributes)),
@@ -146,7 +146,7 @@ class InsertionEstimator(Estimator):
             ),
         )
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of published tuples that are from the table, for all pairs.
 
         It follows from the parameters, or is unknown: the statement of a release must not depend on
@@ -156,9 +156,9 @@ class InsertionEstimator(Estimator):
             return {}
         own = float(self.gain) * self.method.n_public
         expected = self.view * self._inserted(ONE)
-        return all_alike(self.schema, own / max(own + expected, 1.0))
+        return uniform_loss(self.schema, own / max(own + expected, 1.0))
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over the distinct tuples of the table, or over its rows.
 
         For Algorithm 4 only the first view is used, which has two independent rates. A tuple of the
@@ -181,7 +181,7 @@ class InsertionEstimator(Estimator):
             for j in range(i, len(functions)) if together else (i,):
                 own, inserted = estimate(functions[i] * functions[j])
                 privacy[i, j] = privacy[j, i] = (inserted + gain * (1 - gain) * own) / gain**2
-        return Sums(
+        return SumEstimates(
             values, no_less(privacy), np.zeros_like(privacy), counted=self.counted,
             notes=(self.notes[0],),
         )  # fmt: skip

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import plain
-from hushtable.estimate.associations import all_alike
+from hushtable.estimate.associations import uniform_loss
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Background, Published, published_rows
+from hushtable.estimate.published import ComparableRelease, KnownNoiseRows, published_rows
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums, no_less
+from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.alpha_beta.two_coins import TwoCoins
 from hushtable.predicate import parse
@@ -36,12 +36,12 @@ class RetentionEstimator(Estimator):
         """Return the rows as published; most of them are random."""
         return plain(self.table.select(list(self.schema.attributes)))
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the rows in comparable form, with the expected contribution of replaced rows."""
         return published_rows(
             self.schema,
             self.frame(),
-            background=Background(float(1 - self.retention) * self.table.num_rows),
+            background=KnownNoiseRows(float(1 - self.retention) * self.table.num_rows),
             notes=(
                 "Most published rows are random with a known distribution; their expected "
                 "contribution is subtracted from every distribution. Models are trained on rows as "
@@ -49,11 +49,11 @@ class RetentionEstimator(Estimator):
             ),
         )
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the retention for all pairs: rows are kept or replaced as a whole."""
-        return all_alike(self.schema, float(self.retention))
+        return uniform_loss(self.schema, float(self.retention))
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows.
 
         With m the mean of a function f over the domain, a published row has expectation g f + (1-g)
@@ -78,7 +78,7 @@ class RetentionEstimator(Estimator):
                 means += kept * (1 - kept) * (one * mean_two + two * mean_one)
                 privacy[i, j] = privacy[j, i] = (both - means) / kept**2
         # Estimated products are noisy too, so the result is projected to a valid covariance.
-        return Sums(
+        return SumEstimates(
             np.array([value for value, _ in found]),
             no_less(privacy),
             np.zeros_like(privacy),

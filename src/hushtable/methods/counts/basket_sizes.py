@@ -16,7 +16,7 @@ import numpy as np
 
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 
 
 def size_ends(kept: int, most: int) -> list[int]:
@@ -129,7 +129,7 @@ class BasketSizes:
             notes=(*seen.notes, note),
         )
 
-    def undone_sums(self, seen: Sums) -> Sums:
+    def undone_sums(self, seen: SumEstimates) -> SumEstimates:
         """Scale sums over people; the model error allows for the same amount again."""
         kept = self.share_kept
         gained = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2

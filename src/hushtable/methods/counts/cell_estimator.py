@@ -31,7 +31,7 @@ from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.redrawing import redrawn_cells
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
 from hushtable.methods.counts.hidden_rows import HiddenRows, hidden_rows
@@ -136,7 +136,7 @@ class CellEstimator(Estimator):
         """Number of rows of `frame`."""
         return int(as_numpy(self.table.column(COUNT)).sum())
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the association left after sampling values from inside generalized cells."""
         return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
@@ -164,7 +164,7 @@ class CellEstimator(Estimator):
 
     # --- sums -------------------------------------------------------------------------------
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows; suppressed rows are modeled, see `hidden_rows`."""
         cells = PublishedCells(self.schema, self.recode, self.codes)
         inside = np.stack([cells.means(function) for function in functions])
@@ -172,7 +172,7 @@ class CellEstimator(Estimator):
         notes = [CUT_NOTE] if model.any() else []
         if self._n_hidden == 0:
             privacy = self.noise.variance * _products(inside, together=together)
-            return Sums(inside @ self.counts, privacy, model, notes=tuple(notes))
+            return SumEstimates(inside @ self.counts, privacy, model, notes=tuple(notes))
         total = self._some_total
         if total is None:
             raise Refused(
@@ -187,7 +187,7 @@ class CellEstimator(Estimator):
         privacy += total.privacy_std**2 * of_total
         model = model + total.model_std**2 * of_total
         unlike = unlike if together else np.diag(unlike.diagonal())
-        return Sums(
+        return SumEstimates(
             values=rest @ self.counts + means * total.value,
             privacy=privacy,
             model=model + unlike,

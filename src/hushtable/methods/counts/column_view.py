@@ -25,7 +25,7 @@ from hushtable.domain import Domain
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
 from hushtable.methods.counts.hidden_rows import HiddenRows
 from hushtable.predicate import Predicate
@@ -203,7 +203,7 @@ class Thinning:
             notes=(*seen.notes, note),
         )
 
-    def undone_sums(self, seen: Sums) -> Sums:
+    def undone_sums(self, seen: SumEstimates) -> SumEstimates:
         """Correct sums over records in the same way, for functions from -1 to 1."""
         kept = self.least_kept
         if kept == 1.0:

@@ -36,9 +36,15 @@ from hushtable.engine.baskets import most_listed
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import DRAWN, Block, ItemGroups, Published, absent
+from hushtable.estimate.published import (
+    DRAWN,
+    Block,
+    ComparableRelease,
+    PublishedItemGroups,
+    absent,
+)
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.counts.basket_sizes import BasketSizes
 from hushtable.methods.counts.cell_estimator import (
     Interval,
@@ -159,15 +165,15 @@ class ColumnsEstimator(Estimator):
         taken = self.table.select([listing.item, listing.value]).take(pa.array(rows))
         return taken.add_column(0, str(self.private_schema.unit.column), pa.array(owners))
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return each column in comparable form; for a long table, groups of items."""
         listing = self.plan.listing
         if listing is not None:
-            items = ItemGroups(listing.item, listing.value, self.columns, self._block)
-            return Published(schema=self.schema, blocks=(), about="people", items=items)
+            items = PublishedItemGroups(listing.item, listing.value, self.columns, self._block)
+            return ComparableRelease(schema=self.schema, blocks=(), about="people", items=items)
         there = {name for names in self.columns for name in names}
         published = self.schema.of_rows(name for name in self.schema.attributes if name in there)
-        return Published(
+        return ComparableRelease(
             schema=published,
             blocks=tuple(
                 self._block(number, [name for name in published.attributes if name in names])
@@ -196,7 +202,7 @@ class ColumnsEstimator(Estimator):
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over records, from a column that contains all attributes."""
         wanted = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         covering = [n for n, names in enumerate(self.columns) if set(wanted) <= set(names)]

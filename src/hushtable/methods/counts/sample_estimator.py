@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import plain
-from hushtable.estimate.associations import all_alike
+from hushtable.estimate.associations import uniform_loss
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.extras import needing
 from hushtable.methods.counts.random_sampling import RandomSampling
 from hushtable.predicate import parse
@@ -42,9 +42,9 @@ class SampleEstimator(Estimator):
         """Number of sampled rows."""
         return int(self.table.num_rows)
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return 1 for all pairs: rows are published whole."""
-        return all_alike(self.schema, 1.0)
+        return uniform_loss(self.schema, 1.0)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a condition."""
@@ -64,7 +64,7 @@ class SampleEstimator(Estimator):
             model_std=0.0,
         )
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows; each sampled row counts 1/rate (Horvitz-Thompson)."""
         seen = np.stack([function.values(self.codes) for function in functions])
         values = seen.sum(axis=1) / self.rate
@@ -72,4 +72,4 @@ class SampleEstimator(Estimator):
         privacy = spread * (seen @ seen.T)
         if not together:
             privacy = np.diag(privacy.diagonal())
-        return Sums(values, privacy, np.zeros_like(privacy))
+        return SumEstimates(values, privacy, np.zeros_like(privacy))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import About, Published, published_rows
+from hushtable.estimate.published import About, ComparableRelease, published_rows
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.fit import DegreeDistribution
@@ -91,7 +91,7 @@ class DegreeEstimator(Estimator):
             notes=notes,
         )
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the degrees in comparable form: a column with one row per node."""
         note = (
             "A release of degrees has one column, so there are no pairs to compare and "

@@ -34,7 +34,7 @@ from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.redrawing import redrawn_cells
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.predicate import Predicate, parse
@@ -137,7 +137,7 @@ class GeneralizedEstimator(Estimator):
             }
         )
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the association left after sampling values from inside generalized cells."""
         return after_cuts(self.schema, self.recode, self.codes, self.noisy)
 
@@ -149,7 +149,7 @@ class GeneralizedEstimator(Estimator):
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows.
 
         The published number of rows, if there is one, reduces the noise that all functions share,
@@ -187,7 +187,7 @@ class GeneralizedEstimator(Estimator):
             notes.append("Rows in groups that are not listed are assumed to resemble the others.")
         if not together:
             privacy, model = np.diag(privacy.diagonal()), np.diag(model.diagonal())
-        return Sums(values, privacy, model, notes=tuple(notes))
+        return SumEstimates(values, privacy, model, notes=tuple(notes))
 
     @property
     def _worth_of_total(self) -> float:

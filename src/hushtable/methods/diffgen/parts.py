@@ -13,7 +13,7 @@ import numpy as np
 
 from hushtable.privacy.class_scores import Integers
 from hushtable.schema import Categorical, Column
-from hushtable.taxonomy import ROOT, Node, Taxonomy
+from hushtable.taxonomy import ROOT, Taxonomy, TaxonomyNode
 
 
 @dataclass(frozen=True, eq=False)  # parts are compared by identity
@@ -53,7 +53,7 @@ class Part(ABC):
 class Branch(Part):
     """A node of a taxonomy in which no node has a single child."""
 
-    node: Node
+    node: TaxonomyNode
 
     @property
     def label(self) -> str:
@@ -180,7 +180,7 @@ def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
     A list without taxonomy is one part that splits into all its values at once, or, with
     `one_by_one`, into one of them and the others.
     """
-    apart = column.n_apart > 0
+    apart = column.n_special > 0
     if is_span(column):
         return Span(attribute, apart, column, 0, column.n_values - 1)
     assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
@@ -209,8 +209,8 @@ def largest_gains(part: Part, most: int) -> list[int]:
     return sorted(own + below, reverse=True)[:most]
 
 
-def _without_single_children(node: Node) -> Node:
+def _without_single_children(node: TaxonomyNode) -> TaxonomyNode:
     """Remove nodes that represent the same values as their only child."""
     while len(node.children) == 1:
         node = node.children[0]
-    return Node(node.label, tuple(map(_without_single_children, node.children)))
+    return TaxonomyNode(node.label, tuple(map(_without_single_children, node.children)))

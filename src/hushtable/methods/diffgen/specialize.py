@@ -40,7 +40,7 @@ from hushtable.privacy.splits import (
 )
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
-from hushtable.taxonomy import Node
+from hushtable.taxonomy import TaxonomyNode
 
 # --- counts ---------------------------------------------------------------------------------------
 
@@ -65,7 +65,7 @@ class ClassCounts:
         if isinstance(column, Categorical):
             self._code_of = {value: code for code, value in enumerate(column.values)}
 
-    def codes_below(self, node: Node) -> list[int]:
+    def codes_below(self, node: TaxonomyNode) -> list[int]:
         """Return the codes of the values below a node."""
         return [self._code_of[value] for value in node.leaves()]
 
@@ -241,7 +241,7 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     >>> some = ScoredSplits(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
     >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
-    >>> one = Choice(Branch("a", False, Node("x")), some)
+    >>> one = Choice(Branch("a", False, TaxonomyNode("x")), some)
     >>> two = Choice(Span("b", False, grid, 0, 9), some)
     >>> base_measure([one, two])  # b has 9 ways, each of weight 1
     [9, 1]
@@ -322,11 +322,11 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
 
 def _is_whole(column: Column, cut: list[Part]) -> bool:
     """Return whether a cut was never split, so that one code represents everything."""
-    return len(cut) == 1 and (cut[0].holds_apart or column.n_apart == 0)
+    return len(cut) == 1 and (cut[0].holds_apart or column.n_special == 0)
 
 
 def _n_codes(column: Column, cut: list[Part]) -> int:
-    return 1 if _is_whole(column, cut) else len(cut) + column.n_apart
+    return 1 if _is_whole(column, cut) else len(cut) + column.n_special
 
 
 def _values_of(column: Categorical, part: Part) -> Iterator[str]:

@@ -155,7 +155,7 @@ class _RowGroups:
             elif isinstance(child, Branch) and isinstance(column, Categorical):
                 number[[column.values.index(value) for value in child.node.leaves()]] = at
         if part.holds_apart:
-            number[column.n_values :] = len(children) + 1 + np.arange(column.n_apart)
+            number[column.n_values :] = len(children) + 1 + np.arange(column.n_special)
         return number[codes]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.schema import Categorical, Column, OnGrid
+from hushtable.schema import Categorical, Column, GridColumn
 
 Integers = NDArray[np.int64]
 
@@ -147,10 +147,10 @@ def ordered_axis_of(name: str, column: Column) -> Axis:
     return Axis(name, (*codes, *range(column.n_values, column.size)), column.size, False)
 
 
-def _line(name: str, column: OnGrid) -> Axis:
+def _line(name: str, column: GridColumn) -> Axis:
     """Return an axis of numbers, dates or times, split between neighbors or public bins."""
     n_special = len(column.special_names)
-    apart = column.n_apart if n_special else 0  # missing alone is one more value at the end
+    apart = column.n_special if n_special else 0  # missing alone is one more value at the end
     if column.bin_starts is None:
         return Axis(name, None, column.size, False, n_apart=apart)
     # The last start is the end of the last position.

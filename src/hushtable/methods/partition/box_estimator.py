@@ -13,16 +13,16 @@ from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Published, encoded, published_rows
+from hushtable.estimate.published import ComparableRelease, encoded, published_rows
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.column_bounds import covering_of
 from hushtable.methods.partition.estimator import draw_rows
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.regions import COUNT, distinct_parts
 from hushtable.predicate import parse
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 
 CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly inside them."
 
@@ -47,7 +47,7 @@ class BoxEstimator(Estimator):
     def _counts(self) -> NDArray[np.float64]:
         return as_numpy(self.table[COUNT]).astype(np.float64)
 
-    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
+    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, CodeSets], dict[str, Integers]]:
         """Return the sides of the boxes as sets of codes, and the set of each box and class."""
         coverings, codes = {}, {}
         places = {axis.name: at for at, axis in enumerate(self._plan.axes)}
@@ -78,13 +78,15 @@ class BoxEstimator(Estimator):
             notes=(CUT_NOTE,) * bool(cut.any()),
         )
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows."""
         names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         cells = PublishedCells(self.schema, *self._coverings(names))
         values = np.array([float(cells.means(one) @ self._counts) for one in functions])
         model = cells.inside(functions, self._counts, together=together)
-        return Sums(values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any()))
+        return SumEstimates(
+            values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any())
+        )
 
     def frame(self, rng: Generator | None = None) -> pa.Table:
         """Return rows with values sampled uniformly from their box, different on every call."""
@@ -104,7 +106,7 @@ class BoxEstimator(Estimator):
         """Number of rows."""
         return int(self._counts.sum())
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,

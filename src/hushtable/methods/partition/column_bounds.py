@@ -20,7 +20,7 @@ from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.column_counts import ColumnParts
 from hushtable.predicate import Predicate
 from hushtable.predicate.clause import independent_parts
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 from hushtable.predicate.formula import Formula, Junction
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.schema import Schema
@@ -50,14 +50,14 @@ class Pieces:
     weight: Floats  # share of the part's rows in each piece; the weights of a part sum to 1
 
 
-def covering_of(axis: Axis, parts: Integers) -> Covering:
+def covering_of(axis: Axis, parts: Integers) -> CodeSets:
     """Return parts as sets of codes."""
     if not axis.subsets and axis.codes is None:
         bounds = axis.code_bounds(parts)
-        return Covering(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
+        return CodeSets(len(parts), np.arange(len(parts)), bounds[:, 0], bounds[:, 1])
     sets = [axis.codes_of(*part) for part in parts.tolist()]
     codes = np.concatenate(sets)
-    return Covering(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
+    return CodeSets(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
 
 
 def pieces_of(counted: ColumnParts, parts: Integers) -> Pieces:

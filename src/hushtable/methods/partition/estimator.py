@@ -19,10 +19,10 @@ from hushtable.codes import as_numpy, repeated, typed
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, fresh
-from hushtable.estimate.published import Published, encoded, published_rows
+from hushtable.estimate.published import ComparableRelease, encoded, published_rows
 from hushtable.estimate.quantiles import nearly_normal
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.column_bounds import (
@@ -45,7 +45,7 @@ from hushtable.methods.partition.regions import (
 )
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.clause import independent_parts
-from hushtable.predicate.covering import Covering
+from hushtable.predicate.covering import CodeSets
 from hushtable.predicate.formula import Formula, Junction
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.schema import Column, Schema
@@ -168,7 +168,7 @@ class RegionEstimator(Estimator):
             notes=notes,
         )
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows from regions, or from one-way counts for a single column.
 
         One-way counts are used if their error is smaller; only published numbers decide this.
@@ -179,10 +179,10 @@ class RegionEstimator(Estimator):
         if len(names) != 1 or counted is None:
             return regions
         own = _sums_of_column(self.schema, counted, functions, together=together)
-        open_ = [float(np.trace(one.reach_squared())) for one in (own, regions)]
+        open_ = [float(np.trace(one.half_width_squared())) for one in (own, regions)]
         return own if open_[0] < open_[1] else regions
 
-    def _sums_of_regions(self, functions: Sequence[RowFunction], *, together: bool) -> Sums:
+    def _sums_of_regions(self, functions: Sequence[RowFunction], *, together: bool) -> SumEstimates:
         names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         coverings, codes = self._coverings(names)
         cells = PublishedCells(self.schema, coverings, codes)
@@ -195,7 +195,7 @@ class RegionEstimator(Estimator):
         else:
             privacy = np.diag([tree.error(one)[0] ** 2 for one in shaped])
         model = cells.inside(functions, counts, together=together)
-        return Sums(
+        return SumEstimates(
             values=np.stack(inside) @ counts,
             privacy=privacy,
             model=model,
@@ -231,7 +231,7 @@ class RegionEstimator(Estimator):
         predicate = Predicate(self.schema, "", formula)
         return predicate.shares(coverings, codes).reshape(self._shape)
 
-    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, Covering], dict[str, Integers]]:
+    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, CodeSets], dict[str, Integers]]:
         """Return the parts of some columns as sets of codes, and the part of each region."""
         n_leaves, n_classes = self._shape
         coverings, codes = {}, {}
@@ -264,7 +264,7 @@ class RegionEstimator(Estimator):
             rng=rng,
         )
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return rows in comparable form, sampled again for each repetition."""
         return published_rows(
             self.schema,
@@ -276,7 +276,7 @@ class RegionEstimator(Estimator):
 
 def _sums_of_column(
     schema: Schema, counted: ColumnParts, functions: Sequence[RowFunction], *, together: bool
-) -> Sums:
+) -> SumEstimates:
     """Estimate sums of functions of one column from its one-way counts."""
     name = counted.axis.name
     covering = {name: covering_of(counted.axis, counted.parts)}
@@ -289,11 +289,11 @@ def _sums_of_column(
         privacy.diagonal() ** 2, 1e-100
     )  # a function that is zero everywhere has no noise
     model = cells.inside(functions, counted.noisy, together=together)
-    return Sums(
+    return SumEstimates(
         values=inside @ counted.noisy,
         privacy=privacy if together else np.diag(privacy.diagonal()),
         model=model,
-        privacy_reach=nearly_normal(float(np.max(fourth / squares))),
+        privacy_z=nearly_normal(float(np.max(fourth / squares))),
         notes=(COLUMN_NOTE,) * bool(model.any()),
     )
 

@@ -16,7 +16,7 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import on_simplex
 from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
 from hushtable.schema import Categorical, Column, Schema
-from hushtable.taxonomy import Node
+from hushtable.taxonomy import TaxonomyNode
 
 if TYPE_CHECKING:  # so that reading a release does not load compiled kernels
     from hushtable.methods.quilt.coins import Coins
@@ -64,7 +64,7 @@ class Values:
     @property
     def n_values(self) -> int:
         """Number of counted values without special values and missing."""
-        return self.size - self.column.n_apart
+        return self.size - self.column.n_special
 
     @property
     def zero(self) -> set[int]:
@@ -118,17 +118,17 @@ class Values:
             found = merge_rare(counts, HEAVY_APART * heavy, most, self._tree())
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
-    def _tree(self) -> Node | None:
+    def _tree(self) -> TaxonomyNode | None:
         """Return the taxonomy with indices of values as labels; None if it does not apply."""
         column = self.column
         if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
             return None
         place_of = {value: str(place) for place, value in enumerate(column.values)}
 
-        def numbered(node: Node) -> Node:
+        def numbered(node: TaxonomyNode) -> TaxonomyNode:
             if not node.children:
-                return Node(place_of[node.label])
-            return Node(node.label, tuple(numbered(child) for child in node.children))
+                return TaxonomyNode(place_of[node.label])
+            return TaxonomyNode(node.label, tuple(numbered(child) for child in node.children))
 
         return numbered(column.taxonomy.root)
 
@@ -398,7 +398,9 @@ def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
     return np.cumsum(starts_at) - 1
 
 
-def merge_rare(counts: Floats, heavy: float, most: int, tree: Node | None = None) -> Integers:
+def merge_rare(
+    counts: Floats, heavy: float, most: int, tree: TaxonomyNode | None = None
+) -> Integers:
     """Merge rare values, with a taxonomy those of the same branch first.
 
     Rare values below a node become one bucket if they are heavy together; otherwise they are passed
@@ -409,12 +411,13 @@ def merge_rare(counts: Floats, heavy: float, most: int, tree: Node | None = None
     --------
     >>> merge_rare(np.array([90.0, 1.0, 80.0, 3.0]), 10.0, 63).tolist()
     [0, 1, 2, 1]
-    >>> tree = Node("*", (Node("a", (Node("0"), Node("1"), Node("2"))), Node("3")))
+    >>> leaves = tuple(map(TaxonomyNode, "012"))
+    >>> tree = TaxonomyNode("*", (TaxonomyNode("a", leaves), TaxonomyNode("3")))
     >>> merge_rare(np.array([90.0, 8.0, 8.0, 3.0]), 10.0, 63, tree).tolist()
     [0, 1, 1, 2]
     """
-    leaves = tuple(Node(str(place)) for place in range(len(counts)))
-    buckets, rare = _heavy_below(tree or Node("*", leaves), counts, heavy)
+    leaves = tuple(TaxonomyNode(str(place)) for place in range(len(counts)))
+    buckets, rare = _heavy_below(tree or TaxonomyNode("*", leaves), counts, heavy)
     if rare:
         buckets.append(rare)
     if len(buckets) > most:
@@ -426,7 +429,9 @@ def merge_rare(counts: Floats, heavy: float, most: int, tree: Node | None = None
     return found
 
 
-def _heavy_below(node: Node, counts: Floats, heavy: float) -> tuple[list[list[int]], list[int]]:
+def _heavy_below(
+    node: TaxonomyNode, counts: Floats, heavy: float
+) -> tuple[list[list[int]], list[int]]:
     if not node.children:
         place = int(node.label)
         return ([[place]], []) if counts[place] >= heavy else ([], [place])

@@ -19,7 +19,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.moments import count_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, of_predicate
-from hushtable.estimate.sums import Sums, joined, no_less
+from hushtable.estimate.sums import SumEstimates, joined, no_less
 from hushtable.methods.quilt.bins import reaches
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
@@ -232,7 +232,7 @@ class QuiltEstimator(Estimator):
             return self.measured.of_column(columns[0], truth)
         return self.measured.of_cells(columns, truth)
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of each pair's dependence that remains in the rows."""
         return kept(
             self.table_sums,
@@ -249,7 +249,7 @@ class QuiltEstimator(Estimator):
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows, from measured tables where they determine them, else from rows.
 
         The errors of the two kinds are assumed to be uncorrelated.
@@ -267,17 +267,19 @@ class QuiltEstimator(Estimator):
             parts.append((rest, self._sums_of_rows([functions[p] for p in rest], together)))
         return self._with_heaps(joined(len(functions), parts), functions, together=together)
 
-    def _with_heaps(self, sums: Sums, functions: Sequence[RowFunction], *, together: bool) -> Sums:
+    def _with_heaps(
+        self, sums: SumEstimates, functions: Sequence[RowFunction], *, together: bool
+    ) -> SumEstimates:
         """Add an allowance for heaping: all rows of a bin may satisfy the condition, or none."""
         if not any(reaches(function, self.bins) for function in functions):
             return sums
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         heaped = self.error(columns).heaped(functions, together=together)
-        model = sums.model + heaped / sums.model_reach**2
+        model = sums.model + heaped / sums.model_z**2
         notes = [_MERGED if note == _MEASURED else note for note in sums.notes]  # not only noise
         return replace(sums, model=model, notes=(*notes, _CUT))
 
-    def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> Sums:
+    def _sums_of_rows(self, functions: Sequence[RowFunction], together: bool) -> SumEstimates:
         """Sum over the rows; covariances are derived from variances of sums of two functions."""
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         error = self.error(columns)
@@ -296,7 +298,7 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
-        return Sums(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
+        return SumEstimates(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
 
     def _from_rows(
         self, columns: tuple[str, ...], predicate: Predicate, function: RowFunction

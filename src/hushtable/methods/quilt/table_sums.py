@@ -29,7 +29,7 @@ import numpy as np
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import Sums
+from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.quilt.bins import reaches
 from hushtable.methods.quilt.domains import Floats, Integers, shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
@@ -417,7 +417,7 @@ class TableSums:
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def sums(self, linear: Sequence[Linear], *, together: bool) -> Sums:
+    def sums(self, linear: Sequence[Linear], *, together: bool) -> SumEstimates:
         """Return sums of functions with the covariance of the noise."""
         total, total_variance, _ = self._total
         constants = np.array([one.constant for one in linear])
@@ -444,11 +444,11 @@ class TableSums:
             values += weights @ margin.counts.ravel()
             noise.add(weights, margin.variance, margin.weight)
         noise.add_products(constants, with_total)
-        return Sums(
+        return SumEstimates(
             values=values,
             privacy=noise.covariance,
             model=self._model(linear, together=together),
-            privacy_reach=nearly_normal(self.measured.kurtosis * noise.concentration),
+            privacy_z=nearly_normal(self.measured.kurtosis * noise.concentration),
         )
 
     def _split(self, name: str, given: Sequence[Floats | None]) -> tuple[Floats, Floats, Floats]:

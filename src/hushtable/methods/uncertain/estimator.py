@@ -36,15 +36,15 @@ from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
 from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
 from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Block, Published, absent
+from hushtable.estimate.published import Block, ComparableRelease, absent
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, UnitRuler
-from hushtable.estimate.sums import Sums, no_less
+from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.extras import needing
 from hushtable.methods.uncertain.masses import interval_probability, unbiased_power
 from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
 from hushtable.predicate import Predicate, parse
-from hushtable.predicate.classes import Classes, classify
+from hushtable.predicate.classes import CodeClasses, classify
 from hushtable.predicate.clause import independent_parts
 from hushtable.predicate.formula import Formula, Junction, evaluate
 from hushtable.schema import Integer, Number, Schema
@@ -54,7 +54,7 @@ with needing("science"):
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-MassOf = Callable[[str, Classes, slice], Floats]
+MassOf = Callable[[str, CodeClasses, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
 
 STD, FROM, TO = "_std", "_from", "_to"
@@ -123,14 +123,14 @@ class UncertainEstimator(Estimator):
         assert isinstance(column, Integer | Number)  # noqa: S101 - the method rejects others
         return column
 
-    def published(self, rng: Generator) -> Published:
+    def published(self, rng: Generator) -> ComparableRelease:
         """Return the records in comparable form, with noisy values rounded to the grids."""
         there = self.schema.of_rows(self._published.attributes)
         codes = {
             name: self._nearest(name) if name in self._noisy else self._codes[name]
             for name in there.attributes
         }
-        return Published(
+        return ComparableRelease(
             schema=there,
             blocks=(Block(there, codes),),
             whole_rows=self.frame(),
@@ -149,7 +149,7 @@ class UncertainEstimator(Estimator):
         """Schema of the published columns."""
         return self._published
 
-    def kept(self) -> dict[tuple[str, str], float]:
+    def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of correlation left by noise, which increases variances only."""
         if self._model == "pseudo" or self._wrap or self._in_regions or not self._n:
             return {}
@@ -166,7 +166,7 @@ class UncertainEstimator(Estimator):
             if one in left or two in left
         }
 
-    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> Sums:
+    def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over records.
 
         The moments of the noise are known, so powers of a noisy number have unbiased estimates. The
@@ -203,7 +203,7 @@ class UncertainEstimator(Estimator):
                     apart = single[i] @ single[j] - self._unbiased(product).sum()
                 privacy[i, j] = privacy[j, i] = float(apart)
         notes = (_PSEUDO_NOTE,) if self._model == "pseudo" else ()
-        return Sums(values, no_less(privacy), np.zeros((n, n)), notes=notes)
+        return SumEstimates(values, no_less(privacy), np.zeros((n, n)), notes=notes)
 
     def _is_polynomial(self, function: RowFunction) -> bool:
         tied = any(name in self._noisy for name in function.tied)
@@ -356,7 +356,7 @@ class UncertainEstimator(Estimator):
                 np.asarray(join.reduce([certain for _, certain in extents])),
             )
 
-        def within(name: str, classes: Classes, part: slice) -> Floats:
+        def within(name: str, classes: CodeClasses, part: slice) -> Floats:
             if name not in reach:
                 return self._carried_classes(name, classes, part)
             steps = reach[name]
@@ -368,7 +368,7 @@ class UncertainEstimator(Estimator):
         return possible, self._tabulate(formula, within, matching=False) == 0
 
     def _classes_within(
-        self, name: str, classes: Classes, reach: NDArray[np.int64] | None, part: slice
+        self, name: str, classes: CodeClasses, reach: NDArray[np.int64] | None, part: slice
     ) -> Floats:
         """Mark the classes of a column that have a value within the range of each record."""
         column = self._numeric(name)
@@ -437,11 +437,11 @@ class UncertainEstimator(Estimator):
             out[part] = left
         return out
 
-    def _class_of(self, formula: Formula, name: str) -> Classes:
+    def _class_of(self, formula: Formula, name: str) -> CodeClasses:
         column = self._published.attributes[name]
         return classify(formula, name, column.size, column.n_values)
 
-    def _class_mass(self, name: str, classes: Classes, rule: Rule, part: slice) -> Floats:
+    def _class_mass(self, name: str, classes: CodeClasses, rule: Rule, part: slice) -> Floats:
         """Return the probability of each class of a column's values, per record."""
         if name not in self._noisy:
             return self._carried_classes(name, classes, part)
@@ -470,7 +470,7 @@ class UncertainEstimator(Estimator):
             )  # fmt: skip
         return mass
 
-    def _carried_classes(self, name: str, classes: Classes, part: slice) -> Floats:
+    def _carried_classes(self, name: str, classes: CodeClasses, part: slice) -> Floats:
         """Mark the class of each record's carried value."""
         return np.eye(classes.n_classes)[classes.of(self._codes[name][part])]
 

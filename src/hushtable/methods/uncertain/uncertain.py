@@ -30,7 +30,7 @@ from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.schema import Categorical, Integer, Number, OnCalendar, Schema
+from hushtable.schema import CalendarColumn, Categorical, Integer, Number, Schema
 
 with needing("science"):
     from scipy.spatial import cKDTree
@@ -264,8 +264,8 @@ class Uncertain(Method):
                 "identifier to leave it out, or name it in carry to publish it unchanged "
                 "(cover is then counted among records with the same value)."
             ]
-        if isinstance(column, OnCalendar) or column.special:
-            what = f"a {column.type}" if isinstance(column, OnCalendar) else "a special value"
+        if isinstance(column, CalendarColumn) or column.special:
+            what = f"a {column.type}" if isinstance(column, CalendarColumn) else "a special value"
             return [
                 f"column {name!r}: {what} cannot get noise; set role: identifier to leave it out."
             ]
