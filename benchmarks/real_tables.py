@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 
 import hushtable as ht
 from hushtable.engine.drafting import drafted
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.errors import Refused
 from hushtable.methods.base import Method
 
@@ -183,7 +183,7 @@ def taken(
            f"{made.schema.unit.kind}"}  # fmt: skip
     schema = confirmed(made.schema, TARGETS.get(name))
     started = time.process_time()
-    broken = [misfit for misfit in misfits(data, schema) if misfit.refused]
+    broken = [misfit for misfit in out_of_domain(data, schema) if misfit.refused]
     yield {"table": name, "step": "check", "cpu": time.process_time() - started,
            "note": f"{len(broken)} refused"}  # fmt: skip
     for method in (one for one in METHODS if not methods or one.name in methods):

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from sklearn.neighbors import KNeighborsClassifier
 
 from hushtable.domain import Domain
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.errors import Refused
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
@@ -112,10 +112,10 @@ class Table:
         self.names = [name for name in columns if name != LABELS]
         self.values = self.low + self.codes[:, : len(self.names)] * self.step
 
-    def counts(self, columns: Any, *, recode: Any = None) -> Cells:
+    def counts(self, columns: Any, *, recode: Any = None) -> OccupiedCells:
         places = [list(self.schema.attributes).index(name) for name in columns]
         codes, counts = np.unique(self.codes[:, places], axis=0, return_counts=True)
-        return Cells(Domain(dict.fromkeys(columns, 1)), codes, counts)
+        return OccupiedCells(Domain(dict.fromkeys(columns, 1)), codes, counts)
 
 
 def boxes(table: Table, rng: np.random.Generator, band: tuple[int, int], n: int) -> Iterator[Any]:

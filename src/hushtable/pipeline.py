@@ -20,7 +20,7 @@ from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
 from hushtable.engine.header import is_in_spark
 from hushtable.engine.phases import logged
-from hushtable.engine.published import Parts
+from hushtable.engine.published import WrittenParts
 from hushtable.engine.silence import silenced
 from hushtable.errors import (
     HushtableError,
@@ -436,7 +436,7 @@ def _told(
     settings: dict[str, Any],
     schema: Schema,
     parameters: Mapping[str, Any],
-    tables: Mapping[str, pa.Table | Parts],
+    tables: Mapping[str, pa.Table | WrittenParts],
 ) -> dict[str, Any]:
     """Add a note on association lost in the rows, estimated from the release."""
     here = {name: table for name, table in tables.items() if isinstance(table, pa.Table)}

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.engine.published import Parts
+from hushtable.engine.published import WrittenParts
 from hushtable.errors import ReleaseError
 from hushtable.files.claim import Claim
 from hushtable.files.scratch import Scratch, why_not_written
@@ -68,7 +68,7 @@ class ReleaseWriter:
         self._open.close()
 
     def add_tables(
-        self, tables: Mapping[str, pa.Table | Parts], schema: Schema
+        self, tables: Mapping[str, pa.Table | WrittenParts], schema: Schema
     ) -> dict[str, TableFile]:
         """Write the tables: a single one as ``data.parquet``, several to ``data/``.
 
@@ -82,7 +82,7 @@ class ReleaseWriter:
             path = self._part / file
             try:
                 path.parent.mkdir(exist_ok=True)
-                if isinstance(table, Parts):
+                if isinstance(table, WrittenParts):
                     files[name] = self._written_by_executors(table, path, file)
                     continue
                 write_parquet(table, path, schema)
@@ -91,7 +91,7 @@ class ReleaseWriter:
             files[name] = TableFile(file=file, sha256=sha256_of(path), rows=table.num_rows)
         return files
 
-    def _written_by_executors(self, table: Parts, folder: Path, file: str) -> TableFile:
+    def _written_by_executors(self, table: WrittenParts, folder: Path, file: str) -> TableFile:
         """Have executors write a table, and move its files into the release.
 
         Executors do not know the folder of the release, so nothing else that they write is

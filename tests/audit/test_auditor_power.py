@@ -36,7 +36,7 @@ from hushtable.audit.neighbors import with_and_without
 from hushtable.audit.run import case_of
 from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Tuples
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.split_quality import POINTS
@@ -667,5 +667,7 @@ def test_counts_of_cells_are_those_of_the_table() -> None:
     schema = case_of("noisy-counts").schema(method)
     for pair in case_of("noisy-counts").pairs(method, schema):
         for given in (pair.one, pair.two):
-            cells: Cells = given.open(SeededNoise(shifted(1))).counts(list(schema.attributes))  # type: ignore[union-attr]
+            cells: OccupiedCells = given.open(SeededNoise(shifted(1))).counts(
+                list(schema.attributes)
+            )  # type: ignore[union-attr]
             assert int(cells.counts.sum()) == len(given.rows)  # type: ignore[union-attr]

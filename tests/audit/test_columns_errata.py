@@ -20,7 +20,7 @@ import hushtable.methods.counts.columns as module
 from hushtable import Columns, Schema, SecureNoise
 from hushtable.audit import audit
 from hushtable.engine import Engine, MemoryEngine, connect
-from hushtable.engine.baskets import Pairs, Tuples
+from hushtable.engine.baskets import ItemPairs, Tuples
 from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.spending import RunAccount
@@ -56,11 +56,11 @@ class Remembering:
         found: Tuples = self._answers[key]
         return found
 
-    def pairs(self, *arguments: Any, **bounds: Any) -> Pairs:
+    def pairs(self, *arguments: Any, **bounds: Any) -> ItemPairs:
         key = f"pairs of {bounds.get('items')}"
         if key not in self._answers:
             self._answers[key] = self.engine.pairs(*arguments, **bounds)
-        found: Pairs = self._answers[key]
+        found: ItemPairs = self._answers[key]
         return found
 
     def sizes(self, *arguments: Any, **bounds: Any) -> Any:

@@ -371,7 +371,7 @@ def check_elements_of_hostile_rows(make: Make) -> None:
             kept["rating"].pop("other")
             schema = Schema.from_dict(schema.to_dict() | {"columns": kept})
         pairs = make(table, schema).pairs(RATINGS)
-        found = make(table, schema).tuples([[0], [1], [2]], max_groups=3, listing=RATINGS)
+        found = make(table, schema).tuples([[0], [1], [2]], max_groups=3, item_columns=RATINGS)
         elements = list(zip(found.items.tolist(), found.values.tolist(), found.counts.tolist(),
                             strict=True))  # fmt: skip
         if columns_missing:
@@ -710,7 +710,7 @@ def check_tuples_of_a_long_table(make: Make) -> None:
     engine = make(ratings_table(people), ratings_schema())
     expected = tuples_by_hand(list(people.values()), GROUPS)
     for at_least in (1, 3, 10**6):
-        answer = engine.tuples(GROUPS, max_groups=5, at_least=at_least, listing=RATINGS)
+        answer = engine.tuples(GROUPS, max_groups=5, at_least=at_least, item_columns=RATINGS)
         wanted = {held: n for held, n in expected.items() if n >= at_least}
         assert as_counter(answer) == Counter(wanted)
         assert answer.n_records == len(people)
@@ -750,9 +750,9 @@ def check_tuples_are_bounded_per_person(make: Make) -> None:
         sum(any(item in mine for item in group) for group in GROUPS) for mine in people.values()
     ]
     for most in (1, 2):
-        answer = engine.tuples(GROUPS, max_groups=most, listing=RATINGS)
+        answer = engine.tuples(GROUPS, max_groups=most, item_columns=RATINGS)
         assert answer.counts.sum() == sum(min(most, n) for n in reached)
-    answer = engine.tuples([list(range(12))], max_groups=1, max_values=2, listing=RATINGS)
+    answer = engine.tuples([list(range(12))], max_groups=1, max_values=2, item_columns=RATINGS)
     assert answer.lengths.max() == 2
     kept = (answer.lengths * answer.counts).sum()
     assert kept == sum(min(2, len(mine)) for mine in people.values())
@@ -765,7 +765,7 @@ def check_tuples_are_drawn_evenly(make: Make) -> None:
     engine = make(ratings_table(people), ratings_schema())
     groups = [[0], [3], [7], [11]]
     for bounds in ({"max_groups": 2}, {"max_groups": 4, "max_values": 2}):
-        kept = engine.tuples(groups, listing=RATINGS, **bounds)
+        kept = engine.tuples(groups, item_columns=RATINGS, **bounds)
         assert kept.counts.sum() == 400
         assert ((kept.counts > 50) & (kept.counts < 150)).all()
 
@@ -796,13 +796,13 @@ def check_sizes(make: Make) -> None:
     engine = make(ratings_table(people), ratings_schema())
     sizes = engine.sizes(RATINGS).tolist()
     assert sizes == [sum(len(mine) == n for mine in people.values()) for n in range(1, 13)]
-    assert sum(sizes) == engine.tuples(GROUPS, max_groups=2, listing=RATINGS).n_records
+    assert sum(sizes) == engine.tuples(GROUPS, max_groups=2, item_columns=RATINGS).n_records
 
 
 def check_tuples_of_nobody(make: Make) -> None:
     engine = make(ratings_table(ratings_by_hand()).slice(0, 0), ratings_schema())
     assert engine.sizes(RATINGS).tolist() == [0] * 12
-    assert engine.tuples(GROUPS, max_groups=2, listing=RATINGS).counts.tolist() == []
+    assert engine.tuples(GROUPS, max_groups=2, item_columns=RATINGS).counts.tolist() == []
     assert engine.pairs(RATINGS).support.tolist() == [0] * 12
     assert make(_clinic_rows([], [], []), _clinic()).tuples([[0], [1]], max_groups=1).n_records == 0
 
@@ -811,7 +811,7 @@ def check_tuples_refuse(make: Make) -> None:
     schema = ratings_schema(outside="refuse")
     table = pa.table({"who": ["a", "b"], "movie": ["m1", "secretword"], "rating": [271828, 1]})
     engine = make(table, schema)
-    for ask in (lambda: engine.tuples(GROUPS, max_groups=2, listing=RATINGS),
+    for ask in (lambda: engine.tuples(GROUPS, max_groups=2, item_columns=RATINGS),
                 lambda: engine.pairs(RATINGS)):  # fmt: skip
         with pytest.raises(DataError) as error:
             ask()
@@ -821,10 +821,10 @@ def check_tuples_refuse(make: Make) -> None:
         assert "column 'rating': 1 rows lie outside" in str(error.value)
     for groups in ([], [[]], [[0, 0]], [[12]]):
         with pytest.raises(ParameterError, match="each group"):
-            engine.tuples(groups, max_groups=1, listing=RATINGS)
+            engine.tuples(groups, max_groups=1, item_columns=RATINGS)
     clinic = make(_clinic_rows([1], ["F"], [0.5]), _clinic())
     with pytest.raises(ParameterError, match="unit person"):
-        clinic.tuples([[0]], max_groups=1, listing=ItemColumns("sex", "age"))
+        clinic.tuples([[0]], max_groups=1, item_columns=ItemColumns("sex", "age"))
     broken = Schema.from_dict(
         {"name": "t", "columns": {
             "sex": {"type": "categorical", "values": ["F"], "outside": "refuse"},
@@ -975,7 +975,7 @@ def check_items_and_persons_that_are_alike(make: Make) -> None:
         for who, movie, rating in [*rows, *more]:
             people.setdefault(who, {})[items.index(movie)] = values.index(rating)
         engine = opened([*rows, *more])
-        answer = engine.tuples(groups, max_groups=3, listing=listing)
+        answer = engine.tuples(groups, max_groups=3, item_columns=listing)
         assert as_counter(answer) == tuples_by_hand(list(people.values()), groups)
         assert answer.n_records == len(people)
         support = engine.pairs(listing).support

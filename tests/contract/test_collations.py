@@ -28,7 +28,7 @@ from contract.engine_checks import (
     alike_table,
     often,
 )
-from hushtable.engine import Cells, MemoryEngine, SqlEngine, connect
+from hushtable.engine import MemoryEngine, OccupiedCells, SqlEngine, connect
 from hushtable.engine.database import DatabaseSource
 from hushtable.engine.drafting import draft
 from hushtable.errors import DataError
@@ -319,7 +319,7 @@ def test_every_engine_is_guarded(kind: type, monkeypatch: pytest.MonkeyPatch) ->
     def twice(name: str) -> Callable[..., Any]:
         def answer(*question: Any) -> Any:
             found = real[name](*question)
-            if isinstance(found, Cells):
+            if isinstance(found, OccupiedCells):
                 found.counts[-1] += 1
             else:
                 tables = list(found.values()) if isinstance(found, dict) else found
@@ -351,15 +351,15 @@ def test_people_with_more_than_they_can_have_are_refused(
     table, schema = engine_checks.ratings_table(people), engine_checks.ratings_schema()
     listing, groups = engine_checks.RATINGS, engine_checks.GROUPS
     private = connect(table, schema, engine=engine)
-    fine = private.tuples(groups, listing=listing, **bounds)
+    fine = private.tuples(groups, item_columns=listing, **bounds)
     doubled = ht.engine.baskets.Tuples(
         fine.groups, fine.starts, fine.items, fine.values, fine.counts * 9, fine.n_records
     )
     monkeypatch.setattr(type(private), "_listed_tuples", lambda *_, **__: doubled)
     with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
-        private.tuples(groups, listing=listing, **bounds)
+        private.tuples(groups, item_columns=listing, **bounds)
     pairs = private.pairs(listing)
-    many = ht.engine.baskets.Pairs(pairs.support * 9, pairs.agree, pairs.differ)
+    many = ht.engine.baskets.ItemPairs(pairs.support * 9, pairs.agree, pairs.differ)
     monkeypatch.setattr(type(private), "_pairs", lambda *_: many)
     with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
         private.pairs(listing)

@@ -189,8 +189,8 @@ TABLE_WAYS: dict[str, Callable[[SealedTable], Any]] = {
     "tuples of columns": lambda t: t.tuples([[0], [1]], max_groups=2),
 }
 LONG_WAYS: dict[str, Callable[[SealedTable], Any]] = {
-    "tuples of items": lambda t: t.tuples([[0, 1], [2]], max_groups=1, listing=ITEMS),
-    "number of records": lambda t: t.tuples([[0, 1]], max_groups=1, listing=ITEMS).n_records,
+    "tuples of items": lambda t: t.tuples([[0, 1], [2]], max_groups=1, item_columns=ITEMS),
+    "number of records": lambda t: t.tuples([[0, 1]], max_groups=1, item_columns=ITEMS).n_records,
     "items": lambda t: t.item_support(ITEMS),
     "sizes of baskets": lambda t: t.basket_sizes(ITEMS),
     "pairs of items": lambda t: t.item_pairs(ITEMS, items=[0, 1]),
@@ -438,7 +438,8 @@ def test_recorded_costs_match_the_promise() -> None:
             None,
             "would raise the cost of the run to epsilon 2",
         ),
-        (lambda t, n: t.bare("counts").n_rows(), None, "only for methods that declare opens_bare"),
+        (lambda t, n: t.exact_engine("counts").n_rows(), None,
+         "only for methods that declare opens_bare"),
         (
             lambda t, n: n.open(
                 distance_scores(
@@ -513,7 +514,7 @@ def test_a_replaced_person_of_a_long_table_counts_twice() -> None:
 
 
 def test_exact_counts_need_a_declaration_and_no_promise_of_differential_privacy() -> None:
-    line = lambda table, noise: table.bare("rows").n_rows()  # noqa: E731
+    line = lambda table, noise: table.exact_engine("rows").n_rows()  # noqa: E731
     with pytest.raises(SealedError, match="opens_bare"):
         run(line, promised=KAnonymity(k=2))
 
@@ -954,7 +955,7 @@ def test_people_with_many_items_change_answers_by_at_most_their_sensitivity() ->
 
     def tuples(data: pa.Table, most: int) -> tuple[dict[Any, int], Sensitivity]:
         sealed = seal(connect(data, schema), RunAccount(SpendingLimit(ONE))).tuples(
-            groups, max_groups=most, listing=ITEMS, max_values=1 if most == 3 else None
+            groups, max_groups=most, item_columns=ITEMS, max_values=1 if most == 3 else None
         )
         found = unseal(sealed).tuples
         ends = zip(found.starts, found.starts[1:], found.groups, found.counts, strict=False)

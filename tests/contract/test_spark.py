@@ -51,7 +51,7 @@ from hushtable import engine as engines
 from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.linked import open_linked
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
@@ -738,7 +738,7 @@ def test_a_task_refuses_codes_of_broken_rules() -> None:
     # They were refused before; should the rows have changed since, nothing is drawn for them.
     domain, wide = Domain({"cell": 4}), Domain({"cell": 4 + N_RULES})
 
-    def rows_of(cells: Cells, _: Any) -> pa.Table:
+    def rows_of(cells: OccupiedCells, _: Any) -> pa.Table:
         return pa.table({"cell": cells.codes[:, 0]})
 
     schema = pa.schema({"cell": pa.int64()})

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import chi2
 
 from hushtable.kernels.regions import split_score
-from hushtable.kernels.split_quality import EVEN_AND_APART
+from hushtable.kernels.split_quality import EVEN_UNORDERED
 from hushtable.methods.partition.axes import Axis
 from hushtable.methods.partition.partition import Partition
 from hushtable.privacy.regions import OrderedCells
@@ -87,7 +87,7 @@ def test_q3_loss_example(vectors: dict[str, Any]) -> None:
         whole = np.array([sum(counts[::2]), sum(counts[1::2])])
         where = slice(0, int(np.count_nonzero(counts)))
         scores, ways, starts = rows_of(counts).runs(
-            0, (0, 2), where, whole=whole, quality=EVEN_AND_APART
+            0, (0, 2), where, whole=whole, quality=EVEN_UNORDERED
         )
         assert (ways.tolist(), starts.tolist()) == ([1, 1], [1, 2])
         found[name] = [score / 2 for score in scores.tolist()]

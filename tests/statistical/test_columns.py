@@ -130,7 +130,7 @@ def test_columns_of_real_ratings(shared_data: Path) -> None:
             expected[held] = expected.get(held, 0) + 1
     for engine in ("memory", "duckdb"):
         answer = connect(table, schema, engine=engine).tuples(  # type: ignore[arg-type]
-            [group], max_groups=1, listing=ItemColumns("movie", "rating")
+            [group], max_groups=1, item_columns=ItemColumns("movie", "rating")
         )
         elements = list(zip(answer.items.tolist(), answer.values.tolist(), strict=True))
         bounds = zip(answer.starts.tolist(), answer.starts.tolist()[1:], strict=False)

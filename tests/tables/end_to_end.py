@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hushtable as ht
 from hushtable.engine.drafting import Draft, drafted
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.methods.base import Method
 from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
@@ -26,7 +26,7 @@ def taken(file: Path) -> tuple[Draft, ht.Schema]:
     """Draft a table, confirm all, and find that it fits."""
     made = drafted(file)
     schema = confirmed(made)
-    assert [misfit for misfit in misfits(file, schema) if misfit.refused] == []
+    assert [misfit for misfit in out_of_domain(file, schema) if misfit.refused] == []
     return made, schema
 
 

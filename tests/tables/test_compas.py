@@ -12,7 +12,7 @@ import pytest
 
 import hushtable as ht
 from hushtable.engine import connect
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.methods import Method
 from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
@@ -52,12 +52,12 @@ def test_codes_are_the_same_from_either_file(write: object, engine: str, tmp_pat
 
 
 def test_nothing_that_fits_is_reported() -> None:
-    said = misfits(table(400), SCHEMA)
+    said = out_of_domain(table(400), SCHEMA)
     assert {found.kind for found in said} == {"missing"}
     late = table(400).set_column(
         table(400).column_names.index("jail_in"), "jail_in", pa.array(["2014-12-01"] * 400)
     )
-    (broken,) = [found for found in misfits(late, SCHEMA) if found.kind == "rule"]
+    (broken,) = [found for found in out_of_domain(late, SCHEMA) if found.kind == "rule"]
     before = [d is not None and d < "2014-12-01" for d in late["jail_out"].to_pylist()]
     assert broken.n_rows == sum(before) > 0
     assert not broken.refused

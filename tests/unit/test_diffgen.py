@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from hushtable import publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
-from hushtable.engine import Cells, Counts, Engine, connect
+from hushtable.engine import Counts, Engine, OccupiedCells, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
@@ -154,7 +154,7 @@ class CountingEngine:
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
+    ) -> OccupiedCells:
         self.asked.append("counts")
         return self.engine.counts(columns, recode=recode)
 

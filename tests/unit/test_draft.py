@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.engine.drafting import MISSING_WORDS, draft
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.errors import DataError, Unconfirmed
 from hushtable.schema import Schema
 from seeds import shifted
@@ -58,7 +58,7 @@ def test_grid_covers_the_data(seed: int) -> None:
     values = draw.normal(10.0 ** draw.integers(-3, 6), 10.0 ** draw.integers(-3, 6), size=200)
     table = pa.table({"x": values})
     schema = draft(table)
-    assert misfits(table, schema) == []
+    assert out_of_domain(table, schema) == []
     assert schema.attributes["x"].n_values <= 10_001
 
 
@@ -90,7 +90,7 @@ def test_missing_becomes_a_category_and_its_words_are_found() -> None:
     assert schema.missing_values == ("", "?", "NA")
     assert [c.missing for c in schema.attributes.values()] == ["category", "category", "other"]
     assert [c.outside for c in schema.attributes.values()] == ["clip", "missing", "other"]
-    assert {misfit.kind for misfit in misfits(table, schema)} == {"missing"}
+    assert {misfit.kind for misfit in out_of_domain(table, schema)} == {"missing"}
 
 
 def test_infinities_and_nan() -> None:

@@ -12,8 +12,8 @@ import pytest
 import hushtable as ht
 from hushtable.engine import connect, door
 from hushtable.engine.drafting import drafted, profile
-from hushtable.engine.fitting import misfits
-from hushtable.engine.source import Source
+from hushtable.engine.fitting import out_of_domain
+from hushtable.engine.source import TableSource
 from hushtable.errors import Unconfirmed
 from hushtable.file_format import METHODS_OWN
 from hushtable.methods.counts import cells
@@ -58,7 +58,7 @@ def test_rows_that_are_left_out_of_a_person_are_said():
         "name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 2},
         "columns": {"who": {"role": "identifier"}, "x": {"type": "integer", "low": 0, "high": 9}},
     })  # fmt: skip
-    found = misfits(pa.table({"who": who, "x": range(8)}), schema)
+    found = out_of_domain(pa.table({"who": who, "x": range(8)}), schema)
     assert [(one.kind, one.n_rows) for one in found] == [("nobody", 1), ("surplus", 2)]
     assert "column 'who': 2 rows exceed the maximum of 2 per person" in str(found[1])
 
@@ -92,7 +92,7 @@ def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, 
     shown = column.model_dump(mode="json")
     assert {part: shown[part] for part in content} == content
     assert "type" in column.confirm
-    assert misfits(pa.table({"x": values, "filler": FILLER}), made.schema) == []
+    assert out_of_domain(pa.table({"x": values, "filler": FILLER}), made.schema) == []
 
 
 @pytest.mark.parametrize(("values", "words"), [
@@ -262,8 +262,8 @@ def test_many_columns_are_drafted_in_two_passes(monkeypatch):
     """As many as COMPAS has; 171 queries took half a minute."""
     rows = 7000
     columns = {f"c{i}": DRAW.integers(0, 5 + i * 7, rows).astype(str).tolist() for i in range(53)}
-    fetch, passes = Source.fetch, []
-    monkeypatch.setattr(Source, "fetch", lambda *a, **k: passes.append(1) or fetch(*a, **k))
+    fetch, passes = TableSource.fetch, []
+    monkeypatch.setattr(TableSource, "fetch", lambda *a, **k: passes.append(1) or fetch(*a, **k))
     drafted(pa.table(columns))
     assert 1 <= len(passes) <= 2
 

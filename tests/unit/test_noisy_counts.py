@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from exact_divergence import ROUNDING, hockey_stick
 from exact_masses import mass_bounds
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.published import publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.counts.noisy_counts import NoisyCounts, delta_per_row
@@ -556,14 +556,14 @@ class CountingEngine:
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
+    ) -> OccupiedCells:
         recode = recode or {}
         codes = np.array(self.rows, np.int64).reshape(-1, len(columns))
         for position, name in enumerate(columns):
             if name in recode:
                 codes[:, position] = recode[name].apply(codes[:, position])
         found = sorted(Counter(map(tuple, codes.tolist())).items())
-        return Cells(
+        return OccupiedCells(
             domain=recoded_domain(self.schema, columns, recode),
             codes=np.array([row for row, _ in found], np.int64).reshape(-1, len(columns)),
             counts=np.array([count for _, count in found], np.int64),

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from expected_fits import gaussian_anonymity, uniform_anonymity
 from hushtable.domain import Domain
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.learn import UncertainNeighbors
@@ -36,10 +36,10 @@ class FakeEngine:
     def __init__(self, schema: Schema, codes: np.ndarray) -> None:
         self.schema, self.codes = schema, codes
 
-    def counts(self, columns: Any, *, recode: Any = None) -> Cells:
+    def counts(self, columns: Any, *, recode: Any = None) -> OccupiedCells:
         places = [list(self.schema.attributes).index(name) for name in columns]
         codes, counts = np.unique(self.codes[:, places], axis=0, return_counts=True)
-        return Cells(Domain(dict.fromkeys(columns, 1)), codes.astype(np.int64), counts)
+        return OccupiedCells(Domain(dict.fromkeys(columns, 1)), codes.astype(np.int64), counts)
 
 
 def make_schema(n_columns: int = 2, high: int = 99, **extra: Any) -> Schema:

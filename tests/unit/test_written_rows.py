@@ -15,7 +15,7 @@ import pytest
 from contract.examples import COARSE
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
-from hushtable.files.written_rows import bare, write_parquet
+from hushtable.files.written_rows import without_metadata, write_parquet
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -184,9 +184,9 @@ def test_a_dictionary_is_the_schemas_or_none() -> None:
     schema = Schema.parse("name: t\ncolumns:\n  sex: {type: categorical, values: [F, M]}\n")
     for values, stays in ((["F", "M"], True), (["F"], False), (["M", "F"], False)):
         coded = pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), pa.array(values))
-        kept = bare(pa.table({"sex": coded}), schema).schema.field("sex").type
+        kept = without_metadata(pa.table({"sex": coded}), schema).schema.field("sex").type
         assert pa.types.is_dictionary(kept) is stays
-        other = bare(pa.table({"other": coded}), schema).schema.field("other").type
+        other = without_metadata(pa.table({"other": coded}), schema).schema.field("other").type
         assert not pa.types.is_dictionary(other)
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.methods import METHODS, Partition
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
@@ -291,7 +291,7 @@ def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
     schema = stand_in_schema(sample_schema())
     table = make_stand_in(schema, 3000)
     assert table.num_rows == 3000
-    found = [misfit for misfit in misfits(table, schema) if misfit.kind != "missing"]
+    found = [misfit for misfit in out_of_domain(table, schema) if misfit.kind != "missing"]
     assert not found
     assert "surrogate" in schema.name
     assert schema.digest != sample_schema().digest  # no ledger takes it for the table

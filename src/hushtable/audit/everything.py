@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from hushtable.audit.features import Features, features, read_value
 from hushtable.audit.hearing import listening
 from hushtable.engine.silence import silenced
-from hushtable.files.written_rows import bare
+from hushtable.files.written_rows import without_metadata
 from hushtable.methods.base import Released
 from hushtable.schema import Schema
 
@@ -51,7 +51,7 @@ def everything(released: Released, schema: Schema) -> Features:
     """
     found = features(released, schema.attributes)
     for name, table in released.tables.items():
-        written = bare(table, schema)
+        written = without_metadata(table, schema)
         found[f"{name}: {_types(written)}"] = 1.0
         # A digest of all values in order detects what no other feature does.
         found[f"all of {name}={_digest(repr(written.to_pydict()).encode())}"] = 1.0

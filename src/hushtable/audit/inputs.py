@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.engine.cells import Cells, Counts
+from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.memory import MemoryEngine
@@ -85,15 +85,15 @@ class CodedTable(MemoryEngine):
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
+    ) -> OccupiedCells:
         """Return the occupied cells, cached if nothing is recoded."""
         if recode:
             return super().counts(columns, recode=recode)
         key = ("counts", tuple(columns))
         if key not in self._answers:
             self._answers[key] = super().counts(columns)
-        kept: Cells = self._answers[key]
-        return Cells(kept.domain, kept.codes.copy(), kept.counts.copy())
+        kept: OccupiedCells = self._answers[key]
+        return OccupiedCells(kept.domain, kept.codes.copy(), kept.counts.copy())
 
 
 @dataclass(frozen=True)

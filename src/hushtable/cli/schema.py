@@ -131,7 +131,7 @@ def _reading(given: dict[str, str | None]) -> FileFormat:
 @schema_group.command("check")
 def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
     """Count out-of-domain values of a table and show how they are handled (custodian only)."""
-    from hushtable.engine.fitting import misfits  # noqa: PLC0415
+    from hushtable.engine.fitting import out_of_domain  # noqa: PLC0415
     from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
 
     if data.endswith((".yaml", ".yml")) and schema.suffix not in (".yaml", ".yml"):
@@ -139,7 +139,7 @@ def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
             f"{data!r} seems to be the schema; give it first: hushtable schema check SCHEMA DATA."
         )
     public = ht.Schema.load(schema)
-    found = silenced(lambda: misfits(data, public))()
+    found = silenced(lambda: out_of_domain(data, public))()
     unconfirmed = list(public.unconfirmed)
     if as_json:
         print_json(

@@ -1,17 +1,17 @@
 from .base import Engine, RuleBreak
-from .cells import Cells, Counts
+from .cells import Counts, OccupiedCells
 from .door import EngineName, PrivateTable, connect, open
 from .header import Data
 from .memory import MemoryEngine
 from .sql.engine import SqlEngine
 
 __all__ = [
-    "Cells",
     "Counts",
     "Data",
     "Engine",
     "EngineName",
     "MemoryEngine",
+    "OccupiedCells",
     "PrivateTable",
     "RuleBreak",
     "SqlEngine",

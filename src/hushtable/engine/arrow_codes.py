@@ -57,13 +57,13 @@ def _is_plain(kind: pa.DataType, column: Column) -> bool:
     if isinstance(column, Categorical):
         return _is_listed(kind) or (isinstance(column, Boolean) and pa.types.is_boolean(kind))
     if isinstance(column, CalendarColumn):
-        return _is_moment(kind, column)
+        return _is_calendar(kind, column)
     if isinstance(column, Duration) and pa.types.is_duration(kind):
         return True
     return _is_whole(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
 
 
-def _is_moment(kind: pa.DataType, column: CalendarColumn) -> bool:
+def _is_calendar(kind: pa.DataType, column: CalendarColumn) -> bool:
     if pa.types.is_timestamp(kind):
         return True
     return bool(pa.types.is_time(kind) if isinstance(column, Time) else pa.types.is_date(kind))
@@ -87,7 +87,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
     if is_text(column.type):
         return looked_up(column, code_reader(rules, missing_values))
     if isinstance(rules, CalendarColumn):
-        return _moments(column, rules)
+        return _calendar_codes(column, rules)
     if isinstance(rules, Duration) and pa.types.is_duration(column.type):
         return _lengths(column, rules)
     values, missing = with_missing(column)
@@ -100,7 +100,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
     return _nearest(real, rules)
 
 
-def _moments(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes:
+def _calendar_codes(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes:
     """Return the codes of dates and times: the index of their period."""
     ticks, missing = with_missing(_as_whole(column))
     kind = column.type

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from hushtable.engine.baskets import ItemColumns, ItemGroups, Pairs, Tuples
-from hushtable.engine.cells import Cells, Counts
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole
+from hushtable.engine.baskets import ItemColumns, ItemGroups, ItemPairs, Tuples
+from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -68,7 +68,7 @@ class Engine(Protocol):
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
+    ) -> OccupiedCells:
         """Count the occupied cells of some columns, after recoding."""
         ...
 
@@ -79,8 +79,8 @@ class Engine(Protocol):
         noise: Noise,
         *,
         recode: Mapping[str, Recoding] | None = None,
-        also: Keys | Whole | None = None,
-    ) -> pa.Table | Parts:
+        also: Keys | AllCells | None = None,
+    ) -> pa.Table | WrittenParts:
         """Return the published rows of the occupied cells, with independent noise per cell.
 
         If the domain may be too large for one machine, executors write the rows. The size of the
@@ -88,7 +88,7 @@ class Engine(Protocol):
 
         `rows_of` returns the rows of some cells with fresh noise. It may run on parts of the cells
         in other processes, so it must be picklable. `also` adds cells with count 0 if they are not
-        occupied: some, by their packed keys, or all cells of the domain (`Whole`).
+        occupied: some, by their packed keys, or all cells of the domain (`AllCells`).
         """
         ...
 
@@ -111,7 +111,7 @@ class Engine(Protocol):
         *,
         max_groups: int,
         at_least: int = 1,
-        listing: ItemColumns | None = None,
+        item_columns: ItemColumns | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
@@ -120,16 +120,17 @@ class Engine(Protocol):
         Parameters
         ----------
         groups : sequence of sequences of int
-            Items of each group: positions of columns, or codes of the item column with `listing`.
+            Items of each group: positions of columns, or codes of the item column with
+            `item_columns`.
         max_groups : int
             Maximum number of groups per record; of more, a uniformly random subset counts.
         at_least : int
             Tuples of fewer records are left out.
-        listing : ItemColumns, optional
+        item_columns : ItemColumns, optional
             For a long table, in which a record is a person. Otherwise a record is a row.
         max_values : int, optional
-            With `listing`: maximum number of values per person; of more, a uniformly random subset
-            counts.
+            With `item_columns`: maximum number of values per person; of more, a uniformly random
+            subset counts.
         recode : mapping of str to Recoding, optional
             Recodings of the values; the item column cannot be recoded.
         """
@@ -137,12 +138,12 @@ class Engine(Protocol):
 
     def pairs(
         self,
-        listing: ItemColumns,
+        item_columns: ItemColumns,
         *,
         items: Sequence[int] | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
-    ) -> Pairs:
+    ) -> ItemPairs:
         """Count the persons of a long table who have both items of a pair, by equality of values.
 
         Only pairs of `items`, in ascending order, are counted; by default, of all items.
@@ -150,7 +151,7 @@ class Engine(Protocol):
         ...
 
     def sizes(
-        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Counts:
         """Count the persons of a long table by their number of values, starting at 1."""
         ...
@@ -161,7 +162,7 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class Engines(Protocol):
+class LinkedEngines(Protocol):
     """Counting queries on linked tables: one engine per table.
 
     The engines count wide rows, each of which belongs to a person; see `hushtable.engine.linked`.
@@ -182,7 +183,7 @@ class Engines(Protocol):
 
 
 @runtime_checkable
-class TwoWaves(Protocol):
+class WavePair(Protocol):
     """Counting queries on a wave, and on the people who are also in the previous wave."""
 
     @property

@@ -46,15 +46,15 @@ class ItemColumns:
     value: str
 
 
-class Listed(NamedTuple):
+class LongTableQuery(NamedTuple):
     """Query on a long table: its item columns, maximum values per person, and recodings."""
 
-    listing: ItemColumns
+    item_columns: ItemColumns
     max_values: int | None
     recode: Mapping[str, Recoding]
 
 
-class Bounds(NamedTuple):
+class TupleLimits(NamedTuple):
     """Maximum groups per record, and minimum records per tuple."""
 
     max_groups: int
@@ -91,7 +91,7 @@ class Tuples:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class ItemPairs:
     """Counts of records with an item, and with two items of equal or of different values.
 
     `support` covers all items. Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ... of the
@@ -189,7 +189,7 @@ class Runs:
         )  # fmt: skip
 
 
-def count_tuples(records: Records, groups: ItemGroups, bounds: Bounds, noise: Noise) -> Tuples:
+def count_tuples(records: Records, groups: ItemGroups, bounds: TupleLimits, noise: Noise) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
     owners, runs = _cut(records, groups)
     kept = keep_some(owners, bounds.max_groups, noise)
@@ -246,7 +246,7 @@ def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
     totals: list[Integers] = [np.empty(0, np.int64)]
     depth = 0
     while len(alive):
-        alive, number = _told_apart(runs, alive, number, depth)
+        alive, number = _distinct(runs, alive, number, depth)
         depth += 1
         _, number, alive = _heavy(number, alive, runs.counts, at_least)
         ended = runs.lengths[alive] == depth
@@ -259,7 +259,7 @@ def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
     return _in_order(runs, np.concatenate(found), np.concatenate(totals), n_records)
 
 
-def _told_apart(
+def _distinct(
     runs: Runs, alive: Integers, number: Integers, depth: int
 ) -> tuple[Integers, Integers]:
     """Renumber tuples by their old number and next element, in the order of both."""
@@ -300,22 +300,22 @@ def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integ
     return np.array(codes, np.int64), max(sizes)
 
 
-def most_listed(schema: Schema, listing: ItemColumns) -> int:
+def most_listed(schema: Schema, item_columns: ItemColumns) -> int:
     """Return the public maximum number of values of a person in a long table."""
-    n_items = schema.attributes[listing.item].n_values
+    n_items = schema.attributes[item_columns.item].n_values
     return min(n_items, schema.unit.max_rows or n_items)
 
 
 def listed_sizes(
-    schema: Schema, listing: ItemColumns, recode: Mapping[str, Recoding]
+    schema: Schema, item_columns: ItemColumns, recode: Mapping[str, Recoding]
 ) -> tuple[int, int]:
     """Return the numbers of items and of non-missing values of a long table."""
-    value = recode.get(listing.value)
-    column = schema.attributes[listing.value]
-    return schema.attributes[listing.item].n_values, (value or column).size
+    value = recode.get(item_columns.value)
+    column = schema.attributes[item_columns.value]
+    return schema.attributes[item_columns.item].n_values, (value or column).size
 
 
-def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
+def count_pairs(records: Records, items: Sequence[int] | None = None) -> ItemPairs:
     """Count pairs of items within records, of all items or of the given ones."""
     support = np.bincount(records.items, minlength=records.n_items).astype(np.int64)
     compared = np.arange(records.n_items) if items is None else np.asarray(items, np.int64)
@@ -327,4 +327,4 @@ def count_pairs(records: Records, items: Sequence[int] | None = None) -> Pairs:
     kernels.pairs.add_pairs(
         records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
     )
-    return Pairs(support, agree, differ)
+    return ItemPairs(support, agree, differ)

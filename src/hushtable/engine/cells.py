@@ -13,7 +13,7 @@ Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Cells:
+class OccupiedCells:
     """Occupied cells of a projection: codes and row counts.
 
     Cells are sorted by their codes (first column slowest) and distinct; no count is 0.
@@ -23,6 +23,6 @@ class Cells:
     codes: NDArray[np.int64]
     counts: Counts
 
-    def only(self, kept: NDArray[np.bool_]) -> Cells:
+    def only(self, kept: NDArray[np.bool_]) -> OccupiedCells:
         """Return the cells selected by a mask."""
-        return Cells(self.domain, self.codes[kept], self.counts[kept])
+        return OccupiedCells(self.domain, self.codes[kept], self.counts[kept])

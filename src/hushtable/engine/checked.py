@@ -16,19 +16,19 @@ import pyarrow as pa
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    Bounds,
     ItemColumns,
     ItemGroups,
-    Listed,
-    Pairs,
+    ItemPairs,
+    LongTableQuery,
     Runs,
+    TupleLimits,
     Tuples,
     missing_codes,
     most_listed,
     tally,
 )
-from hushtable.engine.cells import Cells, Counts
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole, publish_here
+from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts, publish_here
 from hushtable.engine.rules import (
     require_columns,
     require_dense,
@@ -80,7 +80,7 @@ class CheckedEngine(ABC):
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> Cells:
+    ) -> OccupiedCells:
         """Count the occupied cells of some columns, after recoding."""
         require_columns(self._schema, columns)
         cells = self._counts(columns, recode or {})
@@ -94,8 +94,8 @@ class CheckedEngine(ABC):
         noise: Noise,
         *,
         recode: Mapping[str, Recoding] | None = None,
-        also: Keys | Whole | None = None,
-    ) -> pa.Table | Parts:
+        also: Keys | AllCells | None = None,
+    ) -> pa.Table | WrittenParts:
         """Return the published rows of the occupied cells, with independent noise per cell."""
         require_columns(self._schema, columns)
         executors = self._executors(columns, recode or {}, noise)
@@ -106,7 +106,7 @@ class CheckedEngine(ABC):
 
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
-    ) -> Callable[..., Parts] | None:
+    ) -> Callable[..., WrittenParts] | None:
         """Return rows that executors write, if the cells may be too many to fetch, else None."""
         return None
 
@@ -129,22 +129,24 @@ class CheckedEngine(ABC):
         *,
         max_groups: int,
         at_least: int = 1,
-        listing: ItemColumns | None = None,
+        item_columns: ItemColumns | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
         """Count the tuples of records in groups of items."""
         recode = recode or {}
-        require_groups(self._schema, groups, listing)
-        if listing is None and max_groups >= len(groups):
+        require_groups(self._schema, groups, item_columns)
+        if item_columns is None and max_groups >= len(groups):
             return self._unbounded_tuples(groups, recode, at_least=at_least)
-        bounds = Bounds(max_groups, at_least)
-        if listing is None:
+        bounds = TupleLimits(max_groups, at_least)
+        if item_columns is None:
             tuples = self._wide_tuples(groups, recode, bounds)
             columns = list(self._schema.attributes)
         else:
-            tuples = self._listed_tuples(groups, Listed(listing, max_values, recode), bounds)
-            columns = [listing.item, listing.value]
+            tuples = self._listed_tuples(
+                groups, LongTableQuery(item_columns, max_values, recode), bounds
+            )
+            columns = [item_columns.item, item_columns.value]
         # A record has at least one row, and one tuple in each of at most `max_groups` groups.
         held = np.bincount(tuples.groups, tuples.counts, len(groups))
         most = min(max_groups, len(groups)) * tuples.n_records
@@ -181,32 +183,32 @@ class CheckedEngine(ABC):
 
     def pairs(
         self,
-        listing: ItemColumns,
+        item_columns: ItemColumns,
         *,
         items: Sequence[int] | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
-    ) -> Pairs:
+    ) -> ItemPairs:
         """Count the persons of a long table with both items of a pair, by equality of values."""
-        require_groups(self._schema, [[0]], listing)
-        pairs = self._pairs(Listed(listing, max_values, recode or {}), items)
+        require_groups(self._schema, [[0]], item_columns)
+        pairs = self._pairs(LongTableQuery(item_columns, max_values, recode or {}), items)
         # A row has at most one item, and a person with a pair has each of its items.
         both = int((pairs.agree + pairs.differ).max(initial=0))
         if int(pairs.support.sum()) > self.n_rows() or both > int(pairs.support.max(initial=0)):
-            raise not_once([listing.item, listing.value])
+            raise not_once([item_columns.item, item_columns.value])
         return pairs
 
     def sizes(
-        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Counts:
         """Count the persons of a long table by their number of values, starting at 1."""
-        require_groups(self._schema, [[0]], listing)
-        most = most_listed(self._schema, listing)
-        found = self._sizes(Listed(listing, None, recode or {}))
+        require_groups(self._schema, [[0]], item_columns)
+        most = most_listed(self._schema, item_columns)
+        found = self._sizes(LongTableQuery(item_columns, None, recode or {}))
         # Each value has its own row, and nobody has more rows than the unit allows.
         n_values = int((found * np.arange(len(found))).sum())
         if len(found) > most + 1 or n_values > self.n_rows() or found[:1].any():
-            raise not_once([listing.item, listing.value])
+            raise not_once([item_columns.item, item_columns.value])
         sizes = np.zeros(most, np.int64)
         sizes[: max(0, len(found) - 1)] = found[1:]
         return sizes
@@ -219,7 +221,7 @@ class CheckedEngine(ABC):
     def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]: ...
 
     @abstractmethod
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells: ...
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells: ...
 
     @abstractmethod
     def _marginals(
@@ -231,16 +233,18 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
     ) -> Tuples:
         """Count the tuples of rows with a limit on the groups per row."""
 
     @abstractmethod
-    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
+    def _listed_tuples(
+        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
+    ) -> Tuples:
         """Count the tuples of the persons of a long table."""
 
     @abstractmethod
-    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs: ...
+    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs: ...
 
     @abstractmethod
-    def _sizes(self, listed: Listed) -> Counts: ...
+    def _sizes(self, listed: LongTableQuery) -> Counts: ...

@@ -31,7 +31,7 @@ from hushtable.engine.read_rows import (
     read_batches,
 )
 from hushtable.engine.reference_encoder import ReferenceColumn, reference_identity
-from hushtable.engine.source import PERSON, Source, explained, wanted_columns
+from hushtable.engine.source import PERSON, TableSource, explained, wanted_columns
 from hushtable.errors import HushtableError, InternalError
 from hushtable.schema import Categorical, Schema
 
@@ -98,7 +98,7 @@ class CodedRows:
             np.concatenate(persons) if persons else None,
         )
 
-    def in_duckdb(self) -> Source:
+    def in_duckdb(self) -> TableSource:
         """Read all rows into a table of DuckDB: codes, and the persons' identities."""
         sizes = self.schema.domain.sizes
         places = {name: f"c{place}" for place, name in enumerate(self.schema.attributes)}
@@ -121,7 +121,7 @@ class CodedRows:
         connection.raw_sql("SET lock_configuration = true")
         person = self.schema.unit.column
         columns_of = places if person is None else {**places, PERSON: "person"}
-        return Source(connection.table(_CODES), columns_of)
+        return TableSource(connection.table(_CODES), columns_of)
 
     def _batches(self) -> Iterator[CodedBatch]:
         person = self.schema.unit.column

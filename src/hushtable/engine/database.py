@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from hushtable.engine.cell_texts import texts_of
 from hushtable.engine.encode import Expression
-from hushtable.engine.header import Header, Kind
+from hushtable.engine.header import ColumnType, Header
 from hushtable.engine.own_duckdb import connect_duckdb
 from hushtable.engine.read_rows import plain_column
-from hushtable.engine.source import Source, explained
+from hushtable.engine.source import TableSource, explained
 
 ibis = lazy_loader.load("ibis")
 
@@ -32,7 +32,7 @@ _MAX_DIGITS = 38  # of a decimal of DuckDB
 
 
 @dataclass(frozen=True, eq=False)
-class DatabaseSource(Source):
+class DatabaseSource(TableSource):
     """Table in a database, on which only `here` may be called.
 
     The copy goes to disk beyond `memory_limit`, such as ``"1GB"``.
@@ -41,7 +41,7 @@ class DatabaseSource(Source):
     header: Header | None = None
     memory_limit: str | None = None
 
-    def here(self, names: Sequence[str]) -> Source:
+    def here(self, names: Sequence[str]) -> TableSource:
         """Copy some columns into our own DuckDB."""
         assert self.header is not None  # noqa: S101 - see `hushtable.engine.door`
         places = {f"c{position}": name for position, name in enumerate(dict.fromkeys(names))}
@@ -60,17 +60,17 @@ class DatabaseSource(Source):
             place: _arrived(copy[place], raw[place].type(), kinds[name])
             for place, name in places.items()
         }
-        return Source(copy.select(**arrived), {name: place for place, name in places.items()})
+        return TableSource(copy.select(**arrived), {name: place for place, name in places.items()})
 
 
-def _travelling(raw: Expression, header: Kind) -> Expression:
+def _travelling(raw: Expression, header: ColumnType) -> Expression:
     """Return a column in a type that database drivers do not change."""
     if header.family == "other":
         return ibis.null("string")  # can neither be published nor name a person
     return raw.cast("string") if _is_long_decimal(raw.type()) else raw
 
 
-def _arrived(copy: Expression, kind: Any, header: Kind) -> Expression:
+def _arrived(copy: Expression, kind: Any, header: ColumnType) -> Expression:
     """Restore the type of a column that was fetched as another type."""
     if header.family == "other":
         return copy

@@ -26,7 +26,7 @@ from hushtable.file_format import FileFormat
 
 
 @dataclass(frozen=True, eq=False)
-class Deferred:
+class WholeFile:
     """Column names and value labels of one or several files, and a function that reads the rows."""
 
     file: Path
@@ -35,7 +35,7 @@ class Deferred:
     labels: Mapping[str, Labels] = field(default_factory=dict)
 
 
-def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> Deferred | None:
+def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> WholeFile | None:
     """Open files that are read as a whole and append their rows; None for other types."""
     opened = [one for file in files if (one := deferred(file, layout)) is not None]
     problems = [
@@ -47,12 +47,12 @@ def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -
         raise DataError(problems)
     if len(opened) <= 1:
         return opened[0] if opened else None
-    return Deferred(
+    return WholeFile(
         Path(given), opened[0].names, lambda: pa.concat_tables([one.load() for one in opened])
     )
 
 
-def deferred(file: Path, layout: FileFormat) -> Deferred | None:
+def deferred(file: Path, layout: FileFormat) -> WholeFile | None:
     """Open a file that is read as a whole; return None for other types."""
     ending = file.suffix.lower()
     if ending in _TEXTS and not layout.is_utf8:
@@ -61,13 +61,13 @@ def deferred(file: Path, layout: FileFormat) -> Deferred | None:
     return None if opener is None else _open(file, ending, lambda: opener(file, layout))
 
 
-def _open(file: Path, kind: str, opener: Callable[[], Deferred]) -> Deferred:
+def _open(file: Path, kind: str, opener: Callable[[], WholeFile]) -> WholeFile:
     with _explained(file, kind):
         opened = opener()
     return replace(opened, load=lambda: _load(opened, kind))
 
 
-def _load(opened: Deferred, kind: str) -> pa.Table:
+def _load(opened: WholeFile, kind: str) -> pa.Table:
     with _explained(opened.file, kind):
         table = opened.load()
     if tuple(table.column_names) != opened.names:
@@ -100,7 +100,7 @@ def _explained(file: Path, kind: str) -> Iterator[None]:
 # --- text in another encoding ---------------------------------------------------------------------
 
 
-def _csv(file: Path, layout: FileFormat) -> Deferred:
+def _csv(file: Path, layout: FileFormat) -> WholeFile:
     with file.open(encoding=layout.encoding, newline="") as text:
         first = text.readline()
     delimiter = layout.delimiter or max((",", ";", "\t"), key=first.count)
@@ -115,7 +115,7 @@ def _csv(file: Path, layout: FileFormat) -> Deferred:
         columns = [[row[place] for row in rows] for place in range(len(names))]
         return pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], list(names))
 
-    return Deferred(file, names, load)
+    return WholeFile(file, names, load)
 
 
 @contextmanager
@@ -134,7 +134,7 @@ _LONGEST_FIELD = 2**31 - 1
 # --- workbooks ------------------------------------------------------------------------------------
 
 
-def _workbook(file: Path, layout: FileFormat) -> Deferred:
+def _workbook(file: Path, layout: FileFormat) -> WholeFile:
     def rows(most: int | None = None) -> list[tuple[Any, ...]]:
         import openpyxl  # noqa: PLC0415 - an extra
 
@@ -159,13 +159,13 @@ def _workbook(file: Path, layout: FileFormat) -> Deferred:
         columns = [texts_of(row[place] for row in cells) for place in range(len(names))]
         return pa.Table.from_arrays(columns, list(names))
 
-    return Deferred(file, names, load)
+    return WholeFile(file, names, load)
 
 
 # --- JSON lines and Feather -----------------------------------------------------------------------
 
 
-def _json_lines(file: Path, _: FileFormat) -> Deferred:
+def _json_lines(file: Path, _: FileFormat) -> WholeFile:
     with file.open(encoding="utf-8") as text:
         first = json.loads(text.readline(), parse_int=_digits)
     if not isinstance(first, dict) or not first:
@@ -185,7 +185,7 @@ def _json_lines(file: Path, _: FileFormat) -> Deferred:
             [texts_of(record.get(name) for record in records) for name in names], list(names)
         )
 
-    return Deferred(file, names, load)
+    return WholeFile(file, names, load)
 
 
 def _digits(text: str) -> int | str:
@@ -196,7 +196,7 @@ def _digits(text: str) -> int | str:
 _LONG = 400
 
 
-def _feather(file: Path, _: FileFormat) -> Deferred:
+def _feather(file: Path, _: FileFormat) -> WholeFile:
     with pa.memory_map(str(file)) as mapped:
         names = tuple(pa.ipc.open_file(mapped).schema.names)
 
@@ -204,7 +204,7 @@ def _feather(file: Path, _: FileFormat) -> Deferred:
         with pa.memory_map(str(file)) as mapped:
             return pa.ipc.open_file(mapped).read_all()
 
-    return Deferred(file, names, load)
+    return WholeFile(file, names, load)
 
 
 # --- Stata, SPSS, SAS -----------------------------------------------------------------------------
@@ -212,8 +212,8 @@ def _feather(file: Path, _: FileFormat) -> Deferred:
 
 def _statistical(
     reader: str, *, declares_missing: bool = False
-) -> Callable[[Path, FileFormat], Deferred]:
-    def opener(file: Path, layout: FileFormat) -> Deferred:
+) -> Callable[[Path, FileFormat], WholeFile]:
+    def opener(file: Path, layout: FileFormat) -> WholeFile:
         import pyreadstat  # noqa: PLC0415 - an extra
 
         read = getattr(pyreadstat, reader)
@@ -235,7 +235,7 @@ def _statistical(
                 }
             )
 
-        return Deferred(file, tuple(meta.column_names), load, labels)
+        return WholeFile(file, tuple(meta.column_names), load, labels)
 
     return opener
 
@@ -247,7 +247,7 @@ def _plain(values: Any) -> list[Any]:
 
 
 _TEXTS = (".csv", ".tsv", ".txt")
-_OPENERS: Mapping[str, Callable[[Path, FileFormat], Deferred]] = {
+_OPENERS: Mapping[str, Callable[[Path, FileFormat], WholeFile]] = {
     ".xlsx": _workbook,
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,

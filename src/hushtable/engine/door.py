@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.engine.addresses import at_address, is_address
 from hushtable.engine.base import Engine
 from hushtable.engine.coded_rows import CodedRows
-from hushtable.engine.deferred import Deferred, deferred_all
+from hushtable.engine.deferred import WholeFile, deferred_all
 from hushtable.engine.frames import as_arrow
 from hushtable.engine.header import (
     AS_FOUND,
@@ -33,7 +33,7 @@ from hushtable.engine.header import (
 )
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.own_duckdb import open_in_duckdb
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.engine.value_labels import Labels
@@ -75,14 +75,14 @@ class PrivateTable:
             data = data.rename_columns(list(layout.names(data.column_names)))
             layout_of_header = AS_FOUND
         else:
-            data = _opened(data.file if isinstance(data, Deferred) else data, layout)
+            data = _opened(data.file if isinstance(data, WholeFile) else data, layout)
             layout_of_header = layout
         return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
 
     @property
     def labels(self) -> Mapping[str, Labels]:
         """Value labels of columns whose values are not replaced by them."""
-        if not isinstance(self.data, Deferred):
+        if not isinstance(self.data, WholeFile):
             return {}
         return {
             name: self.data.labels[stored]
@@ -92,7 +92,7 @@ class PrivateTable:
 
     def loaded(self) -> PrivateTable:
         """Return the table with its data in memory, if its file must be read as a whole."""
-        if not isinstance(self.data, Deferred):
+        if not isinstance(self.data, WholeFile):
             return self
         table = self.data.load().rename_columns(list(self.header.names))
         return replace(self, data=table, header=read_header(table))
@@ -139,7 +139,7 @@ class PrivateTable:
             return SqlEngine(rows.in_duckdb, schema)
         return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
 
-    def numbers_read(self, schema: Schema, source: Source | None = None) -> Source:
+    def numbers_read(self, schema: Schema, source: TableSource | None = None) -> TableSource:
         """Return the raw rows, with decimal commas of numeric columns replaced by points."""
         source = source or self.source()
         numeric = [
@@ -169,9 +169,9 @@ class PrivateTable:
         ):  # fmt: skip
             raise DataError("the columns of the data have changed since it was opened; try again.")
 
-    def source(self) -> Source:
+    def source(self) -> TableSource:
         """Return the raw rows in their own engine or in a new DuckDB, without reading them."""
-        if isinstance(self.data, Deferred):
+        if isinstance(self.data, WholeFile):
             return self.loaded().source()
         self.require_different_names()
         names = self.header.names

@@ -39,7 +39,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
-from hushtable.engine.moment_codes import read_moment, steps_of_text
+from hushtable.engine.moment_codes import read_time, steps_of_text
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import (
     CalendarColumn,
@@ -362,7 +362,7 @@ def _lookup(place: str, known: Mapping[str, int]) -> Expression:
 def numeric_code(raw: Expression, column: GridColumn, missing_values: Sequence[str]) -> Expression:
     """Return the code of a raw value in a column of numbers, dates or times."""
     if isinstance(column, CalendarColumn):
-        return _moment_code(raw, column, missing_values)
+        return _calendar_code(raw, column, missing_values)
     reading = read_number(raw, missing_values)
     if isinstance(column, Duration) and raw.type().is_string():
         steps = steps_of_text(raw, column)
@@ -376,14 +376,14 @@ def numeric_code(raw: Expression, column: GridColumn, missing_values: Sequence[s
     return _with_special(number_code(column, reading), raw, (reading.missing, reading.real), column)
 
 
-def _moment_code(
+def _calendar_code(
     raw: Expression, column: CalendarColumn, missing_values: Sequence[str]
 ) -> Expression:
     """Return the code of the period that contains a date or time."""
     rules = RuleCodes.of(column)
     if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
         return raw.isnull().ifelse(rules.no_value, rules.unreadable).cast("int64")
-    moment = read_moment(raw, column)
+    moment = read_time(raw, column)
     period = moment.period(column.step)
     valid = moment.seconds.notnull()  # a date whose clock is wrong is none
     missing = is_missing(raw, missing_values)

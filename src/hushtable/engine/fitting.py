@@ -12,7 +12,7 @@ from hushtable.privacy.unit import Unit
 from hushtable.schema import Identifier, Schema
 
 
-def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
+def out_of_domain(data: Data, schema: Schema) -> list[RuleBreak]:
     """Count the out-of-domain values of each column, and describe how they are handled.
 
     The counts are exact and not covered by any promise. Use them to find mistakes in the table and
@@ -29,7 +29,7 @@ def misfits(data: Data, schema: Schema) -> list[RuleBreak]:
     --------
     >>> import pyarrow as pa
     >>> schema = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 99}}}")
-    >>> for misfit in misfits(pa.table({"age": ["41", "200", "old", None]}), schema):
+    >>> for misfit in out_of_domain(pa.table({"age": ["41", "200", "old", None]}), schema):
     ...     print(misfit)
     column 'age': 1 rows have no value, and count as missing (missing: category).
     column 'age': 1 rows cannot be read as a whole number, and count as missing (missing: category).

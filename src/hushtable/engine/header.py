@@ -16,7 +16,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.engine.deferred import WHOLE_FILES, Deferred
+from hushtable.engine.deferred import WHOLE_FILES, WholeFile
 from hushtable.errors import DataError, ParameterError, SchemaError
 from hushtable.file_format import ANOTHER_ENCODING, FileFormat
 from hushtable.files.stored_rows import stored_rows
@@ -40,7 +40,7 @@ _INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Kind:
+class ColumnType:
     """Stored type of a column, and the family of types that it can be read as."""
 
     name: str
@@ -54,8 +54,8 @@ class Kind:
         return re.split(r"\W", self.name.lstrip("!"))[0] if self.family == "other" else self.name
 
 
-TEXT = Kind("string", "text")
-UNREAD = Kind("unread", "text")  # known once the rows are read
+TEXT = ColumnType("string", "text")
+UNREAD = ColumnType("unread", "text")  # known once the rows are read
 
 AS_FOUND = FileFormat()
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -67,7 +67,7 @@ class Header:
     """Columns of a table in their order, including duplicate names."""
 
     names: tuple[str, ...]
-    kinds: tuple[Kind, ...]  # all text in a CSV file
+    kinds: tuple[ColumnType, ...]  # all text in a CSV file
     files: tuple[Path, ...] = ()  # if the table is in files
     delimiter: str | None = None  # of a text file
     arrow: pa.Schema | None = None  # of an Arrow table or Parquet file
@@ -99,7 +99,7 @@ def read_header(data: Data, layout: FileFormat = AS_FOUND) -> Header:
 
 
 def _header(data: Data, layout: FileFormat) -> Header:
-    if isinstance(data, Deferred):
+    if isinstance(data, WholeFile):
         return Header(data.names, (UNREAD,) * len(data.names))
     if isinstance(data, str | Path):
         return _file_header(data, layout)
@@ -160,7 +160,7 @@ def check_header(header: Header, schema: Schema) -> None:
         raise DataError(problems)
 
 
-def _readable(kind: Kind, column: Column) -> bool:
+def _readable(kind: ColumnType, column: Column) -> bool:
     if kind.family in ("text", "nothing"):
         return True
     if isinstance(column, CalendarColumn):
@@ -220,7 +220,7 @@ def _spark_header(frame: Any) -> Header:
 
     fields = list(frame.schema.fields)
     kinds = tuple(
-        Kind("timestamp", "instant")
+        ColumnType("timestamp", "instant")
         if field.dataType.typeName() == "timestamp"
         else _ibis_kind(PySparkType.to_ibis(field.dataType))
         for field in fields
@@ -228,41 +228,43 @@ def _spark_header(frame: Any) -> Header:
     return Header(tuple(field.name for field in fields), kinds)
 
 
-def _arrow_kind(kind: pa.DataType) -> Kind:  # noqa: PLR0911 - one for each family
+def _arrow_kind(kind: pa.DataType) -> ColumnType:  # noqa: PLR0911 - one for each family
     if pa.types.is_dictionary(kind):
         return _arrow_kind(kind.value_type)
     of, name = pa.types, str(kind)
     if of.is_string(kind) or of.is_large_string(kind) or kind == pa.string_view():
         return TEXT
     if of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind):
-        return Kind(name, "number")
+        return ColumnType(name, "number")
     if of.is_boolean(kind) or of.is_null(kind):
-        return Kind(name, "boolean" if of.is_boolean(kind) else "nothing")
+        return ColumnType(name, "boolean" if of.is_boolean(kind) else "nothing")
     if of.is_timestamp(kind):
-        return Kind(name, "instant" if kind.tz else "timestamp")
+        return ColumnType(name, "instant" if kind.tz else "timestamp")
     if of.is_date(kind) or of.is_time(kind) or of.is_duration(kind):
-        return Kind(
+        return ColumnType(
             name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration"
         )
     is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
-    return Kind(name, "bytes" if is_bytes else "other")
+    return ColumnType(name, "bytes" if is_bytes else "other")
 
 
-def _ibis_kind(kind: Any) -> Kind:
+def _ibis_kind(kind: Any) -> ColumnType:
     if kind.is_string():
         return TEXT
     if kind.is_boolean() or kind.is_null():
-        return Kind(str(kind), "boolean" if kind.is_boolean() else "nothing")
+        return ColumnType(str(kind), "boolean" if kind.is_boolean() else "nothing")
     if kind.is_numeric():
-        return Kind(str(kind), "number")
+        return ColumnType(str(kind), "number")
     if kind.is_timestamp():
-        return Kind(str(kind), "timestamp" if kind.timezone is None else "instant")
+        return ColumnType(str(kind), "timestamp" if kind.timezone is None else "instant")
     if kind.is_date() or kind.is_time() or kind.is_uuid():
-        return Kind(str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment")
-    return Kind(str(kind), "bytes" if kind.is_binary() else "other")
+        return ColumnType(
+            str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment"
+        )
+    return ColumnType(str(kind), "bytes" if kind.is_binary() else "other")
 
 
-def _stored_kind(kind: Any) -> Kind:
+def _stored_kind(kind: Any) -> ColumnType:
     """Return the type of a SQLite column: text for SQLite's own storage types.
 
     SQLite stores a type per cell, so these are read as text; other declared types, such as dates,

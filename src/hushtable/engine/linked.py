@@ -23,7 +23,7 @@ from hushtable.engine.encode import Expression, as_text, encode, is_missing
 from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.memory import MemoryEngine
 from hushtable.engine.own_duckdb import import_together
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.engine.sql.answers import n_rows
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
@@ -117,7 +117,7 @@ def require_one_place(tables: Mapping[str, PrivateTable]) -> None:
 
 def in_one_place(
     tables: Mapping[str, PrivateTable], own: Mapping[str, Schema]
-) -> dict[str, Source]:
+) -> dict[str, TableSource]:
     """Return the raw rows of several tables in one engine, where they can be joined."""
     tables = {name: _at_hand(table, [*own[name].columns]) for name, table in tables.items()}
     if any(is_in_spark(table.data) for table in tables.values()):
@@ -145,7 +145,7 @@ class LinkedEngine:
     ) -> None:
         self._tables, self._schema, self._noise = tables, schema, noise
         self._engines: dict[str, Engine] = {}
-        self._wide: dict[str, Source] = {}
+        self._wide: dict[str, TableSource] = {}
 
     @property
     def schema(self) -> LinkedSchema:
@@ -165,7 +165,7 @@ class LinkedEngine:
         after = replace(after, identified=True)
         return self._counting(after, self.schema.steps(name))
 
-    def _counting(self, rows: Source, schema: Schema) -> Engine:
+    def _counting(self, rows: TableSource, schema: Schema) -> Engine:
         if all(table.is_for_memory() for table in self._tables.values()):
             return MemoryEngine(partial(encoded_rows, rows, schema), schema, self._noise)
         return SqlEngine(partial(rows.coded, schema), schema)
@@ -173,7 +173,7 @@ class LinkedEngine:
     # --- what was opened --------------------------------------------------------------------------
 
     @cached_property
-    def _sources(self) -> dict[str, Source]:
+    def _sources(self) -> dict[str, TableSource]:
         """Raw rows of all tables, in one engine."""
         return in_one_place(self._tables, {name: self.schema.own(name) for name in self._tables})
 
@@ -182,11 +182,11 @@ class LinkedEngine:
         return facts_of(self.schema)
 
     @cached_property
-    def _rows(self) -> dict[str, Source]:
+    def _rows(self) -> dict[str, TableSource]:
         """Snapshot of each table's rows with a key: raw columns, fact codes, a random number."""
         return {name: self._keyed(name) for name in self._tables}
 
-    def _keyed(self, name: str) -> Source:
+    def _keyed(self, name: str) -> TableSource:
         table, own, source = self.schema.tables[name], self.schema.own(name), self._sources[name]
         places = {f"c{place}": column for place, column in enumerate(table.attributes)}
         keys = {"key": table.key, "above": table.foreign_key}
@@ -204,12 +204,12 @@ class LinkedEngine:
 
     # --- wide rows --------------------------------------------------------------------------------
 
-    def _wide_rows(self, name: str) -> Source:
+    def _wide_rows(self, name: str) -> TableSource:
         if name not in self._wide:
             self._wide[name] = self._joined(name)
         return self._wide[name]
 
-    def _joined(self, name: str) -> Source:
+    def _joined(self, name: str) -> TableSource:
         table, source = self.schema.tables[name], self._rows[name]
         if self.schema.keys_are_unique(name):
             self._require_different_keys(name)
@@ -233,7 +233,7 @@ class LinkedEngine:
             wide = wide.left_join(counted, wide.key == counted.held).drop("held")
             # A parent without child rows is in no group: its count and facts are 0.
             wide = wide.mutate(**{p: wide[p].fill_null(0) for p in names})
-            columns |= dict(zip(self._told(child), names, strict=True))
+            columns |= dict(zip(self._child_columns(child), names, strict=True))
         if table.parent is None:
             wide = wide.mutate(person=wide.key)
         else:
@@ -268,7 +268,7 @@ class LinkedEngine:
         different = source.fetch(rows.agg(n=rows.key.nunique()))["n"][0].as_py() or 0
         return n_rows(source, rows.filter(rows.key.notnull())) - int(different)
 
-    def _told(self, child: str) -> list[str]:
+    def _child_columns(self, child: str) -> list[str]:
         return [f"n_{child}", *self._facts[child]]
 
     def _below(self, name: str) -> Expression:
@@ -297,12 +297,12 @@ class LinkedEngine:
             rows = self._rows[name].table
             keyed = n_rows(source, rows)
             linked = table.foreign_key or table.key
-            found += _told(
+            found += _findings(
                 n_rows(source, source.table) - keyed,
                 f"table {name!r}: {{}} rows have no {linked!r}; they do not count.",
             )
             if table.key is not None:
-                found += _told(
+                found += _findings(
                     self._n_same(name),
                     f"table {name!r}: {{}} rows repeat a {table.key!r} of another row.",
                     refused=self.schema.keys_are_unique(name),
@@ -310,14 +310,14 @@ class LinkedEngine:
             if table.parent is not None:
                 above = self._rows[table.parent].table
                 orphans = rows.anti_join(above, rows.above == above.key)
-                found += _told(
+                found += _findings(
                     n_rows(source, orphans),
                     f"table {name!r}: {{}} rows have no parent in {table.parent!r}; they do not "
                     "count.",
                 )
                 sizes = rows.group_by("above").agg(n=ibis._.count())
                 most = table.max_children or 1
-                found += _told(
+                found += _findings(
                     n_rows(source, sizes.filter(sizes.n > most)),
                     f"table {name!r}: {{}} rows of {table.parent!r} have more than {most} child "
                     "rows; a uniformly random subset of these counts.",
@@ -325,7 +325,7 @@ class LinkedEngine:
         return found
 
 
-def _told(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
+def _findings(n: int, said: str, *, refused: bool = False) -> list[LinkedFinding]:
     return [LinkedFinding(said.format(f"{n:,}"), refused)] if n else []
 
 

@@ -14,18 +14,18 @@ from hushtable.domain import Domain
 from hushtable.engine.arrow_codes import Codes
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    Bounds,
     ItemGroups,
-    Listed,
-    Pairs,
+    ItemPairs,
+    LongTableQuery,
     Records,
+    TupleLimits,
     Tuples,
     count_pairs,
     count_tuples,
     listed_sizes,
     missing_codes,
 )
-from hushtable.engine.cells import Cells, Counts
+from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.rules import (
@@ -98,7 +98,7 @@ class MemoryEngine(CheckedEngine):
             for name in columns
         }
 
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
         self._refuse_broken(columns)
         domain = recoded_domain(self._schema, columns, recode)
         codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
@@ -106,7 +106,7 @@ class MemoryEngine(CheckedEngine):
             column = self._rows[name]
             codes[:, position] = _recoded(column, recode[name]) if name in recode else column
         keys, counts = _tally(domain, domain.pack(codes))
-        return Cells(domain, domain.unpack(keys), counts)
+        return OccupiedCells(domain, domain.unpack(keys), counts)
 
     def _marginals(
         self,
@@ -139,19 +139,21 @@ class MemoryEngine(CheckedEngine):
         return tally.tables()
 
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
     ) -> Tuples:
         records = self._wide_records(groups, recode)
         counted = count_tuples(records, groups, bounds, self._noise)
         return replace(counted, n_records=self.n_rows())
 
-    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
+    def _listed_tuples(
+        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
+    ) -> Tuples:
         return count_tuples(self._listed_records(listed), groups, bounds, self._noise)
 
-    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
+    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
         return count_pairs(self._listed_records(listed), items)
 
-    def _sizes(self, listed: Listed) -> Counts:
+    def _sizes(self, listed: LongTableQuery) -> Counts:
         return self._listed_records(listed).sizes
 
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
@@ -171,22 +173,24 @@ class MemoryEngine(CheckedEngine):
             n_items=len(names), n_values=n_values,
         )  # fmt: skip
 
-    def _listed_records(self, listed: Listed) -> Records:
-        listing, max_values, recode = listed
-        self._refuse_broken([listing.item, listing.value])
+    def _listed_records(self, listed: LongTableQuery) -> Records:
+        item_columns, max_values, recode = listed
+        self._refuse_broken([item_columns.item, item_columns.value])
         rows, persons = self._rows_and_persons
         assert persons is not None  # noqa: S101 - require_groups checks the unit
-        items, values = (rows[name].astype(np.int64) for name in (listing.item, listing.value))
-        value_column = recode.get(listing.value)
+        items, values = (
+            rows[name].astype(np.int64) for name in (item_columns.item, item_columns.value)
+        )
+        value_column = recode.get(item_columns.value)
         if value_column is not None:
             values = value_column.apply(values)
-        no_value = (value_column or self._schema.attributes[listing.value]).missing_code
-        no_item = self._schema.attributes[listing.item].missing_code
+        no_value = (value_column or self._schema.attributes[item_columns.value]).missing_code
+        no_item = self._schema.attributes[item_columns.item].missing_code
         there = np.ones(len(items), np.bool_)
         for codes, missing in ((items, no_item), (values, no_value)):
             if missing is not None:
                 there &= codes != missing
-        n_items, n_values = listed_sizes(self._schema, listing, recode)
+        n_items, n_values = listed_sizes(self._schema, item_columns, recode)
         records = Records.of(
             persons[there].astype(np.int64), items[there], values[there],
             n_items=n_items, n_values=n_values,

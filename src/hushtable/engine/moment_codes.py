@@ -32,7 +32,7 @@ IN_UNITS = rf"^ *-?[0-9]{{1,12}} *({'|'.join(UNITS)})s? *$"  # so many fit 64 bi
 
 
 @dataclass(frozen=True)
-class Moment:
+class CalendarExpression:
     """Date or time as expressions, NULL if missing.
 
     `days` counts days since 1970 (0 for a time of day) and `clock` seconds since midnight (None for
@@ -72,7 +72,7 @@ class Moment:
         return years * 12 + from_march + (2 - 1970 * 12)
 
 
-def read_moment(raw: Expression, column: CalendarColumn) -> Moment:
+def read_time(raw: Expression, column: CalendarColumn) -> CalendarExpression:
     """Parse a raw value as a date or time."""
     kind, none = raw.type(), ibis.literal(0, "int64")
     clock_only = isinstance(column, Time)
@@ -83,9 +83,9 @@ def read_moment(raw: Expression, column: CalendarColumn) -> Moment:
     if not kind.is_date():
         clock = _clock(raw.hour(), raw.minute(), raw.second())
     if clock_only:
-        return Moment(none, clock)
+        return CalendarExpression(none, clock)
     date = raw if kind.is_date() else raw.date()
-    return Moment(date.epoch_days().cast("int64"), clock, date)
+    return CalendarExpression(date.epoch_days().cast("int64"), clock, date)
 
 
 def _clock(hour: Expression, minute: Expression, second: Expression) -> Expression:
@@ -97,7 +97,7 @@ def _over(number: Expression, divisor: int) -> Expression:
     return number if divisor == 1 else (number // divisor).cast("int64")
 
 
-def _from_text(raw: Expression, *, clock_only: bool) -> Moment:
+def _from_text(raw: Expression, *, clock_only: bool) -> CalendarExpression:
     fits = ~raw.re_search(r"[^ -~]") & raw.re_search(CLOCK_TEXT if clock_only else DATE_TEXT)
     text = fits.ifelse(raw.strip(), ibis.null("string"))
     at = 0 if clock_only else 11
@@ -108,9 +108,9 @@ def _from_text(raw: Expression, *, clock_only: bool) -> Moment:
         _clock(*parts), ibis.null("int64")
     )
     if clock_only:
-        return Moment(ibis.literal(0, "int64"), clock)
+        return CalendarExpression(ibis.literal(0, "int64"), clock)
     date = text.substr(0, 10).try_cast("date")
-    return Moment(date.epoch_days().cast("int64"), clock, date)
+    return CalendarExpression(date.epoch_days().cast("int64"), clock, date)
 
 
 def steps_of_text(raw: Expression, column: Duration) -> Expression:

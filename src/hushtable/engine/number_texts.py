@@ -43,7 +43,7 @@ def code_reader(column: GridColumn, missing_values: Sequence[str]) -> Callable[[
         if re.search(NOT_PLAIN, text):
             return int(rules.unreadable)
         if isinstance(column, CalendarColumn):
-            return _moment_code(text, column, rules)
+            return _calendar_code(text, column, rules)
         if re.search(NOT_A_NUMBER, text):
             return int(rules.no_value)
         if isinstance(column, Integer):
@@ -54,7 +54,7 @@ def code_reader(column: GridColumn, missing_values: Sequence[str]) -> Callable[[
     return read
 
 
-def _moment_code(text: str, column: CalendarColumn, rules: RuleCodes) -> int:
+def _calendar_code(text: str, column: CalendarColumn, rules: RuleCodes) -> int:
     try:
         seconds = column.seconds(text)
     except ValueError:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header
 from hushtable.engine.read_rows import is_long_decimal, plain_column, read_batches
-from hushtable.engine.source import Source, explained
+from hushtable.engine.source import TableSource, explained
 from hushtable.files.scratch import spill_folder
 from hushtable.schema import Schema
 
@@ -32,7 +32,7 @@ _USES_STATISTICS = (
 )  # fmt: skip
 
 
-def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> Source:
+def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> TableSource:
     """Open files or an Arrow table, without reading rows."""
     connection = connect_duckdb(header, memory_limit)
     if not header.files:
@@ -41,7 +41,7 @@ def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = Non
         _disable_optimizers(connection)
         table = _parquet(connection, header)
         # DuckDB renames columns whose names differ only in case.
-        source = Source(table, dict(zip(header.names, table.columns, strict=True)))
+        source = TableSource(table, dict(zip(header.names, table.columns, strict=True)))
     else:
         source = _csv(connection, header)
     connection.raw_sql("SET lock_configuration = true")
@@ -56,7 +56,7 @@ def _disable_optimizers(connection: Any) -> None:
 
 def import_together(
     tables: Sequence[tuple[Data, Header, Schema]], *, memory_limit: str | None = None
-) -> list[Source]:
+) -> list[TableSource]:
     """Read several tables into one DuckDB, so that they can be joined."""
     headers = [header for _, header, _ in tables]
     connection = connect_duckdb(headers[0], memory_limit, beside=headers[1:])
@@ -84,7 +84,7 @@ def _parquet(connection: Any, header: Header) -> Expression:
         raise explained(error) from None
 
 
-def _csv(connection: Any, header: Header) -> Source:
+def _csv(connection: Any, header: Header) -> TableSource:
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     table = connection.read_csv(
         [_literal_path(file) for file in header.files],
@@ -97,12 +97,12 @@ def _csv(connection: Any, header: Header) -> Source:
         force_not_null=list(places.values()),
         compression="gzip" if header.is_compressed else "none",
     )
-    return Source(table, places, copied=True)
+    return TableSource(table, places, copied=True)
 
 
 def _imported(
     connection: Any, data: Data, header: Header, names: Sequence[str], keys: Sequence[str] = ()
-) -> Source:
+) -> TableSource:
     """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB."""
     places = {name: f"raw{position}" for position, name in enumerate(names)}
     kept = f"private_rows_{uuid.uuid4().hex}"
@@ -119,7 +119,7 @@ def _imported(
             made = f"INSERT INTO {kept}"
     except Exception as error:  # engines raise what they like
         raise explained(error) from None
-    return Source(connection.table(kept), places)
+    return TableSource(connection.table(kept), places)
 
 
 def _literal_path(file: Path) -> str:

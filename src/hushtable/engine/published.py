@@ -10,23 +10,23 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.privacy.noise import Noise
 
 Keys = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Whole:
+class AllCells:
     """Marker for all cells of a domain."""
 
 
-RowsOf = Callable[[Cells, Noise], pa.Table]
+RowsOf = Callable[[OccupiedCells, Noise], pa.Table]
 """Function that returns the published rows of some cells, with independent noise per cell."""
 
 
 @dataclass(frozen=True)
-class Parts:
+class WrittenParts:
     """Rows that executors write once, into several files of one folder."""
 
     write: Callable[[Path], Sequence[str]]
@@ -37,17 +37,17 @@ class Parts:
 
 
 def publish_here(
-    cells: Cells, rows_of: RowsOf, noise: Noise, *, also: Keys | Whole | None
+    cells: OccupiedCells, rows_of: RowsOf, noise: Noise, *, also: Keys | AllCells | None
 ) -> pa.Table:
     """Return the published rows of cells that are on this machine."""
-    if isinstance(also, Whole):
+    if isinstance(also, AllCells):
         counts = np.zeros(cells.domain.size, np.int64)
         counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
-        return rows_of(Cells(cells.domain, cells.domain.grid(), counts), noise)
+        return rows_of(OccupiedCells(cells.domain, cells.domain.grid(), counts), noise)
     return rows_of(cells if also is None else _joined(cells, also), noise)
 
 
-def _joined(cells: Cells, also: Keys) -> Cells:
+def _joined(cells: OccupiedCells, also: Keys) -> OccupiedCells:
     """Add the cells `also`, with count 0 if they are not occupied."""
     domain = cells.domain
     keys = np.concatenate((domain.pack(cells.codes), also))
@@ -56,4 +56,4 @@ def _joined(cells: Cells, also: Keys) -> Cells:
     keys, counts = keys[order], counts[order]
     first = np.ones(len(keys), np.bool_)
     first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
-    return Cells(domain, domain.unpack(keys[first]), counts[first])
+    return OccupiedCells(domain, domain.unpack(keys[first]), counts[first])

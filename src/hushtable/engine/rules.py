@@ -78,16 +78,16 @@ def require_marginals(
     return shapes
 
 
-def require_groups(schema: Schema, groups: ItemGroups, listing: ItemColumns | None) -> None:
+def require_groups(schema: Schema, groups: ItemGroups, item_columns: ItemColumns | None) -> None:
     """Raise an error if the groups or item columns of a tuple query are invalid."""
     n_items = len(schema.attributes)
-    if listing is not None:
-        require_columns(schema, [listing.item, listing.value])
-        item = schema.attributes[listing.item]
+    if item_columns is not None:
+        require_columns(schema, [item_columns.item, item_columns.value])
+        item = schema.attributes[item_columns.item]
         n_items = item.n_values
         problems = []
         if not isinstance(item, Categorical):
-            problems.append(f"column {listing.item!r}: items must be a categorical column.")
+            problems.append(f"column {item_columns.item!r}: items must be a categorical column.")
         if schema.unit.kind != "person":
             problems.append(
                 f"the unit is {schema.unit.kind}; a long table needs the unit person, whose values "
@@ -130,10 +130,12 @@ def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
         apart = taken >= column.n_values
         value = column.name(taken) if apart else shown(column.value(taken))
         what = f"and count as {value} ({said})"
-    return RuleBreak(name, f"{_misfit(column, code)}, {what}", n_rows, _KINDS[code], taken < 0)
+    return RuleBreak(
+        name, f"{_out_of_domain(column, code)}, {what}", n_rows, _KINDS[code], taken < 0
+    )
 
 
-def _misfit(column: Column, code: int) -> str:
+def _out_of_domain(column: Column, code: int) -> str:
     if code == MISSING:
         return "have no value"
     if code == UNREADABLE:

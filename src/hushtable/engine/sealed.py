@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine, Engines, TwoWaves
+from hushtable.engine.base import Engine, LinkedEngines, WavePair
 from hushtable.engine.baskets import ItemColumns, ItemGroups
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.graph import Graph
-from hushtable.engine.published import Parts, Whole
+from hushtable.engine.published import AllCells, WrittenParts
 from hushtable.engine.sealed_graph import SealedGraph
 from hushtable.errors import SealedError
 from hushtable.privacy.cell_counts import CellMechanism
@@ -112,7 +112,7 @@ class SealedTable:
         *,
         what: str,
         recode: Mapping[str, Recoding] | None = None,
-    ) -> pa.Table | Parts:
+    ) -> pa.Table | WrittenParts:
         """Open the occupied cells and return their published rows, on executors if needed.
 
         The cost of `mechanism` is recorded here, even if executors run it. `write` returns the
@@ -125,7 +125,7 @@ class SealedTable:
             partial(_opened, mechanism, write),
             noise,
             recode=recode,
-            also=Whole() if mechanism.whole_domain else mechanism.inserted(noise),
+            also=AllCells() if mechanism.whole_domain else mechanism.inserted(noise),
         )
 
     def tuples(
@@ -134,7 +134,7 @@ class SealedTable:
         *,
         max_groups: int,
         at_least: int = 1,
-        listing: ItemColumns | None = None,
+        item_columns: ItemColumns | None = None,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> SealedTuples:
@@ -147,30 +147,32 @@ class SealedTable:
             groups,
             max_groups=max_groups,
             at_least=at_least,
-            listing=listing,
+            item_columns=item_columns,
             max_values=max_values,
             recode=recode,
         )
-        reached = self._most_values(listing, max_values) * max(Counter(chain(*groups)).values())
-        records = self.sensitivity.rows if listing is None else self._persons
+        reached = self._most_values(item_columns, max_values) * max(
+            Counter(chain(*groups)).values()
+        )
+        records = self.sensitivity.rows if item_columns is None else self._persons
         sensitivity = Sensitivity(rows=records, cells=min(max_groups, len(groups), reached))
         return SealedTuples.of(tuples, sensitivity, self._part, at_least=at_least)
 
     def item_support(
         self,
-        listing: ItemColumns,
+        item_columns: ItemColumns,
         *,
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> SealedCounts:
         """Count the persons of a long table with each item; a person changes those they have."""
-        pairs = self.__engine.pairs(listing, items=(), max_values=max_values, recode=recode)
-        moved = Sensitivity(rows=self._persons, cells=self._most_values(listing, max_values))
+        pairs = self.__engine.pairs(item_columns, items=(), max_values=max_values, recode=recode)
+        moved = Sensitivity(rows=self._persons, cells=self._most_values(item_columns, max_values))
         return SealedCounts(pairs.support, moved, self._part)
 
     def item_pairs(
         self,
-        listing: ItemColumns,
+        item_columns: ItemColumns,
         *,
         items: Sequence[int],
         max_values: int | None = None,
@@ -180,30 +182,30 @@ class SealedTable:
 
         A person changes one of the two counts of each pair of items that they have.
         """
-        pairs = self.__engine.pairs(listing, items=items, max_values=max_values, recode=recode)
-        most = self._most_values(listing, max_values)
+        pairs = self.__engine.pairs(item_columns, items=items, max_values=max_values, recode=recode)
+        most = self._most_values(item_columns, max_values)
         moved = Sensitivity(rows=self._persons, cells=most * (most - 1) // 2)
         return SealedCounts(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
     def basket_sizes(
-        self, listing: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> SealedCounts:
         """Count the persons of a long table by number of values; a person is in one count."""
-        sizes = self.__engine.sizes(listing, recode=recode)
+        sizes = self.__engine.sizes(item_columns, recode=recode)
         return SealedCounts(sizes, Sensitivity(rows=self._persons), self._part)
 
-    def _most_values(self, listing: ItemColumns | None, max_values: int | None) -> int:
+    def _most_values(self, item_columns: ItemColumns | None, max_values: int | None) -> int:
         """Return the maximum number of values of a record."""
-        if listing is None:
+        if item_columns is None:
             return len(self.schema.attributes)
         bounds = (
-            self.schema.attributes[listing.item].n_values,
+            self.schema.attributes[item_columns.item].n_values,
             max_values,
             self.schema.unit.max_rows,
         )
         return min(bound for bound in bounds if bound is not None)
 
-    def bare(self, what: str) -> Engine:
+    def exact_engine(self, what: str) -> Engine:
         """Return the engine, for methods that declare that they see exact counts."""
         self.account.record_unprotected(what)
         return self.__engine
@@ -212,7 +214,7 @@ class SealedTable:
 class SealedTables:
     """Sealed linked tables; one account records the queries on all of them."""
 
-    def __init__(self, engines: Engines, account: RunAccount) -> None:
+    def __init__(self, engines: LinkedEngines, account: RunAccount) -> None:
         self.__engines = engines
         self.account = account
 
@@ -233,14 +235,14 @@ class SealedTables:
 class SealedWaves:
     """Sealed wave, and sealed people also in the previous wave, with one account."""
 
-    def __init__(self, waves: TwoWaves, account: RunAccount) -> None:
+    def __init__(self, waves: WavePair, account: RunAccount) -> None:
         self.account = account
         self.now = SealedTable(waves.now, account)
         followed = waves.followed
         self.followed = None if followed is None else SealedTable(followed, account)
 
 
-Counting = Engine | Engines | TwoWaves | Graph
+Counting = Engine | LinkedEngines | WavePair | Graph
 """Sources of counts that can be sealed for a run."""
 
 
@@ -248,9 +250,9 @@ def seal(source: Counting, account: RunAccount) -> Any:
     """Seal a table, linked tables, two waves or a graph for one run."""
     if isinstance(source, Graph):
         return SealedGraph(source, account)
-    if isinstance(source, Engines):
+    if isinstance(source, LinkedEngines):
         return SealedTables(source, account)
-    if isinstance(source, TwoWaves):
+    if isinstance(source, WavePair):
         return SealedWaves(source, account)
     return SealedTable(source, account)
 
@@ -269,5 +271,5 @@ def accounted(source: Counting, account: RunAccount, ask: Callable[[Any], Made])
     return made
 
 
-def _opened(mechanism: CellMechanism, write: Write, cells: Cells, noise: Noise) -> pa.Table:
+def _opened(mechanism: CellMechanism, write: Write, cells: OccupiedCells, noise: Noise) -> pa.Table:
     return write(mechanism.draw_some(cells, noise))

@@ -33,7 +33,7 @@ class Lease:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
+class TableSource:
     """Opened table."""
 
     table: Expression  # raw rows
@@ -45,7 +45,9 @@ class Source:
     while the promise is about one table.
     """
     lease: object = None  # removes the rows from the engine at its end; shared by derived sources
-    origin: Source | None = None  # of coded rows: the raw rows, which must have the same number
+    origin: TableSource | None = (
+        None  # of coded rows: the raw rows, which must have the same number
+    )
     identified: bool = False  # whether the person column has no missing-value words any more
 
     def select(self, places: Mapping[str, str]) -> Expression:
@@ -53,7 +55,7 @@ class Source:
         taken = {place: self.table[self.columns[name]] for place, name in places.items()}
         return self.table.select(**taken)
 
-    def here(self, names: Sequence[str]) -> Source:
+    def here(self, names: Sequence[str]) -> TableSource:
         """Return some columns in an engine that compares texts by bytes; may read rows."""
         return self
 
@@ -91,7 +93,7 @@ class Source:
         if empty:
             yield expression.schema().to_pyarrow().empty_table().rename_columns(list(names))
 
-    def coded(self, schema: Schema) -> Source:
+    def coded(self, schema: Schema) -> TableSource:
         """Return the rows as codes, computed once, and the persons' identities."""
         source = self.here(wanted_columns(schema))
         return replace(source.keep(*source.code_view(schema), drawn=True), origin=source)
@@ -113,7 +115,9 @@ class Source:
             return coded.select(**narrow), columns
         return coded.select("person", **narrow), {**columns, PERSON: "person"}
 
-    def keep(self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False) -> Source:
+    def keep(
+        self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False
+    ) -> TableSource:
         """Run a query once and keep its rows in the engine as long as the new source is in use.
 
         `drawn` means that the rows depend on random numbers, so they must never be recomputed.
@@ -124,16 +128,16 @@ class Source:
             table = backend.create_table(name, rows, temp=True)
         except Exception as error:  # engines raise what they like
             raise explained(error) from None
-        return Source(table, columns, lease=Lease(_drop, backend, name))
+        return TableSource(table, columns, lease=Lease(_drop, backend, name))
 
-    def draw(self, rows: Expression) -> Source:
+    def draw(self, rows: Expression) -> TableSource:
         """Return rows that depend on random numbers, for a single query.
 
         A query runs once here, so all parts of its result use the same random numbers.
         """
-        return Source(rows, {})
+        return TableSource(rows, {})
 
-    def keep_numbered(self, rows: Expression, number: str) -> Source:
+    def keep_numbered(self, rows: Expression, number: str) -> TableSource:
         """Keep rows with a unique number in the column `number`."""
         return self.keep(rows.mutate(**{number: ibis.row_number()}), {}, drawn=True)
 

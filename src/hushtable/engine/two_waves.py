@@ -22,7 +22,7 @@ from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, is_in_spark
 from hushtable.engine.linked import in_one_place, known_key
 from hushtable.engine.memory import MemoryEngine
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.engine.sql.engine import SqlEngine
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, ParameterError
@@ -119,7 +119,7 @@ def open_waves(
 
 @dataclass(frozen=True, eq=False)
 class WaveEngines:
-    """Engines of a wave and of people also in the previous wave; see `TwoWaves`."""
+    """Engines of a wave and of people also in the previous wave; see `WavePair`."""
 
     now: Engine
     followed: Engine | None
@@ -141,7 +141,7 @@ def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) 
     return SqlEngine(partial(rows.coded, wide), wide)
 
 
-def _keyed(source: Source, schema: Schema, side: str) -> Source:
+def _keyed(source: TableSource, schema: Schema, side: str) -> TableSource:
     """Keep a snapshot of the rows with a person, each with a random number."""
     places = {f"{side}{place}": name for place, name in enumerate(schema.attributes)}
     rows = source.select({**places, "person": schema.unit.column or ""})
@@ -151,7 +151,7 @@ def _keyed(source: Source, schema: Schema, side: str) -> Source:
     return source.keep(rows, {}, drawn=True)
 
 
-def _one_each(source: Source, side: str) -> Expression:
+def _one_each(source: TableSource, side: str) -> Expression:
     """Return one random row of each person."""
     rows = source.table
     turns = ibis.window(group_by=rows[f"{side}_key"], order_by=rows.coin)

@@ -38,7 +38,7 @@ def open_items(
     popularity = engine.histograms([listing.item])[listing.item]
     chosen = _chosen(items.groups, popularity, place)
     groups = [[place[name] for name in some] for some in chosen.values()]
-    tuples = engine.tuples(groups, max_groups=len(groups), listing=listing)
+    tuples = engine.tuples(groups, max_groups=len(groups), item_columns=listing)
     blocks = [items.block(number, some) for number, some in chosen.items()]
     originals = [
         _people(block.schema, tuples.take(tuples.groups == number), place)

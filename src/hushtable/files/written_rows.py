@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hushtable.schema import Schema
 
 
-def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
+def without_metadata(table: pa.Table, schema: Schema | None = None) -> pa.Table:
     """Return the same values in normal form: without metadata, chunks or nullability flags.
 
     A dictionary is kept only if it equals the schema's list of values, which is public.
@@ -27,13 +27,13 @@ def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
     --------
     >>> field = pa.field("sex", pa.dictionary(pa.int8(), pa.string()), False, {"source": "ward 7"})
     >>> coded = pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), ["F", "a name"])
-    >>> bare(pa.table([coded], schema=pa.schema([field], {"pandas": "{}"}))).schema
+    >>> without_metadata(pa.table([coded], schema=pa.schema([field], {"pandas": "{}"}))).schema
     sex: string
     """
     listed = {} if schema is None else _lists_of(schema)
     columns, fields = [], []
     for field, column in zip(table.schema, table.columns, strict=True):
-        kind = _bare_type(field.type)
+        kind = _type_without_metadata(field.type)
         if field.name in listed and _has_dictionary(column, listed[field.name]):
             kind = pa.dictionary(pa.int32(), kind)
         columns.append(_in_one(column.cast(kind)))
@@ -43,7 +43,7 @@ def bare(table: pa.Table, schema: Schema | None = None) -> pa.Table:
 
 def write_parquet(table: pa.Table, path: Path, schema: Schema | None = None) -> None:
     """Write rows to a Parquet file that depends only on their values and order."""
-    pq.write_table(bare(table, schema), path, compression="zstd")
+    pq.write_table(without_metadata(table, schema), path, compression="zstd")
 
 
 def _lists_of(schema: Schema) -> dict[str, pa.Array]:
@@ -60,19 +60,21 @@ def _has_dictionary(column: pa.ChunkedArray, values: pa.Array) -> bool:
     )
 
 
-def _bare_type(kind: pa.DataType) -> pa.DataType:
+def _type_without_metadata(kind: pa.DataType) -> pa.DataType:
     """Return the type of the same values without dictionaries, extension types and metadata."""
     while isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind):
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind.storage_type
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(part.name, _bare_type(part.type)) for part in kind])
+        return pa.struct([pa.field(part.name, _type_without_metadata(part.type)) for part in kind])
     if pa.types.is_map(kind):
-        return pa.map_(_bare_type(kind.key_type), _bare_type(kind.item_type))
+        return pa.map_(
+            _type_without_metadata(kind.key_type), _type_without_metadata(kind.item_type)
+        )
     if pa.types.is_large_list(kind):
-        return pa.large_list(_bare_type(kind.value_type))
+        return pa.large_list(_type_without_metadata(kind.value_type))
     if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
         size = kind.list_size if pa.types.is_fixed_size_list(kind) else -1
-        return pa.list_(_bare_type(kind.value_type), size)
+        return pa.list_(_type_without_metadata(kind.value_type), size)
     return kind
 
 

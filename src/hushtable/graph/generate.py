@@ -18,7 +18,7 @@ from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.release import Release
 
 Model = Literal["configuration", "exact"]
-Pairs = NDArray[np.int64]
+EdgeArray = NDArray[np.int64]
 
 
 def generate_graph(
@@ -57,7 +57,7 @@ def generate_graph(
     return pa.table({"source": pairs[:, 0], "target": pairs[:, 1]})
 
 
-def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
+def configuration(degrees: NDArray[np.int64], noise: Noise) -> EdgeArray:
     """Match the ends of edges at random, then remove loops and repeated edges.
 
     Examples
@@ -76,7 +76,7 @@ def configuration(degrees: NDArray[np.int64], noise: Noise) -> Pairs:
     return np.stack(np.divmod(keys[first], max(len(degrees), 1)), axis=1)
 
 
-def exact(degrees: NDArray[np.int64]) -> Pairs:
+def exact(degrees: NDArray[np.int64]) -> EdgeArray:
     """Return a simple graph with exactly these degrees; raise `ReleaseError` if there is none.
 
     If the sum of degrees is odd, one node of the smallest degree above 0 loses an edge.

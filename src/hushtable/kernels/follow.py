@@ -17,7 +17,7 @@ Codes = NDArray[np.int16]
 _OTHER_PERSON = 0.1  # probability of trying another person instead of another value
 
 
-class Counted(NamedTuple):
+class FollowTables(NamedTuple):
     """Counted tables and the positions of their cells."""
 
     sizes: Integers  # number of codes of each column
@@ -38,7 +38,7 @@ def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _change(  # noqa: PLR0917 - kernels take arrays by position
-    excess: Floats, row: Codes, before: Codes, column: int, by: float, counted: Counted
+    excess: Floats, row: Codes, before: Codes, column: int, by: float, counted: FollowTables
 ) -> float:
     """Add a row to all cells of one of its columns; an empty `before` is a row without a past."""
     sizes, weights, code = counted.sizes, counted.weights, row[column]
@@ -59,7 +59,7 @@ def _change(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: Counted) -> float:
+def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: FollowTables) -> float:
     """Add the row of a followed person to all of its cells, each once."""
     sizes, weights = counted.sizes, counted.weights
     change = 0.0
@@ -72,7 +72,7 @@ def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: Counte
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _likely(counted: Counted, column: int, code: int, coin: float) -> int:
+def _likely(counted: FollowTables, column: int, code: int, coin: float) -> int:
     """Draw the next value of a person with a code; -1 if no transition is known."""
     size = counted.sizes[column]
     start = counted.steps[column] + code * size
@@ -90,7 +90,7 @@ def follow(  # noqa: PLR0917 - kernels take arrays by position
     before: Codes,
     gone: Integers,
     excess: Floats,
-    counted: Counted,
+    counted: FollowTables,
     n_tries: int,
     state: RngState,
 ) -> int:
@@ -108,7 +108,7 @@ def follow(  # noqa: PLR0917 - kernels take arrays by position
         People of the previous wave who are in no row; modified in place.
     excess : array
         Count minus target of each cell of the counted tables; modified in place.
-    counted : Counted
+    counted : FollowTables
         The tables.
     n_tries : int
         Number of changes to try.

@@ -13,7 +13,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int16]
 
 
-class Pairs(NamedTuple):
+class PairTables(NamedTuple):
     """Counted tables of two columns and the positions of their cells."""
 
     first: Integers  # columns of each table
@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def pick(draws: Codes, picked: Integers, order: Integers, excess: Floats, pairs: Pairs) -> int:
+def pick(draws: Codes, picked: Integers, order: Integers, excess: Floats, pairs: PairTables) -> int:
     """Select another draw of a row wherever this brings counts closer to target; in place.
 
     Parameters
@@ -37,7 +37,7 @@ def pick(draws: Codes, picked: Integers, order: Integers, excess: Floats, pairs:
         The rows in the order in which they are visited.
     excess : array
         Count minus target of each cell of the tables.
-    pairs : Pairs
+    pairs : PairTables
         The tables.
 
     Returns

@@ -17,7 +17,7 @@ Codes = NDArray[np.int16]
 BESIDE, BEFORE = 0, 1
 
 
-class Kin(NamedTuple):
+class Siblings(NamedTuple):
     """Groups of rows by parent; rows of one parent are consecutive."""
 
     turns: Integers  # position of each row among those of its parent
@@ -27,7 +27,7 @@ class Kin(NamedTuple):
     marks: Integers
 
 
-class Counted(NamedTuple):
+class SequenceTables(NamedTuple):
     """Counted tables and the positions of their cells."""
 
     kinds: (
@@ -42,7 +42,7 @@ class Counted(NamedTuple):
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _move(  # noqa: PLR0917 - kernels take arrays by position
-    excess: Floats, rows: Codes, turns: Integers, row: int, by: float, counted: Counted
+    excess: Floats, rows: Codes, turns: Integers, row: int, by: float, counted: SequenceTables
 ) -> float:
     """Add a row to its cells, or remove it; return the change in weighted squared excess."""
     change = 0.0
@@ -75,11 +75,11 @@ def _exchange(rows: Codes, one: int, two: int, first: int, last: int) -> None:
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def arrange(  # noqa: PLR0917 - kernels take arrays by position
     rows: Codes,
-    kin: Kin,
+    kin: Siblings,
     places: Integers,
     n_own: int,
     excess: Floats,
-    counted: Counted,
+    counted: SequenceTables,
     n_tries: int,
     state: RngState,
 ) -> int:
@@ -90,7 +90,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
     rows : int array (row, column)
         Codes. The first column orders the rows of one parent; then come the `n_own` - 1 other
         columns of the row itself, then columns that are never exchanged.
-    kin : Kin
+    kin : Siblings
         Groups of rows by parent.
     places : int array (row, 2)
         The rows from which the ordering column and the other columns of each row came.
@@ -98,7 +98,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
         Number of columns of the row itself.
     excess : array
         Count minus target of each cell of the counted tables.
-    counted : Counted
+    counted : SequenceTables
         The tables.
     n_tries : int
         Number of exchanges to try.

@@ -58,7 +58,7 @@ def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Pa
             wanted.append(share * seen.sum(axis=0))
     flat = np.concatenate([table.ravel() for table in wanted])
     first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
-    tables = picking.Pairs(
+    tables = picking.PairTables(
         first,
         second,
         np.array(field.sizes, np.int64)[second],

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushtable.kernels.field import Particles
-from hushtable.kernels.sequence import Kin
+from hushtable.kernels.sequence import Siblings
 from hushtable.linked.balance import balanced, n_draws
 from hushtable.linked.steps import Step, arranged
 from hushtable.methods.quilt import particles
@@ -114,7 +114,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
         steps,
         {step.column: _buckets(known[step.column], codes[step.column]) for step in steps},
         {column: _buckets(known[column], seen[owners]) for column, seen in fixed.items()},
-        Kin(turns, sizes[owners], _marks(codes, facts, table.order)),
+        Siblings(turns, sizes[owners], _marks(codes, facts, table.order)),
         quilt.field.coins,
     )
     codes = {

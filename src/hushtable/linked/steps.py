@@ -88,7 +88,7 @@ def arranged(
     steps: Sequence[Step],
     own: Mapping[str, Integers],
     above: Mapping[str, Integers],
-    kin: sequence.Kin,
+    kin: sequence.Siblings,
     coins: Coins,
 ) -> Integers:
     """Return the drawn rows that supply each row's ordering value and its other columns.
@@ -100,7 +100,7 @@ def arranged(
     own, above : mapping of str to int array
         Buckets of the rows' own columns, in the order of `steps`, and of their ancestors' columns;
         rows of one parent are contiguous and in order.
-    kin : Kin
+    kin : Siblings
         Position of each row among its siblings.
     coins : Coins
         Random number generator.
@@ -123,7 +123,7 @@ def arranged(
         wanted.append(step.target(now, before).ravel())
         excess.append(_cells(now, before, sizes[place], sizes[place]) - wanted[-1])
     first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
-    counted = sequence.Counted(
+    counted = sequence.SequenceTables(
         np.array(kinds, np.int64),
         first,
         second,

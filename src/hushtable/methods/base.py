@@ -90,7 +90,8 @@ class CountError:
 class Released:
     """Output of a method: tables, and the settings that its estimator needs.
 
-    If cells stay on Spark executors, a table may be `Parts`, which the executors write later.
+    If cells stay on Spark executors, a table may be `WrittenParts`, which the executors write
+    later.
 
     Attachments are files for people beside the tables, such as drawings (``.svg``). Warnings say
     why the release is worth less than expected: they come first among the notes of the statement,
@@ -112,7 +113,7 @@ class Run:
     account: RunAccount
 
 
-def misfits(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
+def schema_problems(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
     """List the reasons why a method cannot publish a table with this schema.
 
     `beside` lists the columns that the method publishes in addition to the schema's own.

@@ -236,7 +236,7 @@ them; to see them, open them with noise.open(sealed, mechanism, what), which rec
 class SealedCells(SealedValue):
     """Sealed occupied cells of a projection; which cells are occupied, and how many, is private.
 
-    The sealed value is a `hushtable.engine.cells.Cells`.
+    The sealed value is a `hushtable.engine.cells.OccupiedCells`.
     """
 
     __slots__ = ("domain",)

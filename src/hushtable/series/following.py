@@ -175,7 +175,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
     who: Integers,
     wanted: Sequence[Floats],
     sizes: Integers,
-) -> tuple[follow.Counted, Floats]:
+) -> tuple[follow.FollowTables, Floats]:
     """Return all tables packed for the kernel, and the excess of each cell."""
     n_columns = len(sizes)
     singles, steps = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
@@ -207,7 +207,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
         lines = np.cumsum(wanted[at], axis=1).ravel()
         steps[at] = lay(wanted[at].ravel(), _cells(cells, size * size), lines)
     weights = 1 / (np.concatenate(targets) + 1.0)  # inverse of the sampling variance
-    counted = follow.Counted(sizes, singles, pairs, steps, weights, np.concatenate(likely))
+    counted = follow.FollowTables(sizes, singles, pairs, steps, weights, np.concatenate(likely))
     return counted, np.concatenate(excess)
 
 

@@ -32,7 +32,7 @@ from audit.broken.kind import (
 from hushtable.engine import baskets, memory
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import DataError, Refused
-from hushtable.files.written_rows import bare
+from hushtable.files.written_rows import without_metadata
 from hushtable.methods import (
     Columns,
     ContingencyTable,
@@ -142,7 +142,7 @@ def compressed_by_size(patch: Patch) -> None:
 
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         how = ("zstd", "gzip")[_SEEN[0] % 2]
-        pq.write_table(bare(table, schema), path, compression=how)
+        pq.write_table(without_metadata(table, schema), path, compression=how)
 
     patch.setattr("hushtable.release_writer.write_parquet", write)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.engine.drafting.moments import propose_moment
+from hushtable.engine.drafting.moments import propose_calendar
 from hushtable.engine.drafting.profile import FEW_ROWS, Profile
 from hushtable.engine.drafting.proposal import MOST_LISTED, Proposal, identifier
 from hushtable.engine.drafting.readings import (
@@ -65,7 +65,7 @@ def propose(profile: Profile) -> Proposal:
     if profile.family == "boolean" or _are_truths(profile):
         found = Proposal({"type": "boolean"})
     else:
-        found = _number(profile) or propose_moment(profile) or _listed(profile)
+        found = _number(profile) or propose_calendar(profile) or _listed(profile)
     if found.content.get("role") == "identifier":
         return found
     has_missing = profile.n_missing > 0
@@ -104,7 +104,7 @@ def _is_named_so(profile: Profile) -> bool:
     named = bool(_NAMED.search(profile.name)) and not _OF_A_THING.search(profile.name)
     if not named and not _NUMBERED.search(profile.name):
         return False
-    if propose_moment(profile) is not None:
+    if propose_calendar(profile) is not None:
         return False
     if all(as_number(value) is not None for value in profile.values):
         return bool(_NUMBERED.search(profile.name)) and 2 * len(profile.values) > profile.n_values

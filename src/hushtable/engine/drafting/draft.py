@@ -164,7 +164,7 @@ def drafted(
         require_names(seen, book.columns)
     person = whose_rows([profile for profile in seen if profile.name not in book.columns])
     proposals = {
-        profile.name: _told(book, profile.name)
+        profile.name: _from_codebook(book, profile.name)
         or _proposal(profile, person, labels.get(profile.name))
         for profile in seen
     }
@@ -235,7 +235,7 @@ def _make_target(proposal: Proposal, profile: Profile) -> None:
         }
 
 
-def _told(book: Codebook, name: str) -> Proposal | None:
+def _from_codebook(book: Codebook, name: str) -> Proposal | None:
     """Return a column's description in the codebook, or None."""
     if name not in book.columns:
         return None

@@ -17,7 +17,7 @@ _MOST_PERIODS = 1000  # approximate maximum number of calendar steps proposed
 _IN_UTC = re.compile(r"[+]00(:00)?$")  # text of a timestamp that was stored with a time zone
 
 
-def propose_moment(profile: Profile) -> Proposal | None:
+def propose_calendar(profile: Profile) -> Proposal | None:
     """Return the proposal for a column of dates, timestamps, times or durations, else None."""
     if profile.family not in ("text", "moment"):
         return None

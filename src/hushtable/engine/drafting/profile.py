@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.encode import Expression, as_text
 from hushtable.engine.header import Header
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.extras import needing
 
 with needing("publish", "drafting"):
@@ -73,7 +73,7 @@ class Profile:
         return self.all_differ and self.n_values >= FEW_ROWS
 
 
-def profiles(source: Source, header: Header, n_rows: int) -> Iterator[Profile]:
+def profiles(source: TableSource, header: Header, n_rows: int) -> Iterator[Profile]:
     """Yield the profile of each column."""
     names = header.names
     rows = source.select({f"c{i}": name for i, name in enumerate(names)})

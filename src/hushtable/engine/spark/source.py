@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.header import Data, Header, is_ibis_table
-from hushtable.engine.source import Lease, Source, explained, too_many_cells, wanted_columns
+from hushtable.engine.source import Lease, TableSource, explained, too_many_cells, wanted_columns
 from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
 from hushtable.schema import Schema
 
@@ -22,7 +22,7 @@ ibis = lazy_loader.load("ibis")
 _QUICK = {"spark.sql.execution.arrow.pyspark.enabled": "true"}  # for small tables that are sent
 
 
-def open_in_spark(data: Data, header: Header) -> Source:
+def open_in_spark(data: Data, header: Header) -> TableSource:
     """Open a frame of Spark, or an ibis table of a Spark session; reads no row."""
     if is_ibis_table(data):
         data = SparkSource(data, {}).frame(data)
@@ -69,10 +69,10 @@ def _in_utc(frame: Any) -> Any:
     return frame.withColumns(plain) if plain else frame
 
 
-class SparkSource(Source):
+class SparkSource(TableSource):
     """A table that is in Spark."""
 
-    def coded(self, schema: Schema) -> Source:
+    def coded(self, schema: Schema) -> TableSource:
         """Return the rows as codes, computed for each query unless rows must be copied."""
         source: SparkSource = self
         if self.copied:

@@ -39,15 +39,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushtable.domain import Domain
-from hushtable.engine.cells import Cells
+from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.checked import not_once
 from hushtable.engine.encode import Expression
-from hushtable.engine.published import Keys, Parts, RowsOf, Whole
+from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.silence import silenced
 from hushtable.engine.spark.source import SparkSource
 from hushtable.errors import DataError, ReleaseError
-from hushtable.files.written_rows import bare
+from hushtable.files.written_rows import without_metadata
 from hushtable.privacy.noise import Noise
 
 COUNT = "n"
@@ -89,10 +89,10 @@ class _Task:
         if codes.min(initial=0) < 0:
             raise DataError("rows that break a rule came in after the rules were checked.")
         counts = np.asarray(batch[len(self.wide.limbs)].to_numpy(), np.int64)
-        return self._rows(Cells(self.domain, codes, counts))
+        return self._rows(OccupiedCells(self.domain, codes, counts))
 
-    def _rows(self, cells: Cells) -> pa.Table:
-        return bare(self.rows_of(cells, self.noise)).cast(self.schema)
+    def _rows(self, cells: OccupiedCells) -> pa.Table:
+        return without_metadata(self.rows_of(cells, self.noise)).cast(self.schema)
 
 
 def publish_on_executors(
@@ -103,27 +103,27 @@ def publish_on_executors(
     *,
     domain: Domain,
     wide: Domain,
-    also: Keys | Whole | None,
+    also: Keys | AllCells | None,
     n_rows: Callable[[], int],
-) -> Parts:
+) -> WrittenParts:
     """Prepare the rows of a tally of cells, whose keys are packed with `wide`.
 
     Nothing is counted or drawn before they are written. The tally must add up to `n_rows`.
     """
-    empty = Cells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
-    schema = bare(rows_of(empty, noise)).schema
+    empty = OccupiedCells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
+    schema = without_metadata(rows_of(empty, noise)).schema
     task = _Task(domain, wide, rows_of, noise, schema)
 
     def write(folder: Path) -> Sequence[str]:
         with source.running(_SETTINGS):
             cells = source.frame(tally)
-            if isinstance(also, Whole):
+            if isinstance(also, AllCells):
                 cells = _with_others(cells, _all_of(domain, wide, cells.sparkSession))
             elif also is not None:
                 cells = _with_others(cells, _sent(also, domain, wide, cells.sparkSession))
             return _write(cells, task, folder, n_rows)
 
-    return Parts(write)
+    return WrittenParts(write)
 
 
 def _write(cells: Any, task: _Task, folder: Path, n_rows: Callable[[], int]) -> Sequence[str]:

@@ -13,13 +13,13 @@ from hushtable.engine.base import RuleBreak
 from hushtable.engine.cells import Counts
 from hushtable.engine.encode import Expression
 from hushtable.engine.rules import N_RULES, refuse_broken, rule_breaks
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
 
-class Broken:
+class RuleBreakCounts:
     """Counts of rows that break rules, collected over the parts of a result."""
 
     def __init__(self, schema: Schema) -> None:
@@ -57,6 +57,6 @@ def union(tables: Sequence[Expression]) -> Expression:
     return tables[0] if len(tables) == 1 else ibis.union(*tables)
 
 
-def n_rows(source: Source, rows: Expression) -> int:
+def n_rows(source: TableSource, rows: Expression) -> int:
     """Count rows."""
     return int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())

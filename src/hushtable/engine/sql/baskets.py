@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.baskets import Bounds, ItemGroups, Pairs, Runs, Tuples, tally
+from hushtable.engine.baskets import ItemGroups, ItemPairs, Runs, TupleLimits, Tuples, tally
 from hushtable.engine.encode import Expression
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.engine.sql.answers import integers
 
 ibis = lazy_loader.load("ibis")
@@ -40,7 +40,7 @@ def at_most(elements: Expression, most: int | None) -> Expression:
 
 
 def count_tuples(
-    source: Source, groups: ItemGroups, bounds: Bounds, sizes: tuple[int, int]
+    source: TableSource, groups: ItemGroups, bounds: TupleLimits, sizes: tuple[int, int]
 ) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record.
 
@@ -74,7 +74,7 @@ def count_tuples(
     return tally(runs, at_least=bounds.at_least, n_records=int(n_records))
 
 
-def count_sizes(source: Source, elements: Expression) -> NDArray[np.int64]:
+def count_sizes(source: TableSource, elements: Expression) -> NDArray[np.int64]:
     """Count records by number of elements, from 0 elements on (always 0 records)."""
     of_record = elements.group_by("owner").agg(size=ibis._.count())
     answer = source.fetch(of_record.group_by("size").agg(n=ibis._.count()))
@@ -85,8 +85,8 @@ def count_sizes(source: Source, elements: Expression) -> NDArray[np.int64]:
 
 
 def count_pairs(
-    source: Source, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
-) -> Pairs:
+    source: TableSource, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
+) -> ItemPairs:
     """Count pairs of items within records, of all items or of the given ones."""
     alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
     support = np.zeros(n_items, np.int64)
@@ -99,7 +99,7 @@ def count_pairs(
     n_pairs = n_items * (n_items - 1) // 2
     agree, differ = np.zeros(n_pairs, np.int64), np.zeros(n_pairs, np.int64)
     if n_pairs == 0:
-        return Pairs(support, agree, differ)
+        return ItemPairs(support, agree, differ)
     other = elements.view()
     joined = elements.join(
         other, (elements.owner == other.owner) & (elements.item < other.item)
@@ -109,4 +109,4 @@ def count_pairs(
     same = answer["same"].to_numpy().astype(np.bool_)
     pair = i * n_items - i * (i + 1) // 2 + j - i - 1
     agree[pair[same]], differ[pair[~same]] = n[same], n[~same]
-    return Pairs(support, agree, differ)
+    return ItemPairs(support, agree, differ)

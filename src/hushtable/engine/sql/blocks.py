@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
 from hushtable.engine.encode import Expression, recoded
-from hushtable.engine.source import Source
-from hushtable.engine.sql.answers import Broken, integers, union
-from hushtable.engine.sql.packing import packed, unpacked, with_room
+from hushtable.engine.source import TableSource
+from hushtable.engine.sql.answers import RuleBreakCounts, integers, union
+from hushtable.engine.sql.packing import packed, packed_domain, unpacked
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
@@ -104,7 +104,7 @@ def add_up(
 
 
 def count_groups(
-    rows: Source,
+    rows: TableSource,
     schema: Schema,
     groups: Sequence[Sequence[str]],
     shapes: Sequence[tuple[int, ...]],
@@ -117,7 +117,7 @@ def count_groups(
     place_of = {name: place for place, name in places.items()}
     counted = recoded(rows.select(places), places, recode)
     answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
-    blocks, broken = cover(groups, sizes), Broken(schema)
+    blocks, broken = cover(groups, sizes), RuleBreakCounts(schema)
     for start in range(0, len(blocks), BLOCKS_PER_QUERY):
         batch = blocks[start : start + BLOCKS_PER_QUERY]
         found = _count_blocks(rows, counted, batch, place_of, sizes)
@@ -132,7 +132,7 @@ def count_groups(
 
 
 def _count_blocks(
-    source: Source,
+    source: TableSource,
     rows: Expression,
     blocks: Sequence[JointCount],
     place_of: Mapping[str, str],
@@ -140,7 +140,7 @@ def _count_blocks(
 ) -> list[tuple[NDArray[np.int64], Counts]]:
     """Count the occupied cells of some blocks in one query."""
     parts = []
-    wide = [with_room({name: sizes[name] for name in block.columns}) for block in blocks]
+    wide = [packed_domain({name: sizes[name] for name in block.columns}) for block in blocks]
     for number, (block, domain) in enumerate(zip(blocks, wide, strict=True)):
         key = packed(rows, [place_of[name] for name in block.columns], domain.shape)
         tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())

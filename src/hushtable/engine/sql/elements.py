@@ -11,8 +11,8 @@ import lazy_loader
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, missing_codes
 from hushtable.engine.encode import recoded
-from hushtable.engine.source import PERSON, Source
-from hushtable.engine.sql.answers import Broken, integers, union
+from hushtable.engine.source import PERSON, TableSource
+from hushtable.engine.sql.answers import RuleBreakCounts, integers, union
 from hushtable.engine.sql.baskets import at_most, each_item_once
 from hushtable.engine.sql.one_way import broken_rules
 from hushtable.recoding import Recoding
@@ -22,14 +22,14 @@ ibis = lazy_loader.load("ibis")
 
 
 def listed_elements(
-    rows: Source,
+    rows: TableSource,
     schema: Schema,
-    listing: ItemColumns,
+    item_columns: ItemColumns,
     max_values: int | None,
     recode: Mapping[str, Recoding],
-) -> Source:
+) -> TableSource:
     """Return at most `max_values` elements of each person, chosen once."""
-    places = {"item": listing.item, "value": listing.value}
+    places = {"item": item_columns.item, "value": item_columns.value}
     broken_rules(rows, schema, list(places.values())).refuse()
     elements = recoded(rows.select({"owner": PERSON, **places}), places, recode)
     for place, name in places.items():
@@ -42,8 +42,8 @@ def listed_elements(
 
 
 def wide_elements(
-    rows: Source, schema: Schema, groups: ItemGroups, recode: Mapping[str, Recoding]
-) -> Source:
+    rows: TableSource, schema: Schema, groups: ItemGroups, recode: Mapping[str, Recoding]
+) -> TableSource:
     """Return the elements of rows; rows are numbered once."""
     names = list(schema.attributes)
     missing, _ = missing_codes(schema, recode)
@@ -60,7 +60,7 @@ def wide_elements(
     elements = union(parts)
     wrong = elements.filter(elements.value < 0).group_by(["item", "value"])
     found = numbered.fetch(wrong.agg(n=ibis._.count()))
-    broken = Broken(schema)
+    broken = RuleBreakCounts(schema)
     for item in items:
         here = integers(found["item"]) == item
         codes = integers(found["value"])[here, None]

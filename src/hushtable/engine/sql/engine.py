@@ -27,22 +27,22 @@ import numpy as np
 
 from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
-    Bounds,
     ItemGroups,
-    Listed,
-    Pairs,
+    ItemPairs,
+    LongTableQuery,
+    TupleLimits,
     Tuples,
     listed_sizes,
     missing_codes,
 )
-from hushtable.engine.cells import Cells, Counts
+from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.checked import CheckedEngine, not_once
-from hushtable.engine.published import Parts
+from hushtable.engine.published import WrittenParts
 from hushtable.engine.rules import person_break
-from hushtable.engine.source import PERSON, Source
+from hushtable.engine.source import PERSON, TableSource
 from hushtable.engine.spark.source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
-from hushtable.engine.sql.answers import Broken, n_rows
+from hushtable.engine.sql.answers import RuleBreakCounts, n_rows
 from hushtable.engine.sql.baskets import count_pairs, count_sizes, count_tuples
 from hushtable.engine.sql.blocks import count_groups
 from hushtable.engine.sql.elements import listed_elements, wide_elements
@@ -64,14 +64,14 @@ class SqlEngine(CheckedEngine):
     `coded` reads the table and encodes its rows: codes, and the person of each row (`PERSON`).
     """
 
-    def __init__(self, coded: Callable[[], Source], schema: Schema) -> None:
+    def __init__(self, coded: Callable[[], TableSource], schema: Schema) -> None:
         self._coded, self._schema = coded, schema
-        self._elements: dict[object, Source] = {}
+        self._elements: dict[object, TableSource] = {}
 
     # --- the rows that count ----------------------------------------------------------------------
 
     @cached_property
-    def _all(self) -> Source:
+    def _all(self) -> TableSource:
         """All rows, encoded; raises an error if a lookup lost or duplicated one."""
         coded = self._coded()
         if coded.origin is None:
@@ -85,7 +85,7 @@ class SqlEngine(CheckedEngine):
         return coded if compared_later else replace(coded, origin=None)
 
     @cached_property
-    def _rows(self) -> Source:
+    def _rows(self) -> TableSource:
         """The rows that count; chosen once, so that all answers are about the same rows."""
         person, max_rows = self._schema.unit.column, self._schema.unit.max_rows
         if person is None or max_rows is None:
@@ -94,7 +94,7 @@ class SqlEngine(CheckedEngine):
             return self._all  # no person has too many rows, and ranking is slower than counting
         return self._chosen(max_rows)
 
-    def _chosen(self, max_rows: int) -> Source:
+    def _chosen(self, max_rows: int) -> TableSource:
         """Choose at most `max_rows` rows of each person; drop rows without a person.
 
         The engine's own random numbers suffice: the promise holds for every outcome of random
@@ -134,7 +134,7 @@ class SqlEngine(CheckedEngine):
     # --- cells ------------------------------------------------------------------------------------
 
     def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
-        sizes, broken = self._schema.domain.sizes, Broken(self._schema)
+        sizes, broken = self._schema.domain.sizes, RuleBreakCounts(self._schema)
         answer: dict[str, Counts] = {}
         for name, codes, counts in count_each(self._rows, columns, by=by):
             names = [name] if by is None else [name, by]
@@ -144,17 +144,17 @@ class SqlEngine(CheckedEngine):
         broken.refuse()
         return answer
 
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> Cells:
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
         domain = recoded_domain(self._schema, columns, recode)
         codes, counts = count_cells(self._rows, domain, recode, most=MAX_CELLS)
-        broken = Broken(self._schema)
+        broken = RuleBreakCounts(self._schema)
         broken.set_aside(columns, codes, counts)
         broken.refuse()
-        return Cells(domain, codes, counts)
+        return OccupiedCells(domain, codes, counts)
 
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
-    ) -> Callable[..., Parts] | None:
+    ) -> Callable[..., WrittenParts] | None:
         domain = recoded_domain(self._schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
         if domain.size <= MAX_CELLS or not noise.is_private:
@@ -179,29 +179,31 @@ class SqlEngine(CheckedEngine):
     # --- tuples and pairs of items ----------------------------------------------------------------
 
     def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: Bounds
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
     ) -> Tuples:
         elements = wide_elements(self._rows, self._schema, groups, recode)
         sizes = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
         counted = count_tuples(elements, groups, bounds, sizes)
         return replace(counted, n_records=self.n_rows())
 
-    def _listed_tuples(self, groups: ItemGroups, listed: Listed, bounds: Bounds) -> Tuples:
-        sizes = listed_sizes(self._schema, listed.listing, listed.recode)
+    def _listed_tuples(
+        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
+    ) -> Tuples:
+        sizes = listed_sizes(self._schema, listed.item_columns, listed.recode)
         return count_tuples(self._listed_elements(listed), groups, bounds, sizes)
 
-    def _pairs(self, listed: Listed, items: Sequence[int] | None) -> Pairs:
+    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
         elements = self._listed_elements(listed)
-        n_items = self._schema.attributes[listed.listing.item].n_values
+        n_items = self._schema.attributes[listed.item_columns.item].n_values
         return count_pairs(elements, elements.table, n_items=n_items, items=items)
 
-    def _sizes(self, listed: Listed) -> Counts:
+    def _sizes(self, listed: LongTableQuery) -> Counts:
         elements = self._listed_elements(listed)
         return count_sizes(elements, elements.table)
 
-    def _listed_elements(self, listed: Listed) -> Source:
+    def _listed_elements(self, listed: LongTableQuery) -> TableSource:
         """Return the elements of persons, chosen once for all queries with the same bounds."""
-        asked = (listed.listing, listed.max_values, tuple(listed.recode.items()))
+        asked = (listed.item_columns, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
             self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
         return self._elements[asked]

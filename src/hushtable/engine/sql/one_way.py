@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
-from hushtable.engine.source import Source
-from hushtable.engine.sql.answers import Broken, integers, union
+from hushtable.engine.source import TableSource
+from hushtable.engine.sql.answers import RuleBreakCounts, integers, union
 from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
 
 def count_each(
-    rows: Source, columns: Sequence[str], *, by: str | None = None, only_broken: bool = False
+    rows: TableSource, columns: Sequence[str], *, by: str | None = None, only_broken: bool = False
 ) -> Iterator[tuple[str, NDArray[np.int64], Counts]]:
     """Count the codes of each column, or its pairs of codes with `by`; with `only_broken`, few."""
     asked = {} if by is None else {"by": by}
@@ -37,9 +37,9 @@ def count_each(
         yield name, found[mine], counts[mine]
 
 
-def broken_rules(rows: Source, schema: Schema, columns: Sequence[str]) -> Broken:
+def broken_rules(rows: TableSource, schema: Schema, columns: Sequence[str]) -> RuleBreakCounts:
     """Gather the rows that break a rule of some columns."""
-    broken = Broken(schema)
+    broken = RuleBreakCounts(schema)
     for name, codes, counts in count_each(rows, columns, only_broken=True):
         broken.set_aside([name], codes, counts)
     return broken

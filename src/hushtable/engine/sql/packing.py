@@ -1,7 +1,7 @@
 """Combinations of codes as packed keys: a database groups by one number fastest.
 
 The codes of broken rules are negative, and an answer must tell how many rows have them. So keys are
-packed with a domain that has room for them below zero (`with_room`).
+packed with a domain that has room for them below zero (`packed_domain`).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from hushtable.domain import Domain
 from hushtable.engine.cells import Counts
 from hushtable.engine.encode import Expression, recoded
 from hushtable.engine.rules import N_RULES
-from hushtable.engine.source import Source
+from hushtable.engine.source import TableSource
 from hushtable.engine.sql.answers import integers
 from hushtable.recoding import Recoding
 
 ibis = lazy_loader.load("ibis")
 
 
-def with_room(sizes: Mapping[str, int]) -> Domain:
+def packed_domain(sizes: Mapping[str, int]) -> Domain:
     """Return the domain that packs the keys of columns of the given sizes."""
     return Domain({name: size + N_RULES for name, size in sizes.items()})
 
@@ -42,12 +42,12 @@ def unpacked(wide: Domain, keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def tally(
-    rows: Source, domain: Domain, recode: Mapping[str, Recoding]
+    rows: TableSource, domain: Domain, recode: Mapping[str, Recoding]
 ) -> tuple[Expression, Domain]:
     """Return a query for the keys and counts of the cells of a domain, and what packs the keys."""
     places = {f"c{position}": name for position, name in enumerate(domain.names)}
     coded = recoded(rows.select(places), places, recode)
-    wide = with_room(domain.sizes)
+    wide = packed_domain(domain.sizes)
     keys = {
         f"key{limb}": packed(coded, list(places)[run], wide.shape[run])
         for limb, run in enumerate(wide.limbs)
@@ -56,7 +56,7 @@ def tally(
 
 
 def count_cells(
-    rows: Source, domain: Domain, recode: Mapping[str, Recoding], *, most: int
+    rows: TableSource, domain: Domain, recode: Mapping[str, Recoding], *, most: int
 ) -> tuple[NDArray[np.int64], Counts]:
     """Count combinations of codes, those of broken rules included, in order; `most` may travel."""
     query, wide = tally(rows, domain, recode)

@@ -8,14 +8,14 @@ import numpy as np
 from hushtable.engine.checked import not_once
 from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
 from hushtable.engine.encode import encode
-from hushtable.engine.source import PERSON, Source, wanted_columns
+from hushtable.engine.source import PERSON, TableSource, wanted_columns
 from hushtable.engine.sql.answers import n_rows
 from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
 
-def encoded_rows(source: Source, schema: Schema) -> Encoded:
+def encoded_rows(source: TableSource, schema: Schema) -> Encoded:
     """Encode all rows where they are, and fetch their codes."""
     source = source.here(wanted_columns(schema))
     query, columns = source.code_view(schema)
@@ -32,7 +32,7 @@ def encoded_rows(source: Source, schema: Schema) -> Encoded:
     return Encoded(codes, numbers.fill_null(-1).to_numpy().astype(np.int32))
 
 
-def check_some_rows(source: Source, schema: Schema, n_raw: int) -> None:
+def check_some_rows(source: TableSource, schema: Schema, n_raw: int) -> None:
     """Fetch a few random rows with their codes, and compare these with the reference encoder."""
     places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
     raw = {f"r{position}": name for position, name in enumerate(schema.attributes)}

@@ -22,7 +22,7 @@ from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
 from hushtable.methods.alpha_beta.views import ViewMemory
 from hushtable.methods.alpha_beta.written_tuples import written_tuples
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import coins_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
@@ -245,7 +245,7 @@ Lower d or raise gamma.
 
     def plan(self, schema: Schema) -> AlphaBetaPlan:
         """Compute everything that is fixed before the data is read, or refuse."""
-        problems = misfits(schema, self.name, [VIEW] * (self.views > 1))
+        problems = schema_problems(schema, self.name, [VIEW] * (self.views > 1))
         if self.views > 1 and schema.unit.kind == "person":
             problems.append(
                 "unit is person: over several views a person may have more than max_rows rows. Use "

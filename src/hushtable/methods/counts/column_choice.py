@@ -80,7 +80,7 @@ def item_groups(
     source: SealedTable,
     noise: Noise,
     *,
-    listing: ItemColumns,
+    item_columns: ItemColumns,
     max_values: int,
     recode: Mapping[str, Recoding],
     similarity: str,
@@ -88,11 +88,11 @@ def item_groups(
     pair_noise: PairMechanism,
 ) -> list[list[int]]:
     """Cluster the items of a long table by noisy counts, using pairs of frequent items only."""
-    counted = source.item_support(listing, max_values=max_values, recode=recode)
+    counted = source.item_support(item_columns, max_values=max_values, recode=recode)
     support = noise.open(counted, pair_noise.law, "items")
     compared = worth_comparing(support, pair_noise.std, sizes)
     pairs = source.item_pairs(
-        listing, items=compared.tolist(), max_values=max_values, recode=recode
+        item_columns, items=compared.tolist(), max_values=max_values, recode=recode
     )
     agree, differ = noise.open(pairs, InTurn(pair_noise.law), "pairs of items")
     similar = similarities(similarity, support[compared], agree, differ, FLOOR * pair_noise.std)

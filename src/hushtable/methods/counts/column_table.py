@@ -40,15 +40,15 @@ Integers = NDArray[np.int64]
 def write_tuples(
     schema: Schema,
     recode: Mapping[str, Recoding],
-    listing: ItemColumns | None,
+    item_columns: ItemColumns | None,
     tuples: Tuples,
     counts: Integers,
 ) -> pa.Table:
     """Write tuples in their order, which reveals only which tuples are present."""
     lengths = tuples.lengths
     of_tuple = np.repeat(np.arange(len(lengths)), lengths)
-    if listing is not None:
-        item, value = listing.item, listing.value
+    if item_columns is not None:
+        item, value = item_columns.item, item_columns.value
         return pa.table(
             {
                 COLUMN: pa.array(np.repeat(tuples.groups, lengths), pa.int64()),
@@ -73,12 +73,12 @@ class PublishedTuples:
     """Reader of the table ``data`` of a release of columns."""
 
     table: pa.Table
-    listing: ItemColumns | None  # item and value columns of a long table; None for a wide one
+    item_columns: ItemColumns | None  # item and value columns of a long table; None for a wide one
 
     @cached_property
     def starts(self) -> Integers:
         """First row of each tuple."""
-        if self.listing is None:
+        if self.item_columns is None:
             return np.arange(self.table.num_rows)
         return np.flatnonzero(np.diff(as_numpy(self.table.column(TUPLE)), prepend=-1))
 
@@ -91,7 +91,7 @@ class PublishedTuples:
     def of_column(self, number: int) -> PublishedTuples:
         """Return the tuples of one column."""
         mine = np.flatnonzero(as_numpy(self.table.column(COLUMN)) == number)
-        return PublishedTuples(self.table.take(numbers(mine)), self.listing)
+        return PublishedTuples(self.table.take(numbers(mine)), self.item_columns)
 
     def codes(self, schema: Schema, recode: Mapping[str, Recoding]) -> dict[str, Integers]:
         """Return the code of each tuple in each attribute of a column.
@@ -99,7 +99,7 @@ class PublishedTuples:
         `schema` has the attributes: columns of a wide table, or a column for each item of a long
         one.
         """
-        if self.listing is None:
+        if self.item_columns is None:
             return {
                 name: to_codes(column, self.table.column(name), recode.get(name))
                 for name, column in schema.attributes.items()
@@ -107,7 +107,7 @@ class PublishedTuples:
         names = list(schema.attributes)
         first = names[0]  # all items have the same values
         values = to_codes(
-            schema.attributes[first], self.table.column(self.listing.value), recode.get(first)
+            schema.attributes[first], self.table.column(self.item_columns.value), recode.get(first)
         )
         tuples, places = repeated(self._lengths), self._places(names)
         codes = {}
@@ -125,9 +125,9 @@ class PublishedTuples:
 
     def _places(self, names: Sequence[str]) -> Integers:
         """Return the position among `names` of the item in each row of a long table."""
-        if self.listing is None or not self.table.num_rows:
+        if self.item_columns is None or not self.table.num_rows:
             return np.empty(0, np.int64)
-        items = self.table.column(self.listing.item).combine_chunks().dictionary_encode()
+        items = self.table.column(self.item_columns.item).combine_chunks().dictionary_encode()
         place_of = {name: place for place, name in enumerate(names)}
         known = np.array([place_of[name] for name in items.dictionary.to_pylist()], np.int64)
         return np.asarray(known[as_numpy(items.indices)])

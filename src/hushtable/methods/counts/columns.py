@@ -37,7 +37,7 @@ from typing import Any, ClassVar, Literal
 from hushtable.engine.baskets import ItemColumns, most_listed
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import Method, misfits
+from hushtable.methods.base import Method, schema_problems
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.methods.counts.column_table import COLUMN, COUNT, TUPLE
 from hushtable.methods.counts.columns_plan import ColumnsPlan
@@ -218,7 +218,7 @@ each column if they are public, or pass the number of clusters to choose private
     def plan(self, schema: Schema) -> ColumnsPlan:
         """Compute everything that is fixed before the data is read, or refuse."""
         recode = self._recode_or_refuse(schema)
-        listing, names = self._listing, self._attribute_names(schema)
+        item_columns, names = self._item_columns, self._attribute_names(schema)
         position = {name: number for number, name in enumerate(names)}
         max_values = self._most_values(schema, len(names))
         n_columns = len(self.columns) or sum(self.clusters)
@@ -227,12 +227,12 @@ each column if they are public, or pass the number of clusters to choose private
         n_reached = min(n_columns, max_values * copies)
         n_touched = min(self.max_columns, n_reached)
         # A row of a wide table is a record, and a person may have several.
-        n_units = 1 if listing is not None else schema.unit.max_rows or 1
+        n_units = 1 if item_columns is not None else schema.unit.max_rows or 1
         epsilon = self.epsilon / n_units
         delta = delta_per_row(self.epsilon, self.delta, n_units)
-        is_public = listing is None and schema.counted_rows is not None
+        is_public = item_columns is None and schema.counted_rows is not None
         count_epsilon = Fraction(0) if is_public else epsilon * self.count_share
-        may_lose = listing is not None and max_values < most_listed(schema, listing)
+        may_lose = item_columns is not None and max_values < most_listed(schema, item_columns)
         size_epsilon = epsilon * self.size_share if may_lose else Fraction(0)
         left = epsilon - count_epsilon - size_epsilon
         pair_noise = self._pair_noise(left, delta, len(names), max_values)
@@ -244,7 +244,7 @@ each column if they are public, or pass the number of clusters to choose private
             method=self,
             schema=schema,
             recode=recode,
-            listing=listing,
+            item_columns=item_columns,
             attribute_names=names,
             groups=[sorted(position[name] for name in column) for column in self.columns] or None,
             n_columns=n_columns,
@@ -266,21 +266,21 @@ each column if they are public, or pass the number of clusters to choose private
         return plan
 
     @property
-    def _listing(self) -> ItemColumns | None:
+    def _item_columns(self) -> ItemColumns | None:
         """Item and value columns of a long table; None for a wide one."""
         return ItemColumns(self.item, self.value) if self.item and self.value else None
 
     def _attribute_names(self, schema: Schema) -> tuple[str, ...]:
         """Return the attributes: the columns of a wide table, or the items of a long one."""
-        if self._listing is None:
+        if self._item_columns is None:
             return tuple(schema.attributes)
-        column = schema.attributes[self._listing.item]
+        column = schema.attributes[self._item_columns.item]
         return column.values if isinstance(column, Categorical) else ()
 
     def _most_values(self, schema: Schema, n_attributes: int) -> int:
         """Return the maximum number of values of one record that are used."""
         bounds = [n_attributes]
-        if self._listing is not None:
+        if self._item_columns is not None:
             bounds += [most for most in (self.max_values, schema.unit.max_rows) if most is not None]
         return min(bounds)
 
@@ -293,7 +293,7 @@ each column if they are public, or pass the number of clusters to choose private
         # A record of a wide table is in one cell of each pair of attributes. A person of a long
         # table is in the support of each of their items and in the count of each pair of them.
         n_pairs = n_attributes * (n_attributes - 1) // 2
-        if self._listing is not None:
+        if self._item_columns is not None:
             n_pairs = max_values * (max_values + 1) // 2
         return PairMechanism(
             n_touched=max(1, n_pairs),
@@ -319,7 +319,7 @@ each column if they are public, or pass the number of clusters to choose private
             for name in (COLUMN, TUPLE, COUNT)
             if name in schema.columns
         ]
-        return [*problems, *misfits(schema, self.name)] + [
+        return [*problems, *schema_problems(schema, self.name)] + [
             f"{what} is {name!r}, which is not published; published columns are "
             f"{', '.join(schema.attributes)}."
             for what, name in (("item", self.item), ("value", self.value))

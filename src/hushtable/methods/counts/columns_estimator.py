@@ -76,7 +76,7 @@ class ColumnsEstimator(Estimator):
         """Extract what answers need from the statement and the tables."""
         self.plan = Columns(**self.parameters).plan(self.schema)
         self.recode = self.plan.recode
-        self.counted = "people" if self.plan.listing is not None else "rows"
+        self.counted = "people" if self.plan.item_columns is not None else "rows"
         self.private_schema = self.schema
         del self.schema  # the schema of conditions is made on demand
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
@@ -84,15 +84,15 @@ class ColumnsEstimator(Estimator):
         self.noise = noise_of_one(self.plan.mechanism)
         published = self.settings.get("sizes")
         self.sizes = published and BasketSizes.read(self.plan.max_values, published)
-        self._tuples = PublishedTuples(self.table, self.plan.listing)
+        self._tuples = PublishedTuples(self.table, self.plan.item_columns)
         self._views: dict[int, ColumnView] = {}
 
     @cached_property
     def schema(self) -> Schema:  # type: ignore[override] # made on demand
         """Schema of conditions: the table's columns, or a column for each item."""
-        if self.plan.listing is None:
+        if self.plan.item_columns is None:
             return self.private_schema
-        value = self.private_schema.attributes[self.plan.listing.value]
+        value = self.private_schema.attributes[self.plan.item_columns.value]
         content = value.model_dump(mode="json", exclude={"role", "confirm"}, exclude_none=True)
         each = {**content, "missing": "category"}
         return Schema.from_dict(
@@ -104,9 +104,9 @@ class ColumnsEstimator(Estimator):
 
     def _recode(self, names: Sequence[str]) -> dict[str, Recoding]:
         """Return the recodings of some attributes."""
-        if self.plan.listing is None:
+        if self.plan.item_columns is None:
             return {name: self.recode[name] for name in names if name in self.recode}
-        recoding = self.recode.get(self.plan.listing.value)
+        recoding = self.recode.get(self.plan.item_columns.value)
         return {} if recoding is None else dict.fromkeys(names, recoding)
 
     @cached_property
@@ -129,10 +129,10 @@ class ColumnsEstimator(Estimator):
     @property
     def _may_lose(self) -> bool:
         """True if people may have more values than are used."""
-        listing = self.plan.listing
-        if listing is None:
+        item_columns = self.plan.item_columns
+        if item_columns is None:
             return False
-        return self.plan.max_values < most_listed(self.private_schema, listing)
+        return self.plan.max_values < most_listed(self.private_schema, item_columns)
 
     def _view(self, number: int) -> ColumnView:
         """Return the view of a column, cached."""
@@ -159,17 +159,19 @@ class ColumnsEstimator(Estimator):
         separate person, with a number in the column that identifies people.
         """
         rows, owners = self._tuples.rows()
-        listing = self.plan.listing
-        if listing is None:
+        item_columns = self.plan.item_columns
+        if item_columns is None:
             return self.table.select(list(self.private_schema.attributes)).take(pa.array(rows))
-        taken = self.table.select([listing.item, listing.value]).take(pa.array(rows))
+        taken = self.table.select([item_columns.item, item_columns.value]).take(pa.array(rows))
         return taken.add_column(0, str(self.private_schema.unit.column), pa.array(owners))
 
     def published(self, rng: Generator) -> ComparableRelease:
         """Return each column in comparable form; for a long table, groups of items."""
-        listing = self.plan.listing
-        if listing is not None:
-            items = PublishedItemGroups(listing.item, listing.value, self.columns, self._block)
+        item_columns = self.plan.item_columns
+        if item_columns is not None:
+            items = PublishedItemGroups(
+                item_columns.item, item_columns.value, self.columns, self._block
+            )
             return ComparableRelease(schema=self.schema, blocks=(), about="people", items=items)
         there = {name for names in self.columns for name in names}
         published = self.schema.of_rows(name for name in self.schema.attributes if name in there)
@@ -389,7 +391,7 @@ def _projection(view: ColumnView, names: tuple[str, ...], holds: Any) -> Project
 def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> Interval | None:
     """Return the number of records: public, noisy, or None if unknown."""
     public = plan.schema.counted_rows
-    if plan.listing is None and public is not None:
+    if plan.item_columns is None and public is not None:
         return Interval(value=public, low=public, high=public)
     if published is None:
         return None

@@ -53,7 +53,7 @@ class ColumnsPlan(Plan[SealedTable]):
     method: Columns
     schema: Schema
     recode: Mapping[str, Recoding]
-    listing: ItemColumns | None
+    item_columns: ItemColumns | None
     attribute_names: Sequence[str]
     groups: list[list[int]] | None
     n_columns: int
@@ -82,7 +82,7 @@ class ColumnsPlan(Plan[SealedTable]):
         """Forecast which counts will be published, and their noise."""
         rows = self.schema.expected_rows(rows)
         held = (TYPICAL_ROWS if rows is None else rows) * max(1, len(self.method.clusters))
-        width = 1 if self.listing else len(self.schema.attributes)
+        width = 1 if self.item_columns else len(self.schema.attributes)
         return Forecast(
             lines=self._lines(rows),
             split=self._split(),
@@ -111,7 +111,7 @@ class ColumnsPlan(Plan[SealedTable]):
                 f"{rows:,} rows are too few: a tuple is published half of the time if {half:,} "
                 "records have it. Lower max_columns, publish fewer columns, or spend more."
             )
-        if rows and not self.listing and self.method.columns:
+        if rows and not self.item_columns and self.method.columns:
             most = max(
                 recoded_domain(self.schema, list(names), self.recode).size
                 for names in self.method.columns
@@ -133,9 +133,9 @@ class ColumnsPlan(Plan[SealedTable]):
     @property
     def _n_elements(self) -> int:
         """Total number of values of all attributes."""
-        if self.listing is None:
+        if self.item_columns is None:
             return sum(recoded_domain(self.schema, self.attribute_names, self.recode).shape)
-        of_one = recoded_domain(self.schema, [self.listing.value], self.recode).size
+        of_one = recoded_domain(self.schema, [self.item_columns.value], self.recode).size
         return len(self.attribute_names) * of_one
 
     @cached_property
@@ -143,7 +143,7 @@ class ColumnsPlan(Plan[SealedTable]):
         """Number of noisy counts that a choice of columns needs."""
         if not self.method.clusters:
             return 0
-        if self.listing is not None:
+        if self.item_columns is not None:
             return most_compared(len(self.attribute_names), self.method.clusters) ** 2
         sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
@@ -154,7 +154,7 @@ class ColumnsPlan(Plan[SealedTable]):
         columns = self.groups or ((item,) for item in range(len(self.attribute_names)))
         likely = (
             rows
-            if self.listing is not None
+            if self.item_columns is not None
             else max(
                 commonest(
                     rows, recoded_domain(self.schema, self._names_of(column), self.recode).shape
@@ -177,7 +177,7 @@ class ColumnsPlan(Plan[SealedTable]):
                 "the columns are chosen from the private rows, so the number of tuples in a "
                 "question is not known in advance. Name the columns to forecast the error."
             )
-        if self.listing is not None or self.n_touched < self.n_reached:
+        if self.item_columns is not None or self.n_touched < self.n_reached:
             raise Refused(
                 "records with values in more columns than max_columns lose some at random; "
                 "their number depends on the private rows. Raise max_columns to the number of "
@@ -228,12 +228,12 @@ class ColumnsPlan(Plan[SealedTable]):
             groups,
             max_groups=self.method.max_columns,
             at_least=self.method.k,  # rarer tuples are never published
-            listing=self.listing,
+            item_columns=self.item_columns,
             max_values=self.method.max_values,
             recode=self.recode,
         )
         shown, noisy = noise.open(tuples, self.counts, "tuples of the columns")
-        table = write_tuples(self.schema, self.recode, self.listing, shown, noisy)
+        table = write_tuples(self.schema, self.recode, self.item_columns, shown, noisy)
         return Released(
             tables={"data": table},
             settings={
@@ -241,7 +241,7 @@ class ColumnsPlan(Plan[SealedTable]):
                 "n_records": self._noisy_total(tuples.n_records, noise),
                 "sizes": self._noisy_sizes(source, noise),
                 **describe_noise(self.mechanism, per="tuple"),
-                "notes": [READING_LONG if self.listing else READING_WIDE],
+                "notes": [READING_LONG if self.item_columns else READING_WIDE],
             },
         )
 
@@ -249,20 +249,26 @@ class ColumnsPlan(Plan[SealedTable]):
         """Choose the columns from noisy counts of pairs."""
         method, recode, pair_noise = self.method, self.recode, self.pair_noise
         assert pair_noise is not None  # noqa: S101 - there are clusters
-        if self.listing is None:
+        if self.item_columns is None:
             distances = attribute_distances(source, noise, recode=recode, pair_noise=pair_noise)
             return cluster(distances, method.clusters)
         return item_groups(
-            source, noise, listing=self.listing, max_values=self.max_values, recode=recode,
-            similarity=method.similarity or "union", sizes=method.clusters, pair_noise=pair_noise,
-        )  # fmt: skip
+            source,
+            noise,
+            item_columns=self.item_columns,
+            max_values=self.max_values,
+            recode=recode,
+            similarity=method.similarity or "union",
+            sizes=method.clusters,
+            pair_noise=pair_noise,
+        )
 
     def _noisy_sizes(self, source: SealedTable, noise: Noise) -> dict[str, Any] | None:
         """Publish a noisy histogram of values per person, if some values may not be used."""
-        if self.listing is None or not self.size_epsilon:
+        if self.item_columns is None or not self.size_epsilon:
             return None
-        ends = size_ends(self.max_values, most_listed(self.schema, self.listing))
-        classes = source.basket_sizes(self.listing, recode=self.recode).merged(
+        ends = size_ends(self.max_values, most_listed(self.schema, self.item_columns))
+        classes = source.basket_sizes(self.item_columns, recode=self.recode).merged(
             class_of_sizes(ends), len(ends)
         )
         mechanism = Laplace(1 / self.size_epsilon)

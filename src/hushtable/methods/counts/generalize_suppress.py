@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.methods import parameters
-from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import left_out_line
 from hushtable.methods.counts.cells import (
     COUNT,
@@ -68,7 +68,7 @@ class GeneralizeSuppress(Method):
 
     def plan(self, schema: Schema) -> GeneralizeSuppressPlan:
         """Return how tuples are generalized, or refuse."""
-        recode = recodings(schema, self.generalize, misfits(schema, self.name, (COUNT,)))
+        recode = recodings(schema, self.generalize, schema_problems(schema, self.name, (COUNT,)))
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         return GeneralizeSuppressPlan(self, schema, recode, n_cells)
 
@@ -104,7 +104,7 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the tuples and drop the rare ones; nothing is random."""
-        table = source.bare("tuples")
+        table = source.exact_engine("tuples")
         cells = table.counts(list(self.schema.attributes), recode=self.recode)
         shown = cells.counts >= self.method.k
         columns = label_tuples(self.schema, self.recode, cells.codes[shown])

@@ -17,7 +17,7 @@ import pyarrow as pa
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cells import (
     COUNT,
@@ -180,7 +180,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
 
     def plan(self, schema: Schema) -> NoisyCountsPlan:
         """Compute everything that is fixed before the data is read, or refuse."""
-        unfit = misfits(schema, self.name, (COUNT, NOISY_COUNT))
+        unfit = schema_problems(schema, self.name, (COUNT, NOISY_COUNT))
         recode = recodings(schema, self.generalize, unfit)
         n_cells = recoded_domain(schema, list(schema.attributes), recode).size
         if self.mechanism == "pure" and n_cells > self.max_cells:

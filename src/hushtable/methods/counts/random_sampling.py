@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import coins_error, few_rows_line, needed_rows
 from hushtable.methods.counts.cells import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, part
@@ -54,7 +54,7 @@ class RandomSampling(Method):
 
     def plan(self, schema: Schema) -> RandomSamplingPlan:
         """Return what is published, or refuse."""
-        problems = misfits(schema, self.name, ())
+        problems = schema_problems(schema, self.name, ())
         if problems:
             raise ParameterError(problems)
         return RandomSamplingPlan(self, schema)
@@ -115,7 +115,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Sample each row independently; publish the sample in the order of the domain."""
-        cells = source.bare("rows").counts(list(self.schema.attributes))
+        cells = source.exact_engine("rows").counts(list(self.schema.attributes))
         row = np.repeat(np.arange(len(cells.counts)), cells.counts)
         kept = row[noise.bernoulli(self.method.rate, size=len(row))]
         columns = label_tuples(self.schema, {}, cells.codes[kept])

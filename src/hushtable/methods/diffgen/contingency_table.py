@@ -13,7 +13,7 @@ from typing import ClassVar
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.parameters import parameter, whole
@@ -50,7 +50,7 @@ class ContingencyTable(Method):
 
     def plan(self, schema: Schema) -> ContingencyTablePlan:
         """Compute the noise of a cell, or refuse."""
-        problems = misfits(schema, self.name, (COUNT, NOISY_COUNT))
+        problems = schema_problems(schema, self.name, (COUNT, NOISY_COUNT))
         if problems:
             raise ParameterError(problems)
         if schema.domain.size > self.max_cells:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hushtable.errors import ParameterError
-from hushtable.methods.base import misfits
+from hushtable.methods.base import schema_problems
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.schema import Categorical, Schema
 
@@ -20,7 +20,10 @@ def target_and_predictors(
     ('sex', ('age', 'region', 'smoker', 'diagnosis'))
     """
     target = target if target is not None else schema.target
-    problems = [*_target_problems(schema, target), *misfits(schema, method, (COUNT, NOISY_COUNT))]
+    problems = [
+        *_target_problems(schema, target),
+        *schema_problems(schema, method, (COUNT, NOISY_COUNT)),
+    ]
     if problems or target is None:
         raise ParameterError(problems)
     return target, tuple(name for name in schema.attributes if name != target)

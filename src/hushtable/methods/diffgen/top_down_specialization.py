@@ -101,7 +101,7 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Load the distinct rows, and repeatedly specialize the best valid part."""
-        table = source.bare("groups and their counts")
+        table = source.exact_engine("groups and their counts")
         columns, k = self.schema.attributes, self.method.k
         histograms = table.histograms(self.predictors, by=self.target)
         cells = table.counts([*self.predictors, self.target])

@@ -19,7 +19,7 @@ from hushtable.codes import typed
 from hushtable.engine.base import Engine
 from hushtable.engine.sealed import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.base import Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.axes import Axis, ordered_axis_of
@@ -110,7 +110,7 @@ class Mondrian(Method):
 
     def _axes(self, schema: Schema) -> tuple[tuple[Axis, ...], str | None]:
         target = schema.target if self.target is None else self.target
-        problems = misfits(schema, self.name, (GROUP, COUNT))
+        problems = schema_problems(schema, self.name, (GROUP, COUNT))
         if target is not None and target not in schema.attributes:
             known = ", ".join(schema.attributes)
             problems.append(f"target is {target!r}; it must be a published column: {known}.")
@@ -138,7 +138,7 @@ class Mondrian(Method):
             If there are fewer than k rows.
         """
         sealed = seal(engine, RunAccount(None, sees_exact_counts=self.opens_bare))
-        return self.plan(engine.schema).groups(sealed.bare("rows"))
+        return self.plan(engine.schema).groups(sealed.exact_engine("rows"))
 
     def divided(self, table: Engine, axes: tuple[Axis, ...], target: str | None) -> MondrianGroups:
         """Divide the rows of an unsealed table."""
@@ -240,7 +240,7 @@ class MondrianPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Divide the rows and publish the boxes; nothing is random."""
-        found = self.groups(source.bare("rows"))
+        found = self.groups(source.exact_engine("rows"))
         return Released(tables=box_tables(self.schema, found))
 
 

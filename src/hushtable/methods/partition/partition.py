@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import whole_on_simplex
-from hushtable.kernels.split_quality import EVEN, EVEN_AND_APART, TELLING
+from hushtable.kernels.split_quality import EVEN, EVEN_UNORDERED, TELLING
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import Axis, axis_of
@@ -138,7 +138,7 @@ class Partition(Method):
         axes = tuple(axis_of(n, column) for n, column in schema.attributes.items() if n != target)
         columns = self._counted_columns(schema)
         rules = self._rules(schema, target, self.epsilon - columns.epsilon)
-        problems = self._misfits(schema, target)
+        problems = self._schema_problems(schema, target)
         if target is None and self.split == "class":
             problems.append(
                 "split is 'class', which needs a target; name a target, or choose another split."
@@ -164,9 +164,9 @@ class Partition(Method):
             )
         return plan
 
-    def _misfits(self, schema: Schema, target: str | None) -> list[str]:
+    def _schema_problems(self, schema: Schema, target: str | None) -> list[str]:
         """List the parts of the schema that this method cannot publish."""
-        problems = misfits(schema, self.name, (NODE, COUNT, NOISY_COUNT, NOISE_SCALE))
+        problems = schema_problems(schema, self.name, (NODE, COUNT, NOISY_COUNT, NOISE_SCALE))
         if target is not None and target not in schema.attributes:
             known = ", ".join(schema.attributes)
             problems.append(f"target is {target!r}; it must be a published column: {known}.")
@@ -181,7 +181,7 @@ class Partition(Method):
         """Return the quality function of splits."""
         if target is None:
             return EVEN
-        return TELLING if self.split == "class" else EVEN_AND_APART
+        return TELLING if self.split == "class" else EVEN_UNORDERED
 
     def _counted_columns(self, schema: Schema) -> CountedColumns:
         """Return the columns with one-way counts; none if there is only one column."""

@@ -19,7 +19,7 @@ from hushtable.codes import to_values
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, misfits
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, cost_in_words, read_prior
@@ -185,7 +185,7 @@ class Quilt(Method):
 
     def plan(self, schema: Schema) -> QuiltPlan:
         """Determine everything that is fixed before the data is read, or refuse."""
-        problems = misfits(schema, self.name)
+        problems = schema_problems(schema, self.name)
         names = list(schema.attributes)
         if self.target is not None and self.target not in names:
             problems.append(

@@ -110,7 +110,7 @@ class CondensationPlan(Plan[SealedTable]):
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Form groups around random records and sample pseudo-records for each."""
         names = self.grids.names
-        values = record_values(source.bare("records"), [*names, *self.method.carry])
+        values = record_values(source.exact_engine("records"), [*names, *self.method.carry])
         pseudo = self.condense(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return Released(

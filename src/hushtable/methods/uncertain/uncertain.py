@@ -425,7 +425,7 @@ class UncertainPlan(Plan[SealedTable]):
         """Find the levels, add the noise, and return the records in random order."""
         own_k = self.method.k_column
         names = [*self.names, *self.method.carry, *([] if own_k is None else [own_k])]
-        values = record_values(source.bare("records"), names)
+        values = record_values(source.exact_engine("records"), names)
         perturbed = self.perturb(values, noise)
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return self.released(perturbed, values, order)

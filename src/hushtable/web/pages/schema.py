@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hushtable.engine.fitting import misfits
+from hushtable.engine.fitting import out_of_domain
 from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.schema import Categorical, Schema
@@ -152,7 +152,7 @@ def check(request: Request) -> Response:
         if not skipped:
             try:
                 with _CHECKING:
-                    found = silenced(lambda: misfits(data, public))()
+                    found = silenced(lambda: out_of_domain(data, public))()
             except HushtableError as error:
                 problems = list(error.problems)
     return page(
