@@ -8,7 +8,7 @@ from typing import Any
 
 from hushtable.engine.sealed import seal
 from hushtable.methods.partition import partition
-from hushtable.methods.partition.tree import GrowthRules, Tree
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.methods.partition.tree import grow as grow_sealed
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
@@ -37,11 +37,11 @@ class Leaves:
         counts: Integers = unseal(self.regions.class_counts(self.numbers))
         return counts
 
-    def noisy(self, tree: Tree, rules: GrowthRules, noise: Noise) -> Any:
+    def noisy(self, tree: PartitionTree, rules: GrowthRules, noise: Noise) -> Any:
         return partition._noisy_leaves(tree, self.regions, self.numbers, rules, noise)
 
 
-def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[Tree, Leaves]:
+def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[PartitionTree, Leaves]:
     """Grow a tree of regions with an account that pays for whatever is asked."""
     account = RunAccount(PLENTY, spends_all=False)
     regions = SealedRegions(rows, Sensitivity(rows=rules.max_rows), account.root)

@@ -268,7 +268,7 @@ def _require_worth(plan: Plan[Any], rows: int | None) -> None:
     """Raise `Refused` if the release would be uninformative, by public numbers alone."""
     known = plan.schema.expected_rows(rows)
     expected = SUPPOSED_ROWS if known is None else known
-    why = plan.hollow(expected)
+    why = plan.uninformative(expected)
     if not why:
         return
     said = (
@@ -324,7 +324,7 @@ def carry_out(
             book.leave_receipt(writer.folder.parent)
         progress("counting", 0.1)
         # Before a byte is written: what was looked at must have cost what was promised.
-        released = plan.accounted(open_source(), noise, heard=_looking(progress)).released
+        released = plan.accounted(open_source(), noise, on_query=_looking(progress)).released
         released = _keeping_rules(released, schema, noise)
         progress("writing", 0.9)
         statement = _statement(
@@ -369,7 +369,7 @@ def _statement(
         unprotected=(
             *dict.fromkeys(s for p in promised for s in p.unprotected),
             *plan.conditions,
-            *([BARE.format(method.opens_bare)] if method.opens_bare else []),
+            *([BARE.format(method.sees_exact_counts)] if method.sees_exact_counts else []),
         ),
         split={step: str(share) for step, share in split.items()},
         public_schema=schema.to_dict(),

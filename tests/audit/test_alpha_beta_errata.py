@@ -19,7 +19,7 @@ from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import TwoCoins
+from hushtable.methods.alpha_beta.two_coins import TwoRateCount
 from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
@@ -285,7 +285,7 @@ def test_004_6_a_coin_per_copy_would_break_it(tmp_path: Path) -> None:
 
 def test_004_8_bernstein_where_theorem_4_4_fails() -> None:
     """n = 1, r = 1, eps = 1e-6: the printed bound fails 6.6 times as often as it says."""
-    coins = TwoCoins(n_seen=1, n_items=1, low=Fraction(1, 100), high=HALF, most=1)
+    coins = TwoRateCount(n_seen=1, n_items=1, low=Fraction(1, 100), high=HALF, most=1)
     low, high = coins.bernstein(1e-6)
     assert (low, high) == (0.0, 1.0)
     # Exact failure probabilities for all q on a small domain stay below what is allowed.
@@ -298,7 +298,7 @@ def test_004_8_bernstein_where_theorem_4_4_fails() -> None:
                         math.comb(q, seen_in) * 0.5**q
                         * math.comb(12 - q, seen_out) * 0.01**seen_out * 0.99 ** (12 - q - seen_out)
                     )  # fmt: skip
-                    answer = TwoCoins(
+                    answer = TwoRateCount(
                         n_seen=seen_in + seen_out, n_items=12, low=Fraction(1, 100), high=HALF,
                         most=12,
                     )  # fmt: skip

@@ -54,8 +54,8 @@ from hushtable.methods import (
     registry,
 )
 from hushtable.methods.base import GraphMethod, Released
-from hushtable.methods.listing import Listing
-from hushtable.methods.registry import listings
+from hushtable.methods.listing import MethodSpec
+from hushtable.methods.registry import specs
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise import Noise
@@ -165,8 +165,8 @@ def test_the_bound_is_close_to_the_loss() -> None:
 
 def test_every_method_registers_its_neighbors() -> None:
     """A new method must register an audit case, and be among the methods below."""
-    assert {name for name, listing in listings().items() if listing.audit} == {m.name for m in REAL}
-    assert all(listings()[name].audit for name in METHODS), "name the case of the new method"
+    assert {name for name, listing in specs().items() if listing.audit} == {m.name for m in REAL}
+    assert all(specs()[name].audit for name in METHODS), "name the case of the new method"
     for method in REAL:
         case = case_of(method.name)
         schema = case.schema(method)
@@ -508,7 +508,7 @@ class Theirs(ContingencyTable):
 def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ParameterError, match="'theirs' has no audit case"):
         audit(Theirs(epsilon=1))
-    listing = Listing(
+    listing = MethodSpec(
         name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.quilt:QUILT"
     )
     monkeypatch.setattr(registry, "_joined", lambda: {"theirs": listing})

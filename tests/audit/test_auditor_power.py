@@ -64,7 +64,7 @@ from hushtable.methods.partition.mondrian import Mondrian, MondrianPlan
 from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain import uncertain
 from hushtable.methods.uncertain.regions import divided
-from hushtable.methods.uncertain.ruler import Ruler
+from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.class_scores import Max
@@ -642,13 +642,13 @@ def test_noise_that_is_narrower_than_checked_is_caught(model: Any, monkeypatch: 
 
 def test_noise_levels_that_identify_the_record_are_caught(monkeypatch: Patch) -> None:
     """002-1: every record has its own level."""
-    real = Ruler.draw
+    real = NoiseGrid.draw
 
     def own_levels(self: Any, finder: Any, groups: Any, shapes: Any) -> Any:
         return np.arange(len(shapes))[:, None] // 2 + np.ones_like(shapes, np.int64)
 
     monkeypatch.setattr(UncertainPlan, "_safe_widths", own_levels)
-    assert Ruler.draw is real
+    assert NoiseGrid.draw is real
     method = Uncertain(k=4, eta="1/5", edges="wrap")
     report = audit(method, runs=40, confidence=0.99, noise=SeededNoise(shifted(1)), tests=["loss"])
     assert_caught(report)

@@ -410,7 +410,7 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
 
     def log_chance(counts: Any, start: int, eta: float) -> float:
         """Give the log probability of the split before the second value of a half."""
-        part = specialize_module.Span("x", False, column, start, start + n - 1)
+        part = specialize_module.IntervalPart("x", False, column, start, start + n - 1)
         choice = ways_of(choice_of(part, ClassCounts(column, counts), score))
         logs = eta * choice.scores.astype(float)
         run = int(np.searchsorted(choice.starts, start + 1, "right")) - 1

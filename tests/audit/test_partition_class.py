@@ -18,7 +18,7 @@ from hushtable.audit.cases.partition import SIDE
 from hushtable.errors import ParameterError
 from hushtable.kernels.regions import split_score
 from hushtable.kernels.split_quality import MOVES, POINTS, TELLING
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import MOST_SPLITS
 from hushtable.privacy.regions import OrderedCells
@@ -79,7 +79,7 @@ def test_one_row_changes_the_score_by_less_than_one(n_classes: int, most: int) -
 
 def cells(side: int, *, with_row: bool) -> OrderedCells:
     """Return the auditor's neighbors: two axes, one with ten times as many splits."""
-    few, many = Axis("few", None, 2, True), Axis("many", None, 11, False)
+    few, many = PartitionAxis("few", None, 2, True), PartitionAxis("many", None, 11, False)
     rows = [(0, 10, 1, side), (1, 10, 0, side), (1, 10, 1, side**2 - 2 * side)]
     rows += [(0, 0, 0, 1)] * with_row
     table = np.array(rows, np.int64)

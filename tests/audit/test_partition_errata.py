@@ -21,9 +21,9 @@ from scipy.stats import beta
 import hushtable.methods.partition.partition as module
 from hushtable.kernels.regions import split_score
 from hushtable.kernels.split_quality import EVEN
-from hushtable.methods.partition.axes import Axis, axis_of
+from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import GrowthRules, Tree
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.random_words import Integers
@@ -48,10 +48,10 @@ ONE_LEVEL = Partition(epsilon=2, max_depth=1, test_from=1, column_share=0)
 """Its split has budget 1, and so have the counts of its leaves."""
 
 
-def rows_of(counts: list[int], axis: Axis | None = None) -> OrderedCells:
+def rows_of(counts: list[int], axis: PartitionAxis | None = None) -> OrderedCells:
     """Rows from counts of v0+, v0-, v1+, v1-, ..."""
     cells = np.flatnonzero(counts)
-    axis = axis or Axis("v", None, len(counts) // 2, False)
+    axis = axis or PartitionAxis("v", None, len(counts) // 2, False)
     values = np.array(counts, np.int64)[cells]
     return OrderedCells([axis], (cells // 2)[:, None], cells % 2, 2, values)
 
@@ -184,10 +184,10 @@ def majority_and_count(
 
 
 def our_leaf(exact: Integers, noise: Noise) -> tuple[int, bool]:
-    tree = Tree()
+    tree = PartitionTree()
     tree.add(0, Fraction(1))
     rows = OrderedCells(
-        [Axis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
+        [PartitionAxis("v", None, 1, False)], np.zeros((2, 1), int), np.arange(2), 2, exact[0]
     )
     regions = SealedRegions(rows, Sensitivity(rows=1), RunAccount(PLENTY).root)
     noisy, _ = Leaves(regions, [0]).noisy(tree, ONE_LEVEL.plan(SCHEMA).rules, noise)
@@ -287,7 +287,7 @@ def test_001_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
 
 
 def _smaller(
-    tree: Tree, node: int, side: int, sizes: dict[int, tuple[int, int]]
+    tree: PartitionTree, node: int, side: int, sizes: dict[int, tuple[int, int]]
 ) -> tuple[int, int]:
     """Follow the widths of the parts, which the cuts decide."""
     n_a, n_b = sizes[node]
@@ -298,7 +298,7 @@ def _smaller(
     return (width if side == 0 else n_a - width), n_b
 
 
-def _starts(tree: Tree) -> dict[int, int]:
+def _starts(tree: PartitionTree) -> dict[int, int]:
     starts = {0: 0}
     for node, left in enumerate(tree.left):
         if left >= 0:
@@ -312,7 +312,7 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
     method = Partition(epsilon=2, max_depth=1, test_from=0, test_share="9/10", stop_count=-(10**6),
                        column_share=0)  # fmt: skip
     rules = method.plan(SCHEMA).rules
-    axis = Axis("v", None, 2, False)
+    axis = PartitionAxis("v", None, 2, False)
 
     def event(noise: Noise, side: bool) -> bool:
         tree, leaves = grow(rows_of([5 + side, 0, 0, 5], axis), rules, noise)
@@ -341,7 +341,7 @@ def test_001_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
 
 def test_001_8_candidates_come_from_bounds_and_leave_no_empty_side() -> None:
     """The same cuts are possible whatever is present, and each leaves values on both sides."""
-    axis = Axis("v", None, 101, False)
+    axis = PartitionAxis("v", None, 101, False)
     for present in ([50], [0], [100], [0, 100], [], [3, 4, 5]):
         cells = np.array(present, np.int64)
         rows = OrderedCells(

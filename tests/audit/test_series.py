@@ -21,7 +21,7 @@ from hushtable.audit.linked import watch_runs
 from hushtable.audit.white_box import FaultError
 from hushtable.engine import connect, memory
 from hushtable.errors import HushtableError, Refused
-from hushtable.methods.prior import Earlier
+from hushtable.methods.prior import EarlierEstimates
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.ledger import Entry, Ledger
 from hushtable.privacy.payment import Payment
@@ -200,7 +200,7 @@ def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.M
         float
     )
 
-    def private(waves: Waves, number: int) -> Earlier:
+    def private(waves: Waves, number: int) -> EarlierEstimates:
         earlier = honest(waves, number)
         for table in earlier.tables:
             if table.columns == ("ward",):

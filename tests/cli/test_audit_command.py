@@ -12,7 +12,7 @@ from hushtable.cli.app import app
 from hushtable.errors import TooLarge
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.methods.registry import listings
+from hushtable.methods.registry import specs
 
 QUICK = ["--runs", "120", "--largest", "1", "--seconds", "6"]
 # Half of these runs would be too few to say anything, which on a busy machine take 6 seconds.
@@ -65,7 +65,7 @@ def test_graphs_and_promises_that_are_none() -> None:
 
 def test_every_method_with_a_case_is_audited_a_baseline_for_python_too() -> None:
     told = run("--help").stdout.split()
-    for name, listing in listings().items():
+    for name, listing in specs().items():
         assert (name in told) is bool(listing.audit)
     result = run("mondrian", "--k", "2", *WHOLE, "--json")
     assert result.exit_code == 0

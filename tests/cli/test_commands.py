@@ -15,7 +15,7 @@ import pytest
 
 import hushtable
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.registry import listings
+from hushtable.methods.registry import specs
 from hushtable.schema import Schema
 
 from .conftest import Run
@@ -56,10 +56,10 @@ def test_help_and_methods(run: Run) -> None:
 
 def test_methods_lists_the_whole_registry(run: Run) -> None:
     listed = json.loads(run("methods", "--json").out)
-    assert list(listed) == list(listings())
+    assert list(listed) == list(specs())
     for key, names in (
-        ("baseline", {name for name, listing in listings().items() if listing.baseline}),
-        ("publishes", set(listings()) - {"dp-c45", "hay-degrees"}),
+        ("baseline", {name for name, listing in specs().items() if listing.baseline}),
+        ("publishes", set(specs()) - {"dp-c45", "hay-degrees"}),
     ):
         assert {name for name in listed if listed[name][key]} == names
     graphs = {name for name in listed if listed[name]["takes"] == "graph"}
@@ -73,9 +73,9 @@ def test_methods_lists_the_whole_registry(run: Run) -> None:
 def test_another_graph_method_is_published_by_its_name(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = dataclasses.replace(listings()["degrees"], name="other")
-    known = {**listings(), "other": other}
-    monkeypatch.setattr("hushtable.methods.registry.listings", lambda: known)
+    other = dataclasses.replace(specs()["degrees"], name="other")
+    known = {**specs(), "other": other}
+    monkeypatch.setattr("hushtable.methods.registry.specs", lambda: known)
     listed = run("graph", "--help").out.split()
     assert {"publish", "publish-other", "generate"} <= set(listed)
     for command in ("publish", "publish-other"):

@@ -11,10 +11,10 @@ import pytest
 
 from contract.examples import EXAMPLES, example, label
 from hushtable.methods import METHODS, Method
-from hushtable.methods.listing import Listing
-from hushtable.methods.registry import listings
+from hushtable.methods.listing import MethodSpec
+from hushtable.methods.registry import specs
 from hushtable.statement import Statement
-from hushtable.testing import CHECKS, check_listing, check_source
+from hushtable.testing import CHECKS, check_source, check_spec
 from hushtable.testing.laws import (
     Check,
     check_charge,
@@ -58,9 +58,9 @@ def test_law_2_methods_reach_neither_for_randomness_nor_for_data(path: Path) -> 
     check_source(path, draws=path.parent.name == "uncertain")  # records, no differential privacy
 
 
-@pytest.mark.parametrize("listing", listings().values(), ids=lambda listing: listing.name)
-def test_law_3_all_parts_are_there_and_the_proof_lies_beside_the_code(listing: Listing) -> None:
-    check_listing(listing)
+@pytest.mark.parametrize("listing", specs().values(), ids=lambda listing: listing.name)
+def test_law_3_all_parts_are_there_and_the_proof_lies_beside_the_code(listing: MethodSpec) -> None:
+    check_spec(listing)
 
 
 @pytest.mark.parametrize(("check", "method"), TRIED)

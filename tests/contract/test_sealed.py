@@ -48,8 +48,8 @@ from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.parameters import parameter
 from hushtable.methods.partition import tree as tree_module
-from hushtable.methods.partition.tree import Tree
-from hushtable.methods.registry import listings
+from hushtable.methods.partition.tree import PartitionTree
+from hushtable.methods.registry import specs
 from hushtable.pipeline import publish
 from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.choices import TopChoices, distance_scores
@@ -439,7 +439,7 @@ def test_recorded_costs_match_the_promise() -> None:
             "would raise the cost of the run to epsilon 2",
         ),
         (lambda t, n: t.exact_engine("counts").n_rows(), None,
-         "only for methods that declare opens_bare"),
+         "only for methods that declare sees_exact_counts"),
         (
             lambda t, n: n.open(
                 distance_scores(
@@ -515,11 +515,11 @@ def test_a_replaced_person_of_a_long_table_counts_twice() -> None:
 
 def test_exact_counts_need_a_declaration_and_no_promise_of_differential_privacy() -> None:
     line = lambda table, noise: table.exact_engine("rows").n_rows()  # noqa: E731
-    with pytest.raises(SealedError, match="opens_bare"):
+    with pytest.raises(SealedError, match="sees_exact_counts"):
         run(line, promised=KAnonymity(k=2))
 
     class Declared(OneLine):
-        opens_bare: ClassVar[str] = "the number of rows is published."
+        sees_exact_counts: ClassVar[str] = "the number of rows is published."
 
     method = Declared(line=line, promised=KAnonymity(k=2))
     made = method.plan(SCHEMA).accounted(connect(ROWS, SCHEMA), SecureNoise())
@@ -539,7 +539,7 @@ def test_statements_of_methods_with_exact_counts_say_so(tmp_path: Path) -> None:
         data, public = method_examples.sample(), method_examples.sample_schema()
         release = publish(data, public, method, out=tmp_path / method.name)
         told = [one for one in release.statement.unprotected if "sees exact counts" in one]
-        assert told == ["This method sees exact counts: " + method.opens_bare] * expected
+        assert told == ["This method sees exact counts: " + method.sees_exact_counts] * expected
         text = (release.folder / "STATEMENT.md").read_text()
         assert ("sees exact counts" in text) == bool(expected)
 
@@ -1035,8 +1035,8 @@ def on_sample(method: Method) -> RunAccount:
 def mutants() -> dict[str, Callable[[pytest.MonkeyPatch], Any]]:
     def forgetful_tree(patch: pytest.MonkeyPatch) -> Any:
         """Spend all of epsilon on the leaves, whatever was spent before (001-8)."""
-        real = Tree.add
-        patch.setattr(Tree, "add", lambda self, level, epsilon: real(self, level, ONE))
+        real = PartitionTree.add
+        patch.setattr(PartitionTree, "add", lambda self, level, epsilon: real(self, level, ONE))
         return on_sample(Partition(epsilon=1, max_depth=3))
 
     def sharp_splits(patch: pytest.MonkeyPatch) -> Any:
@@ -1137,7 +1137,7 @@ def test_query_records_describe_the_query() -> None:
 
 def test_plans_do_not_run_themselves() -> None:
     plans = set()
-    for listing in listings().values():
+    for listing in specs().values():
         listing.load(listing.method)
         module = import_module(listing.method.partition(":")[0])
         plans |= {p for p in vars(module).values() if isinstance(p, type) and issubclass(p, Plan)}

@@ -11,17 +11,12 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in 
 
 TWICE: dict[str, str] = {
     "Answer": "two meanings; to be renamed",
-    "Axis": "two meanings; to be renamed",
-    "Branch": "two meanings; to be renamed",
     "CodedTable": "two meanings; to be renamed",
     "Drawn": "two meanings; to be renamed",
     "Field": "two meanings; to be renamed",
     "Measured": "two meanings; to be renamed",
-    "Part": "two meanings; to be renamed",
     "Question": "two meanings; to be renamed",
-    "Tree": "two meanings; to be renamed",
     "Verdict": "two meanings; to be renamed",
-    "_Group": "two meanings; to be renamed",
 }
 """Class names that may be defined more than once, each with the reason."""
 

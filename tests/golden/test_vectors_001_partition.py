@@ -12,7 +12,7 @@ from scipy.stats import chi2
 
 from hushtable.kernels.regions import split_score
 from hushtable.kernels.split_quality import EVEN_UNORDERED
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.partition import Partition
 from hushtable.privacy.regions import OrderedCells
 from hushtable.privacy.secure_noise import SecureNoise
@@ -43,7 +43,7 @@ def softmax(scores: list[float], factor: float) -> list[float]:
 def rows_of(counts: list[int]) -> OrderedCells:
     """Rows of the example: counts of v0+, v0-, v1+, v1-, v2+, v2-."""
     cells = np.flatnonzero(counts)
-    axis = Axis("v", None, 3, False)
+    axis = PartitionAxis("v", None, 3, False)
     values = np.array(counts, np.int64)[cells]
     return OrderedCells([axis], (cells // 2)[:, None], cells % 2, 2, values)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushtable.methods.diffgen.diffgen import DiffGen
-from hushtable.methods.diffgen.parts import Branch, Span, top
+from hushtable.methods.diffgen.parts import IntervalPart, TaxonomyPart, top
 from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
 from hushtable.privacy.class_scores import BITS, InformationGain, Max, Score, exponent
 from hushtable.privacy.splits import ScoredSplits
@@ -55,7 +55,7 @@ def by_split(choice: ScoredSplits) -> dict[int, int]:
 
 def test_scores_of_the_taxonomy(vectors: dict[str, Any], table: dict[str, ClassCounts]) -> None:
     root = top("job", JOB)
-    assert isinstance(root, Branch)
+    assert isinstance(root, TaxonomyPart)
     parts = {part.label: part for part in (root, *root.children)}
     for name, numbers in vectors["003"]["scores"].items():
         part = parts[name.split("->")[0]]
@@ -150,5 +150,5 @@ def test_sensitivities_are_as_listed(vectors: dict[str, Any]) -> None:
 
 def test_an_interval_is_named_by_its_ends() -> None:
     whole = top("age", AGE)
-    assert isinstance(whole, Span)
+    assert isinstance(whole, IntervalPart)
     assert [half.label for half in whole.halves(22)] == ["18 to 39", "40 to 64"]

@@ -12,7 +12,7 @@ import pytest
 from hushtable.methods import AlphaBeta
 from hushtable.methods.alpha_beta.frapp import same_privacy_retention
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator
-from hushtable.methods.alpha_beta.two_coins import TwoCoins
+from hushtable.methods.alpha_beta.two_coins import TwoRateCount
 from hushtable.predicate import parse
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.schema import Schema
@@ -96,10 +96,10 @@ def test_choices_of_alpha_and_beta(
     assert close(unseen, listed["posterior_t_not_in_V"])
     assert close(ratios.posterior(d, "exclusive"), listed["exclusive_posterior"])
     assert 0 <= ratios.epsilon - Fraction(listed["eps_dp"]) <= Fraction(1, 2**24)
-    spread = TwoCoins(n_seen=0, n_items=1, low=insert, high=keep, most=1)
+    spread = TwoRateCount(n_seen=0, n_items=1, low=insert, high=keep, most=1)
     assert close(spread.std(1) ** 2, listed["variance_coeff_I"], 1e-12)
     assert close(spread.std(0) ** 2, listed["variance_coeff_D"], 1e-12)
-    large = TwoCoins(n_seen=0, n_items=10**6, low=insert, high=keep, most=10**6)
+    large = TwoRateCount(n_seen=0, n_items=10**6, low=insert, high=keep, most=10**6)
     assert close(large.std(100) ** 2, listed["variance_example_q100_nD1e6"], 1e-12)
 
 
@@ -137,7 +137,7 @@ def test_example_4_1(numbers: dict[str, Any], tmp_path: Path) -> None:
         SCORES, method.parameters(), {"view": 1, "notes": [""]}, {"data": published}
     )
     answer = estimator.answer(where)
-    assert isinstance(answer, TwoCoins)
+    assert isinstance(answer, TwoRateCount)
     assert SCORES.domain.size == listed["m"]
     assert (answer.n_items, answer.n_seen) == (listed["n_D"], listed["n_V"])
     assert answer.unbiased == float(listed["estimate"])

@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import AlphaBeta, Frapp, Method
-from hushtable.methods.alpha_beta.two_coins import TwoCoins
+from hushtable.methods.alpha_beta.two_coins import TwoRateCount
 from hushtable.pipeline import publish
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
@@ -43,7 +43,7 @@ def test_interval_of_a_count_at_two_rates(q: int, n_items: int, low: str, high: 
         n_seen = noise.binomial(q, p=p_high) + int(
             np.random.default_rng(noise.integer_below(2**60)).binomial(n_items - q, float(p_low))
         )
-        answer = TwoCoins(n_seen=n_seen, n_items=n_items, low=p_low, high=p_high, most=n_items)
+        answer = TwoRateCount(n_seen=n_seen, n_items=n_items, low=p_low, high=p_high, most=n_items)
         if n_seen not in intervals:
             intervals[n_seen] = answer.interval()
         least, most = intervals[n_seen]

@@ -20,10 +20,10 @@ from scipy.stats import binom, chi2
 import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.methods.diffgen.parts import Span
+from hushtable.methods.diffgen.parts import IntervalPart
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
-    Cuts,
+    CutSet,
     specialize_as_printed,
     specialize_jointly,
 )
@@ -56,13 +56,13 @@ def p_value(seen: Counter[Hashable], chances: dict[Hashable, float]) -> float:
     return float(chi2.sf(statistic, len(pairs) - 1))
 
 
-def outcome_of(cuts: Cuts) -> oracle.Outcome:
+def outcome_of(cuts: CutSet) -> oracle.Outcome:
     """Name what was split as the oracle does."""
     named: list[tuple[oracle.Part, int | None]] = []
     for done in cuts.rounds:
-        if isinstance(done.part, Span):
+        if isinstance(done.part, IntervalPart):
             upper = done.children[1]
-            assert isinstance(upper, Span)
+            assert isinstance(upper, IntervalPart)
             named.append(((done.part.first, done.part.last), upper.first))
         else:
             named.append((done.part.label, None))
@@ -102,7 +102,7 @@ def test_cuts_are_chosen_with_their_exact_probabilities(
     assert sum(chances.values()) == pytest.approx(1)
     seen: Counter[Hashable] = Counter()
     for _ in range(N_RUNS):
-        cuts = Cuts(private, score)
+        cuts = CutSet(private, score)
         run(cuts, n_rounds=2, epsilon=Fraction(epsilon), sensitivity=sensitivity, noise=noise)
         seen[outcome_of(cuts)] += 1
     assert p_value(seen, dict(chances)) > ALPHA

@@ -18,7 +18,7 @@ from scipy.stats import binom, chi2
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
@@ -128,7 +128,7 @@ def test_trees_have_their_probabilities(split: Any) -> None:
     assert chi2.sf(statistic, len(wanted) - 1) > ALPHA
 
 
-def _ends(part: Part, at: int, axis: Axis) -> tuple[int, int]:
+def _ends(part: Part, at: int, axis: PartitionAxis) -> tuple[int, int]:
     codes = part[at]
     return (sum(1 << code for code in codes), 0) if axis.subsets else (min(codes), max(codes))
 

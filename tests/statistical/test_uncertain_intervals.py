@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 from hushtable.engine import connect
 from hushtable.methods.uncertain.estimator import UncertainEstimator
-from hushtable.methods.uncertain.ruler import Model, Ruler
+from hushtable.methods.uncertain.ruler import Model, NoiseGrid
 from hushtable.methods.uncertain.uncertain import Edges, Perturbed, Uncertain, UncertainPlan
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
@@ -45,7 +45,7 @@ def test_equal_records_and_a_range_of_one_value(model: Model, edges: Edges) -> N
     method = Uncertain(k=2, model=model, edges=edges)
     plan = UncertainPlan(method, schema(), ("x", "y"))
     n = 60
-    ruler: Ruler = plan.ruler
+    ruler: NoiseGrid = plan.ruler
     widths = np.tile(ruler.widths(np.array([1.5, 2.0])), (n, 1))
     steps = np.tile(np.array([50, 20]), (n, 1))
     noise = SecureNoise()

@@ -26,7 +26,7 @@ from hushtable.errors import (
 )
 from hushtable.methods import AlphaBeta, Frapp
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
-from hushtable.methods.alpha_beta.two_coins import CoinEstimate
+from hushtable.methods.alpha_beta.two_coins import RandomizedEstimate
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
@@ -764,7 +764,7 @@ def test_estimates_stay_within_what_counts_can_be(tmp_path: Path) -> None:
     for a in range(30):
         estimate = release.count(f"a = {a}")
         assert 0 <= estimate.low <= estimate.value <= estimate.high <= 40
-        assert isinstance(estimate, CoinEstimate)
+        assert isinstance(estimate, RandomizedEstimate)
         negative += estimate.unbiased < 0
         assert 0 <= estimate.bernstein_low <= estimate.low
         assert estimate.high <= estimate.bernstein_high <= 40

@@ -14,7 +14,7 @@ import pytest
 from hushtable.engine import connect
 from hushtable.errors import ParameterError
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import CopyCoins, TwoCoins
+from hushtable.methods.alpha_beta.two_coins import CopyRateCount, TwoRateCount
 from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import UniformInsertions
@@ -152,7 +152,7 @@ def test_intervals_hold_however_rows_are_spread(
     law, true = law_of(counts, low, gain), sum(counts)
     held = mean = 0.0
     for n_seen, chance in enumerate(law):
-        answer = CopyCoins(n_seen, n_items, low, low + gain, most=5 * n_items)
+        answer = CopyRateCount(n_seen, n_items, low, low + gain, most=5 * n_items)
         first, last = answer.interval()
         held += chance * (first <= true <= last)
         mean += chance * answer.unbiased
@@ -162,8 +162,8 @@ def test_intervals_hold_however_rows_are_spread(
 
 def test_one_copy_is_a_distinct_tuple() -> None:
     """Where each item is there once or not, coins alike are hardly wider than the exact law."""
-    two = TwoCoins(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
-    alike = CopyCoins(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
+    two = TwoRateCount(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
+    alike = CopyRateCount(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
     assert alike.unbiased == two.unbiased
     assert alike.interval()[0] <= two.interval()[0]
     assert alike.interval()[1] >= two.interval()[1]

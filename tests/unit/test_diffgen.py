@@ -26,8 +26,8 @@ from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaErro
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
-from hushtable.methods.diffgen.parts import ListedValues
-from hushtable.methods.diffgen.specialize import ClassCounts, Cuts, base_measure, recoding_of
+from hushtable.methods.diffgen.parts import ValueSetPart
+from hushtable.methods.diffgen.specialize import ClassCounts, CutSet, base_measure, recoding_of
 from hushtable.privacy.class_scores import (
     BITS,
     WEIGHT,
@@ -372,7 +372,7 @@ def test_names_of_listed_values_that_look_like_others_are_distinguished() -> Non
     kind = {"type": "categorical", "values": ["a", "b", "c", "d", "a, b"]}
     column = make_schema({"kind": kind}).attributes["kind"]
     assert isinstance(column, Categorical)
-    cut = [ListedValues("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
+    cut = [ValueSetPart("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
     labels = recoding_of(column, list(cut)).labels
     assert labels == ("a, b ('a', 'b')", "a, b ('a, b')", "c, d")
 
@@ -435,7 +435,7 @@ def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
             name: ClassCounts(schema.attributes[name], table)
             for name, table in (("told", told), ("age", age))
         }
-        choices = list(Cuts(counts, made, one_by_one=True).choices())
+        choices = list(CutSet(counts, made, one_by_one=True).choices())
         assert [choice.n_in_all for choice in choices] == [5, 9]
         weights = []
         for choice, weight in zip(choices, base_measure(choices), strict=True):

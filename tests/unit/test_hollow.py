@@ -92,7 +92,7 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
     assert method.plan(few).typical_width(100_000) < 0.2
     lines = method.forecast(few, rows=100_000).lines
     assert "of the rows wide" in lines["interval of a count by one column, typically"]
-    assert method.plan(few).hollow(100_000) == ""
+    assert method.plan(few).uninformative(100_000) == ""
 
 
 def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
@@ -109,8 +109,8 @@ def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
     plan = ht.Quilt(epsilon=1, delta="1e-6").plan(schema)
     expected = plan.count_error(rows=8000, share=plan.judged_share)
     assert expected.half_width > 800 > expected.typical
-    assert plan.hollow(8000) == ""
-    assert "no answer would tell anything" in plan.hollow(500)
+    assert plan.uninformative(8000) == ""
+    assert "no answer would tell anything" in plan.uninformative(500)
 
 
 # --- a small table with many columns --------------------------------------------------------------
@@ -155,15 +155,15 @@ def test_a_small_wide_table_is_refused_before_the_charge(tmp_path):
 def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
     schema, _ = hospital(1)
     method = ht.Quilt(epsilon=1, delta="1e-6")
-    assert method.plan(schema).hollow(4999)
-    assert not method.plan(schema).hollow(100_000)
-    assert not replace(method, epsilon=Fraction(5)).plan(schema).hollow(4999)
+    assert method.plan(schema).uninformative(4999)
+    assert not method.plan(schema).uninformative(100_000)
+    assert not replace(method, epsilon=Fraction(5)).plan(schema).uninformative(4999)
     once = schema.model_copy(update={"unit": schema.unit.model_copy(update={"max_rows": 1})})
-    assert not method.plan(once).hollow(4999)
+    assert not method.plan(once).uninformative(4999)
     # Where nobody says how many rows there are, the forecast says how many it takes.
     needed = method.forecast(schema).lines["rows below which every count is mostly noise, about"]
-    assert method.plan(schema).hollow(int(0.97 * needed))
-    assert not method.plan(schema).hollow(needed)
+    assert method.plan(schema).uninformative(int(0.97 * needed))
+    assert not method.plan(schema).uninformative(needed)
 
 
 def test_a_fit_that_fails_all_the_same_is_told_in_statement_and_warning(tmp_path, monkeypatch):

@@ -20,14 +20,14 @@ from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.estimate.simplex import whole_on_simplex
 from hushtable.kernels.regions import score_interval, split_score
 from hushtable.kernels.split_quality import EVEN
-from hushtable.methods.partition.axes import Axis, axis_of, ordered_axis_of
+from hushtable.methods.partition.axes import PartitionAxis, axis_of, ordered_axis_of
 from hushtable.methods.partition.consistency import (
     NoisyTree,
 )
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.regions import leaf_parts, tree_table
-from hushtable.methods.partition.tree import GrowthRules, Tree
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.methods.registry import estimator_for
 from hushtable.pipeline import publish
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
@@ -103,8 +103,10 @@ def test_positions_and_codes_are_inverse() -> None:
     assert [int(axis.codes_of(int(p), int(p))[0]) for p in places] == codes.tolist()
 
 
-@pytest.mark.parametrize("axis", [Axis("x", None, 7, False), Axis("x", None, 5, True)])
-def test_halves_share_out_the_codes(axis: Axis) -> None:
+@pytest.mark.parametrize(
+    "axis", [PartitionAxis("x", None, 7, False), PartitionAxis("x", None, 5, True)]
+)
+def test_halves_share_out_the_codes(axis: PartitionAxis) -> None:
     first, last = axis.whole
     cuts = range(first + 1, last + 1)
     if axis.subsets:
@@ -144,7 +146,7 @@ def test_scores_of_any_number_of_classes(pairs: list[tuple[int, int]]) -> None:
 def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
     subsets = data.draw(st.booleans())
     size, n_classes = data.draw(st.integers(2, 7)), data.draw(st.integers(2, 3))
-    axis = Axis("x", None, size, subsets)
+    axis = PartitionAxis("x", None, size, subsets)
     table = np.array(
         data.draw(st.lists(st.integers(0, 3), min_size=size * n_classes, max_size=size * n_classes))
     ).reshape(size, n_classes)
@@ -178,7 +180,9 @@ def test_runs_are_all_splits_with_their_scores(data: st.DataObject) -> None:
 # --- trees ----------------------------------------------------------------------------------------
 
 
-def grown(method: Partition, n: int = 800, seed: int = 0) -> tuple[Tree, np.ndarray, Any, Any]:
+def grown(
+    method: Partition, n: int = 800, seed: int = 0
+) -> tuple[PartitionTree, np.ndarray, Any, Any]:
     plan = method.plan(MIXED)
     cells = connect(mixed_rows(n, seed), MIXED).counts([*[a.name for a in plan.axes], "won"])
     rows = OrderedCells(plan.axes, cells.codes[:, :-1], cells.codes[:, -1], 2, cells.counts)

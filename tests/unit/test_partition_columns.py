@@ -11,8 +11,8 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.engine.sealed import seal
-from hushtable.methods.partition.axes import Axis, axis_of
-from hushtable.methods.partition.column_bounds import Bounds, ColumnBounds, pieces_of
+from hushtable.methods.partition.axes import PartitionAxis, axis_of
+from hushtable.methods.partition.column_bounds import ColumnBounds, CountBounds, part_overlaps
 from hushtable.methods.partition.column_counts import LEVELS, ColumnParts, read_columns
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
@@ -132,7 +132,7 @@ def exact(table: pa.Table) -> ColumnBounds:
             counts = np.bincount(which, minlength=len(starts))
         scales = np.full(len(parts), 0.02)
         counted[name] = ColumnParts(axis, parts, counts.astype(float), scales, n)
-    return ColumnBounds(SCHEMA, counted, Bounds(n, n))
+    return ColumnBounds(SCHEMA, counted, CountBounds(n, n))
 
 
 @pytest.mark.parametrize(
@@ -188,10 +188,10 @@ def test_rows_lie_along_a_column_as_its_counts_say() -> None:
 
 
 def test_pieces_of_parts_share_out_codes_and_rows() -> None:
-    axis = Axis("x", None, 10, False)
+    axis = PartitionAxis("x", None, 10, False)
     noisy = np.array([30.0, -5.0])
     counted = ColumnParts(axis, np.array([[0, 3], [4, 9]]), noisy, np.full(2, 1.0), 25.0)
-    pieces = pieces_of(counted, np.array([[0, 9], [2, 5], [6, 7]]))
+    pieces = part_overlaps(counted, np.array([[0, 9], [2, 5], [6, 7]]))
     assert pieces.owner.tolist() == [0, 0, 1, 1, 2]
     assert pieces.first.tolist() == [0, 4, 2, 4, 6]
     assert pieces.last.tolist() == [3, 9, 3, 5, 7]
@@ -201,7 +201,7 @@ def test_pieces_of_parts_share_out_codes_and_rows() -> None:
 
 def test_noise_of_empty_parts_is_no_rows() -> None:
     """Moved to counts that are possible, no noise brings them farther from the true ones."""
-    axis, true = Axis("x", None, 32, False), np.where(np.arange(32) == 7, 2000.0, 0.0)
+    axis, true = PartitionAxis("x", None, 32, False), np.where(np.arange(32) == 7, 2000.0, 0.0)
     noisy = true + np.random.default_rng(shifted(3)).laplace(scale=50.0, size=32)
     parts = np.stack((np.arange(32), np.arange(32)), axis=1)
     rows = ColumnParts(axis, parts, noisy, np.full(32, 50.0), 2000.0).rows

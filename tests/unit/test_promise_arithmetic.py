@@ -19,9 +19,9 @@ from scipy.stats import binom
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
 from hushtable.methods.counts.noisy_counts import delta_per_row
-from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, Level
+from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, NoiseLevel
 from hushtable.methods.uncertain.levels import LevelFinder
-from hushtable.methods.uncertain.ruler import Ruler
+from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.privacy.coin_draws import Bools
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
@@ -255,7 +255,7 @@ def test_a_choice_of_columns_is_paid_for(long: bool) -> None:
 
 def cover_check(n: int, k: int, eta: Fraction) -> CoverCheck:
     points = np.linspace(0, 1, n)[:, None]
-    ruler = Ruler("uniform", np.array([1 / (n - 1)]), np.array([n]))
+    ruler = NoiseGrid("uniform", np.array([1 / (n - 1)]), np.array([n]))
     return CoverCheck(points, np.full(n, k, np.int64), eta, ruler, SeededNoise(shifted(1)))
 
 
@@ -279,7 +279,7 @@ def test_the_final_check_allows_for_its_own_error() -> None:
 def test_levels_that_fail_the_final_check_are_lifted(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
 
-    def fails(self: CoverCheck, level: Level, turn: int) -> Any:
+    def fails(self: CoverCheck, level: NoiseLevel, turn: int) -> Any:
         asked.append((turn, level.rung))
         return np.full(len(level.rows), turn < 3)
 
@@ -300,7 +300,7 @@ def test_cover_is_counted_in_the_box_that_noise_is_drawn_from() -> None:
         for width in range(1, 6):
             side = (2 * width + 1) * found.ruler.step[0]
             rung = math.floor(math.log2(side) * 8 - 1e-9)
-            level = Level(np.arange(51), rung, np.ones(1))
+            level = NoiseLevel(np.arange(51), rung, np.ones(1))
             drawn_width = int(found.ruler.widths(np.array([level.size]))[0])
             draws: Integers = np.arange(-drawn_width, drawn_width + 1)[:, None]
             lacking = found.n_uncovered(level, draws, limit=10**6)

@@ -12,7 +12,7 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.methods.base import Released
-from hushtable.methods.prior import Earlier, EarlierTable, Prior
+from hushtable.methods.prior import EarlierEstimates, EarlierTable, Prior
 from hushtable.methods.quilt.carried import Carried
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -29,7 +29,7 @@ class Before(Prior):
     name = "before"
     sha256 = "0" * 64
 
-    def __init__(self, earlier: Earlier) -> None:
+    def __init__(self, earlier: EarlierEstimates) -> None:
         self._earlier = earlier
 
     def is_file_of(self, data: Any) -> bool:
@@ -38,7 +38,7 @@ class Before(Prior):
     def codes(self, schema: Schema) -> dict[str, Any]:
         raise AssertionError("rows are not asked for where there are tables")
 
-    def earlier(self, schema: Schema) -> Earlier:
+    def earlier(self, schema: Schema) -> EarlierEstimates:
         return self._earlier
 
 
@@ -54,7 +54,7 @@ def rows(n_columns: int) -> pa.Table:
     return pa.table({f"c{i}": codes[i] for i in range(n_columns)})
 
 
-def earlier(n_columns: int, variance: float) -> Earlier:
+def earlier(n_columns: int, variance: float) -> EarlierEstimates:
     """Return exact tables of all columns and of the first pair, merged into two buckets each."""
     buckets = np.array([0, 0, 1, 1])
     names = [f"c{i}" for i in range(n_columns)]
@@ -64,7 +64,7 @@ def earlier(n_columns: int, variance: float) -> Earlier:
     ]
     both = np.array([N / 2, 0.0, 0.0, N / 2])
     tables.append(EarlierTable(("c0", "c1"), (None, None), (2, 2), both, np.full(4, variance)))
-    return Earlier(
+    return EarlierEstimates(
         dict.fromkeys(names, buckets), {name: np.full(4, 0.25) for name in names}, tables
     )
 
@@ -130,7 +130,7 @@ def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None
 
 def test_a_table_has_the_error_of_the_cell_of_a_random_row() -> None:
     one = EarlierTable(("c0",), (None,), (2,), np.array([98.0, -5.0]), np.array([100.0, 1.0]))
-    made = Carried(Earlier({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"])
+    made = Carried(EarlierEstimates({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"])
     assert made.stds() == pytest.approx([((99 * 100 + 1) / 100) ** 0.5])
     assert made.total() == pytest.approx((93.0, 101.0))
     assert not made.patches  # no pair was measured

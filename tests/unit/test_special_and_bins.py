@@ -13,10 +13,10 @@ from hushtable.engine import connect
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.estimate.drawing import draw_inside, fresh
 from hushtable.methods.diffgen.parts import largest_gains, top
-from hushtable.methods.diffgen.specialize import ClassCounts, Cuts, specialize_jointly
+from hushtable.methods.diffgen.specialize import ClassCounts, CutSet, specialize_jointly
 from hushtable.methods.partition.axes import axis_of
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import apart_cuts
+from hushtable.methods.partition.tree import special_cuts
 from hushtable.methods.quilt.domains import values_of
 from hushtable.privacy.class_scores import make_score
 from hushtable.privacy.sealed import SealedCounts
@@ -105,7 +105,7 @@ def cuts_of(column: Any, seed: int, n_rounds: int) -> Any:
     histogram = rng.integers(0, 50, (column.size, 2))
     account = RunAccount(SpendingLimit(Fraction(10)))
     sealed = SealedCounts(histogram, Sensitivity(rows=1), account.root)
-    cuts = Cuts({"x": ClassCounts(column, sealed)}, make_score("max", histogram.sum(axis=0)))
+    cuts = CutSet({"x": ClassCounts(column, sealed)}, make_score("max", histogram.sum(axis=0)))
     specialize_jointly(
         cuts, n_rounds=n_rounds, epsilon=Fraction(1), sensitivity=1, noise=SeededNoise(seed)
     )
@@ -144,10 +144,10 @@ def test_partition_cuts_at_bins_and_splits_special_values_off() -> None:
     assert axis.code_bounds(np.array([[0, 1], [3, 3], [2, 5]])).tolist() == [
         [0, 19], [31, 31], [20, 33],
     ]  # fmt: skip
-    assert apart_cuts([axis], 100) == [(0, 3), (0, 4), (0, 5)]
-    assert apart_cuts([axis] * 3, 20) == [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5)]
+    assert special_cuts([axis], 100) == [(0, 3), (0, 4), (0, 5)]
+    assert special_cuts([axis] * 3, 20) == [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5)]
     plain = Integer(type="integer", low=0, high=9, missing="category")
-    assert apart_cuts([axis_of("y", plain)], 100) == []
+    assert special_cuts([axis_of("y", plain)], 100) == []
 
 
 @pytest.mark.parametrize(

@@ -35,10 +35,10 @@ from hushtable.testing import (
     Example,
     check_audit,
     check_audit_sees,
-    check_listing,
     check_method,
     check_proof,
     check_source,
+    check_spec,
 )
 from hushtable.testing.laws import CANARY
 
@@ -216,7 +216,7 @@ def test_a_listing_with_a_wrong_part_is_reported(part: str, value: str) -> None:
     listing = find("contingency-table")
     assert listing is not None
     with pytest.raises(ContractError):
-        check_listing(replace(listing, **{part: value}))
+        check_spec(replace(listing, **{part: value}))
 
 
 def test_the_auditor_is_a_check() -> None:

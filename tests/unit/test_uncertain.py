@@ -21,8 +21,8 @@ from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.masses import interval_probability
-from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind
-from hushtable.methods.uncertain.ruler import Ruler
+from hushtable.methods.uncertain.noise_reach import gaussian_noise_range, most_behind
+from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.predicate import parse
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -97,7 +97,7 @@ def test_shapes_scale_distances_per_record() -> None:
 def test_errors_follow_their_distribution_on_joined_ends(
     model: Any, n_values: int, size: float
 ) -> None:
-    ruler = Ruler(model, np.array([1.0]), np.array([n_values]))
+    ruler = NoiseGrid(model, np.array([1.0]), np.array([n_values]))
     width = ruler.widths(np.array([size]))
     drawn = ruler.draw(np.tile(width, (20_000, 1)), SeededNoise(shifted(1)))
     placed = ruler.place(drawn)[:, 0]
@@ -347,7 +347,7 @@ def test_condensation_keeps_the_moments() -> None:
 @settings(max_examples=40, deadline=None)
 @given(st.floats(0.05, 40), st.floats(0.01, 0.999), st.integers(2, 60) | st.none())
 def test_gaussian_reach_holds_what_it_says(sigma: float, chance: float, n: int | None) -> None:
-    reach = int(gaussian_reach(np.array([sigma]), chance, n)[0])
+    reach = int(gaussian_noise_range(np.array([sigma]), chance, n)[0])
     far = 400 if n is None else n
     errors = np.arange(-far, far + 1)
     if n is not None:

@@ -17,7 +17,7 @@ from hushtable.estimate.row_functions import RowFunction
 from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.estimator import UncertainEstimator
-from hushtable.methods.uncertain.regions import PARTS, Regions, around, divided
+from hushtable.methods.uncertain.regions import PARTS, RecordRegions, around, divided
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.pipeline import publish
 from hushtable.predicate import parse
@@ -112,7 +112,7 @@ def test_every_value_of_a_region_is_equally_likely_for_all_its_records() -> None
 
 
 def test_the_draw_looks_at_regions_alone() -> None:
-    regions = Regions(np.zeros((3, 2), np.int64), np.array([[0, 9], [4, 9], [9, 9]]))
+    regions = RecordRegions(np.zeros((3, 2), np.int64), np.array([[0, 9], [4, 9], [9, 9]]))
     one, two = (regions.draw(SeededNoise(shifted(5))) for _ in range(2))
     assert np.array_equal(one, two)
     assert (one[:, 0] <= [0, 4, 9]).all()
@@ -243,5 +243,7 @@ def test_regions_classify_by_their_middle(tmp_path: Any) -> None:
     release = publish(table, schema, Uncertain(k=5, carry=["kind"]), out=tmp_path / "release")
     learner = UncertainNeighbors.from_release(release)
     assert learner.predict([[50.0], [850.0]]).tolist() == ["a", "b"]
-    inside = (learner._points - learner._reach <= 100) | (learner._points + learner._reach >= 799)
+    inside = (learner._points - learner._noise_range <= 100) | (
+        learner._points + learner._noise_range >= 799
+    )
     assert inside.all()

@@ -11,7 +11,7 @@ from hushtable_histograms.method import Histograms, HistogramsPlan
 
 from hushtable import Schema, publish
 from hushtable.errors import SealedError
-from hushtable.testing import CHECKS, Example, check_audit, check_listing
+from hushtable.testing import CHECKS, Example, check_audit, check_spec
 
 EXAMPLE = Example(Histograms(epsilon=1), has_rows=False)
 
@@ -22,7 +22,7 @@ def test_the_laws(check, tmp_path: Path) -> None:
 
 
 def test_the_parts() -> None:
-    check_listing(LISTING)
+    check_spec(LISTING)
 
 
 def test_the_audit_finds_nothing() -> None:

@@ -173,13 +173,13 @@ def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool)
 
 def case_of(name: str) -> Case[Any]:
     """Return the audit case that a method's listing names."""
-    listing = registry.find(name)
-    if listing is None or not listing.audit:
+    spec = registry.find(name)
+    if spec is None or not spec.audit:
         raise ParameterError(
             f"method {name!r} has no audit case; name one as `audit` in its listing, see "
             "hushtable.methods.listing."
         )
-    case: Case[Any] = listing.load(listing.audit)
+    case: Case[Any] = spec.load(spec.audit)
     return case
 
 

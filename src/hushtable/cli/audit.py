@@ -68,6 +68,6 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
 audit_group = method_group(
     "audit",
     _audit_command,
-    among=lambda listing: bool(listing.audit),
+    among=lambda spec: bool(spec.audit),
     help_text="Search for violations of a method's promise; reads no data.",
 )

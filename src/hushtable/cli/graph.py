@@ -118,22 +118,22 @@ def generate(
 
 def _publishing() -> dict[str, str]:
     """Return the method of each publishing command."""
-    from hushtable.methods.registry import listings  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.methods.registry import specs  # noqa: PLC0415 - keeps other commands quick
 
     return {
         "publish" if name == FIRST else f"publish-{name}": name
-        for name, listing in listings().items()
-        if listing.publishes and listing.takes == "graph"
+        for name, spec in specs().items()
+        if spec.publishes and spec.takes == "graph"
     }
 
 
 def _command(name: str) -> Any:
     if name == "generate":
         return as_command(name, generate)
-    from hushtable.methods.registry import listings  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.methods.registry import specs  # noqa: PLC0415 - keeps other commands quick
 
-    listing = listings()[_publishing()[name]]
-    return as_command(name, _publish_command(listing.load(listing.method)))
+    spec = specs()[_publishing()[name]]
+    return as_command(name, _publish_command(spec.load(spec.method)))
 
 
 graph_group = lazy_group(

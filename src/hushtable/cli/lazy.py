@@ -12,7 +12,7 @@ from typer.main import get_command
 from hushtable.cli.ending import Stopped
 
 if TYPE_CHECKING:
-    from hushtable.methods.listing import Listing
+    from hushtable.methods.listing import MethodSpec
 
 
 def lazy_group(
@@ -47,7 +47,7 @@ def method_group(
     name: str,
     make: Callable[[Any], Callable[..., None]],
     *,
-    among: Callable[[Listing], bool],
+    among: Callable[[MethodSpec], bool],
     help_text: str,
 ) -> typer.Typer:
     """Return a group with one command for each registered method that `among` accepts.
@@ -55,14 +55,14 @@ def method_group(
     `make` creates the command from the method's class.
     """
 
-    def known() -> dict[str, Listing]:
-        from hushtable.methods.registry import listings  # noqa: PLC0415 - slow to import
+    def known() -> dict[str, MethodSpec]:
+        from hushtable.methods.registry import specs  # noqa: PLC0415 - slow to import
 
-        return {name: listing for name, listing in listings().items() if among(listing)}
+        return {name: spec for name, spec in specs().items() if among(spec)}
 
     def command(method: str) -> Any:
-        listing = known()[method]
-        return as_command(method, make(listing.load(listing.method)))
+        spec = known()[method]
+        return as_command(method, make(spec.load(spec.method)))
 
     return lazy_group(name, known, command, help_text=help_text)
 

@@ -104,7 +104,7 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
 
         made = method.plan(LinkedSchema.load(schema))
         forecast = made.forecast(rows)
-        hollow = made.hollow(SUPPOSED_ROWS if rows is None else rows)
+        hollow = made.uninformative(SUPPOSED_ROWS if rows is None else rows)
         if as_json:
             print_json({**as_plain(made, forecast), "hollow": hollow})
         else:

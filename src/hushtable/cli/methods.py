@@ -12,25 +12,25 @@ from hushtable.cli.screen import console, print_whole
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
-    from hushtable.methods.listing import Listing
+    from hushtable.methods.listing import MethodSpec
 
 
 def methods(as_json: AsJson = False) -> None:
     """List the methods with their input, purpose and paper."""
-    from hushtable.methods.registry import listings  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.methods.registry import specs  # noqa: PLC0415 - keeps other commands quick
 
-    known = [(listing, *_about(listing)) for listing in listings().values()]
+    known = [(spec, *_about(spec)) for spec in specs().values()]
     if as_json:
         print_json(
             {
-                listing.name: {
+                spec.name: {
                     "summary": summary,
                     "paper": paper,
-                    "takes": listing.takes,
-                    "baseline": listing.baseline,
-                    "publishes": listing.publishes,
+                    "takes": spec.takes,
+                    "baseline": spec.baseline,
+                    "publishes": spec.publishes,
                 }
-                for listing, summary, paper in known
+                for spec, summary, paper in known
             }
         )
         return
@@ -38,19 +38,19 @@ def methods(as_json: AsJson = False) -> None:
     table.add_column("method", no_wrap=True)
     for column in ("input", "description", "source"):
         table.add_column(column)
-    for listing, summary, paper in known:
-        table.add_row(listing.name, listing.takes, summary, paper)
+    for spec, summary, paper in known:
+        table.add_row(spec.name, spec.takes, summary, paper)
     print_whole(table)
-    baselines = ", ".join(listing.name for listing, *_ in known if listing.baseline)
+    baselines = ", ".join(spec.name for spec, *_ in known if spec.baseline)
     console.print(f"\nBaselines, for comparison: {baselines}.", highlight=False)
-    alone = ", ".join(listing.name for listing, *_ in known if not listing.publishes)
+    alone = ", ".join(spec.name for spec, *_ in known if not spec.publishes)
     console.print(f"Python only, without releases: {alone}.", highlight=False)
 
 
-def _about(listing: Listing) -> tuple[str, str]:
+def _about(spec: MethodSpec) -> tuple[str, str]:
     """Return summary and paper of a method, or the reason that it cannot be loaded."""
     try:
-        method = listing.load(listing.method)
+        method = spec.load(spec.method)
     except ParameterError as error:
         return str(error), ""
     return method.summary, method.paper

@@ -82,7 +82,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         made = method.plan(public)
         known = public.expected_rows(rows)
         forecast = made.forecast(known)
-        hollow = made.hollow(SUPPOSED_ROWS if known is None else known)
+        hollow = made.uninformative(SUPPOSED_ROWS if known is None else known)
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
@@ -165,6 +165,6 @@ def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
 plan_group = method_group(
     "plan",
     _plan_command,
-    among=lambda listing: listing.publishes and listing.takes == "table",
+    among=lambda spec: spec.publishes and spec.takes == "table",
     help_text="Show promise, budget and expected error of a method; reads no data.",
 )

@@ -121,6 +121,6 @@ def _told_rows(release: ht.Release, n_rows: int) -> str:
 publish_group = method_group(
     "publish",
     _publish_command,
-    among=lambda listing: listing.publishes and listing.takes == "table",
+    among=lambda spec: spec.publishes and spec.takes == "table",
     help_text="Publish a private table.",
 )

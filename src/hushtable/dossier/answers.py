@@ -14,7 +14,7 @@ from hushtable.dossier.content import Answer, Figures, Section, Source
 from hushtable.dossier.evidence import Evidence
 from hushtable.dossier.questions import SECTIONS
 from hushtable.errors import HushtableError
-from hushtable.methods.registry import listings
+from hushtable.methods.registry import specs
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, NoGuarantee, PureDP, compose
 from hushtable.privacy.values import rounded, shown
 from hushtable.release import Release
@@ -215,8 +215,8 @@ def _about_the_mechanism(evidence: Evidence) -> dict[str, Said]:
 
 def _proof(release: Release) -> Iterable[str]:
     """Return the path and digest of a method's proof; methods of other packages are left out."""
-    listing = listings().get(release.statement.method)
-    module = listing.method.partition(":")[0] if listing else ""
+    spec = specs().get(release.statement.method)
+    module = spec.method.partition(":")[0] if spec else ""
     if not module.startswith("hushtable."):
         return []
     package, _, name = module.rpartition(".")

@@ -31,14 +31,14 @@ def open_items(
     """Choose the item groups to compare, and read the original people for each of them."""
     items = published.items
     assert items is not None  # noqa: S101 - the caller checks it
-    listing = ItemColumns(items.item, items.value)
+    item_columns = ItemColumns(items.item, items.value)
     engine = connect(data, schema, engine="memory")
     names = list(published.schema.attributes)
     place = {name: code for code, name in enumerate(names)}
-    popularity = engine.histograms([listing.item])[listing.item]
+    popularity = engine.histograms([item_columns.item])[item_columns.item]
     chosen = _chosen(items.groups, popularity, place)
     groups = [[place[name] for name in some] for some in chosen.values()]
-    tuples = engine.tuples(groups, max_groups=len(groups), item_columns=listing)
+    tuples = engine.tuples(groups, max_groups=len(groups), item_columns=item_columns)
     blocks = [items.block(number, some) for number, some in chosen.items()]
     originals = [
         _people(block.schema, tuples.take(tuples.groups == number), place)

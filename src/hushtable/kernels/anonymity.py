@@ -257,12 +257,12 @@ def _gaussian_root(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
+def _cube_sum(widths: Points, distances: Vector, n_used: int, side: float) -> float:
     """Return the sum of prod(1 - w / side) over the gathered records within the side."""
     total = 0.0
     inverse = 1.0 / side
     for j in range(n_used):
-        if reach[j] < side:
+        if distances[j] < side:
             product = 1.0
             for column in range(widths.shape[1]):
                 product *= 1.0 - widths[j, column] * inverse
@@ -271,24 +271,24 @@ def _cube_sum(widths: Points, reach: Vector, n_used: int, side: float) -> float:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _reaches(columns: Points, inverse: Vector, i: int, reaches: Vector) -> None:
+def _max_distances(columns: Points, inverse: Vector, i: int, distances: Vector) -> None:
     """Compute the largest coordinate difference between record i and each other record."""
-    reaches[:] = 0.0
+    distances[:] = 0.0
     for column in range(columns.shape[0]):
         here, factor = columns[column, i], inverse[column]
         for j in range(columns.shape[1]):
-            reaches[j] = max(reaches[j], abs(here - columns[column, j]) * factor)
+            distances[j] = max(distances[j], abs(here - columns[column, j]) * factor)
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _survey(reaches: Vector) -> tuple[int, float, float]:
+def _survey(distances: Vector) -> tuple[int, float, float]:
     """Return the number of duplicates, and the smallest positive and the largest difference."""
     n_same, nearest, farthest = 0, np.inf, 0.0
-    for j in range(len(reaches)):
-        n_same += reaches[j] == 0.0
-        farthest = max(farthest, reaches[j])
-        if reaches[j] > 0.0:
-            nearest = min(nearest, reaches[j])
+    for j in range(len(distances)):
+        n_same += distances[j] == 0.0
+        farthest = max(farthest, distances[j])
+        if distances[j] > 0.0:
+            nearest = min(nearest, distances[j])
     return n_same, nearest, farthest
 
 
@@ -297,16 +297,16 @@ def _gather(
     columns: Points,
     factors: Vector,
     i: int,
-    reaches: Vector,
+    distances: Vector,
     bound: float,
     near: Vector,
     widths: Points,
 ) -> int:
     """Store the differences of the records within a bound; return their number."""
     n_used = 0
-    for j in range(len(reaches)):
-        if 0.0 < reaches[j] < bound:
-            near[n_used] = reaches[j]
+    for j in range(len(distances)):
+        if 0.0 < distances[j] < bound:
+            near[n_used] = distances[j]
             for column in range(columns.shape[0]):
                 step = columns[column, i] - columns[column, j]
                 widths[n_used, column] = abs(step) * factors[column]
@@ -321,15 +321,15 @@ def _uniform_run(
     d, n = columns.shape
     n_runs = (n + _RUN - 1) // _RUN
     for run in prange(n_runs):
-        reaches = np.empty(n)
+        distances = np.empty(n)
         near = np.empty(n)
         widths = np.empty((n, d))
         guess = -1.0
         for position in range(run * _RUN, min(n, (run + 1) * _RUN)):
             i = order[position]
             factors = inverse[min(i, inverse.shape[0] - 1)]
-            _reaches(columns, factors, i, reaches)
-            n_same, nearest, farthest = _survey(reaches)
+            _max_distances(columns, factors, i, distances)
+            n_same, nearest, farthest = _survey(distances)
             target = k[i] - n_same
             if target <= 0.0:
                 out[i] = 0.0
@@ -341,7 +341,7 @@ def _uniform_run(
             bound = 1.1 * guess if guess > 0.0 else 2.0 * nearest
             low = 0.0
             while True:
-                n_used = _gather(columns, factors, i, reaches, bound, near, widths)
+                n_used = _gather(columns, factors, i, distances, bound, near, widths)
                 if _cube_sum(widths, near, n_used, bound) >= target:
                     break
                 low = bound
@@ -351,7 +351,7 @@ def _uniform_run(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _cube_root(
-    widths: Points, reach: Vector, n_used: int, target: float, low: float, high: float
+    widths: Points, distances: Vector, n_used: int, target: float, low: float, high: float
 ) -> float:
     """Bracket by growing steps down from a sufficient side, bisect, return the upper end.
 
@@ -360,14 +360,14 @@ def _cube_root(
     step = 1.1
     while low == 0.0:
         trial = high / step
-        if _cube_sum(widths, reach, n_used, trial) >= target:
+        if _cube_sum(widths, distances, n_used, trial) >= target:
             high = trial
             step *= step
         else:
             low = trial
     while high > low * (1.0 + _PRECISION):
         middle = math.sqrt(low * high)
-        if _cube_sum(widths, reach, n_used, middle) >= target:
+        if _cube_sum(widths, distances, n_used, middle) >= target:
             high = middle
         else:
             low = middle

@@ -23,7 +23,7 @@ with needing("publish"):
 def rank_owners(
     points: Points,
     z: Points,
-    reach: Points,
+    noise_range: Points,
     *,
     level: NDArray[np.int64],
     is_gaussian: bool,
@@ -35,7 +35,7 @@ def rank_owners(
     ----------
     points, z : array (n, d)
         True and noisy records, row by row.
-    reach : array (n, d)
+    noise_range : array (n, d)
         Sigma, or half the side of the box.
     level : array (n,)
         Noise level of each record; only records of the same level are compared.
@@ -54,20 +54,22 @@ def rank_owners(
     better, equal = np.empty(n, np.int64), np.empty(n, np.int64)
     posterior = np.empty(n)
     around = np.full(d, np.inf) if period is None else period
-    _rank_owners(points, z, reach, level, is_gaussian, around, better, equal, posterior)
+    _rank_owners(points, z, noise_range, level, is_gaussian, around, better, equal, posterior)
     return better, equal, posterior
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _misfit(x: Vector, z: Vector, reach: Vector, is_gaussian: bool, period: Vector) -> float:
+def _fit_distance(
+    x: Vector, z: Vector, noise_range: Vector, is_gaussian: bool, period: Vector
+) -> float:
     """Return the squared distance in sigmas; for boxes, 0 inside and infinity outside."""
     total = 0.0
     for column in range(len(x)):
         step = abs(x[column] - z[column])
         step = min(step, abs(period[column] - step))
         if is_gaussian:
-            total += (step / reach[column]) ** 2
-        elif step > reach[column] * (1.0 + TIE) + 1e-12:
+            total += (step / noise_range[column]) ** 2
+        elif step > noise_range[column] * (1.0 + TIE) + 1e-12:
             return np.inf
     return total
 
@@ -76,7 +78,7 @@ def _misfit(x: Vector, z: Vector, reach: Vector, is_gaussian: bool, period: Vect
 def _rank_owners(
     points: Points,
     z: Points,
-    reach: Points,
+    noise_range: Points,
     level: NDArray[np.int64],
     is_gaussian: bool,
     period: Vector,
@@ -85,12 +87,12 @@ def _rank_owners(
     posterior: Vector,
 ) -> None:
     for i in prange(len(points)):
-        own = _misfit(points[i], z[i], reach[i], is_gaussian, period)
+        own = _fit_distance(points[i], z[i], noise_range[i], is_gaussian, period)
         n_better, n_equal, weight = 0, 0, 0.0
         for j in range(len(points)):
             if level[j] != level[i]:
                 continue
-            misfit = _misfit(points[j], z[i], reach[i], is_gaussian, period)
+            misfit = _fit_distance(points[j], z[i], noise_range[i], is_gaussian, period)
             if misfit <= own * (1.0 + TIE):
                 if misfit >= own * (1.0 - TIE):
                     n_equal += 1
@@ -104,7 +106,7 @@ def _rank_owners(
 def best_fits(
     tests: Points,
     z: Points,
-    reach: Points,
+    noise_range: Points,
     *,
     q: int,
     is_gaussian: bool,
@@ -116,7 +118,7 @@ def best_fits(
     ----------
     tests : array (m, d)
         The test points.
-    z, reach : array (n, d)
+    z, noise_range : array (n, d)
         Noisy records; sigma, or half the side of the box.
 
     Returns
@@ -131,8 +133,8 @@ def best_fits(
     rows = np.empty((len(tests), q), np.int64)
     logs = np.empty((len(tests), q))
     around = np.full(n_columns, np.inf) if period is None else period
-    logs_of_volume = np.log(np.maximum(reach, 1e-300)).sum(axis=1)
-    inverse = 1.0 / np.maximum(np.ascontiguousarray(reach.T), 1e-300)
+    logs_of_volume = np.log(np.maximum(noise_range, 1e-300)).sum(axis=1)
+    inverse = 1.0 / np.maximum(np.ascontiguousarray(noise_range.T), 1e-300)
     _best_fits(
         tests, np.ascontiguousarray(z.T), inverse, logs_of_volume, is_gaussian, around, rows, logs
     )

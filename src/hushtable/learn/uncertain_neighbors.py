@@ -99,7 +99,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # A value without noise becomes a very narrow distribution, since width 0 has no density.
         floor = 1e-9 * np.maximum(np.ptp(points, axis=0), 1e-9)
         scale = 1.0 if self.model == "gaussian" else math.sqrt(3)
-        self._reach = np.maximum(std, floor) * scale
+        self._noise_range = np.maximum(std, floor) * scale
         return self
 
     @classmethod
@@ -148,7 +148,7 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, logs = best_fits(
             np.ascontiguousarray(tests),
             self._points,
-            self._reach,
+            self._noise_range,
             q=min(self.q, len(self._points)),
             is_gaussian=self.model == "gaussian",
             period=None if self.period is None else np.asarray(self.period, np.float64),

@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
     if name in _NOUNS:
         return getattr(import_module(f"{__name__}.{_NOUNS[name]}"), name)
     if not name.startswith("_") and name[0].isupper():
-        for listing in import_module(f"{__name__}.registry").listings().values():
-            if listing.class_name == name:
-                return listing.load(listing.method)
+        for spec in import_module(f"{__name__}.registry").specs().values():
+            if spec.class_name == name:
+                return spec.load(spec.method)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

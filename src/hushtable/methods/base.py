@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hushtable.privacy.noise import Noise
     from hushtable.privacy.spending import RunAccount, SpendingLimit
 
-Source = TypeVar("Source")
+SourceT = TypeVar("SourceT")
 """Input of a run: a sealed table or a sealed graph."""
 
 SUPPOSED_ROWS = 100_000
@@ -106,7 +106,7 @@ class Released:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunResult:
     """Result of a run, and the checked account of what the run spent."""
 
     released: Released
@@ -132,7 +132,7 @@ def schema_problems(schema: Schema, method: str, beside: Collection[str] = ()) -
     return problems
 
 
-class Plan(ABC, Generic[Source]):
+class Plan(ABC, Generic[SourceT]):
     """Everything that is fixed before the private data is read; it depends on public inputs only.
 
     A plan is made once for a method and a schema and never changes. The promise, the forecast and
@@ -152,7 +152,7 @@ class Plan(ABC, Generic[Source]):
         """Forecast a release of a table with this many rows, or of a graph with this many nodes."""
 
     @abstractmethod
-    def release(self, source: Source, noise: Noise) -> Released:
+    def release(self, source: SourceT, noise: Noise) -> Released:
         """Query sealed counts, open them with noise, and return the release."""
 
     def _repr_html_(self) -> str:
@@ -192,12 +192,12 @@ class Plan(ABC, Generic[Source]):
         source: Counting,
         noise: Noise,
         *,
-        heard: Callable[[int, float], None] | None = None,
-    ) -> Run:
+        on_query: Callable[[int, float], None] | None = None,
+    ) -> RunResult:
         """Seal the source, make the release, and check its cost against the promise.
 
-        `heard` is called after each query, with the number of queries and the share of the promise
-        spent.
+        `on_query` is called after each query, with the number of queries and the share of the
+        promise spent.
 
         Raise `SealedError`, and return no release, if the cost differs from the promise or if a
         count was opened without paying.
@@ -208,12 +208,12 @@ class Plan(ABC, Generic[Source]):
 
         account = RunAccount(
             self.promise,
-            sees_exact_counts=self.method.opens_bare,
+            sees_exact_counts=self.method.sees_exact_counts,
             spends_all=self.spends_all,
-            on_query=heard,
+            on_query=on_query,
         )
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
-        return Run(released, account)
+        return RunResult(released, account)
 
     def run(self, source: Counting, noise: Noise) -> Released:
         """Make the release and check its cost against the promise; see `accounted`."""
@@ -248,10 +248,10 @@ class Plan(ABC, Generic[Source]):
 
     @property
     def judged_share(self) -> float:
-        """Share of the rows whose count must not be mostly noise; see `hollow`."""
+        """Share of the rows whose count must not be mostly noise; see `uninformative`."""
         return 0.5
 
-    def hollow(self, rows: int) -> str:
+    def uninformative(self, rows: int) -> str:
         """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
 
         Most methods are judged by their noise, with a count of `judged_share` of the rows: an
@@ -293,7 +293,7 @@ class Method(Parameters):
     def refuse_data(self, data: Any) -> None:
         """Refuse a private table that the parameters rule out by its kind. Reads no row."""
 
-    def rehearsed(self, folder: Path) -> Self:
+    def for_dry_run(self, folder: Path) -> Self:
         """Return the same method with `folder` as the place of its files, for a dry run.
 
         Files that the parameters name describe the private table, so a dry run must not touch them.

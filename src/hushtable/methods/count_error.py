@@ -259,7 +259,7 @@ def replaced_line(share: float) -> dict[str, str]:
     }
 
 
-def coins_error(
+def bernoulli_error(
     *, n_true: float, n_other: float, keep: float, insert: float, assumes: str
 ) -> CountError:
     """Return the error of a count of randomized rows.

@@ -10,7 +10,7 @@ Input = Literal["table", "tables", "graph"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Listing:
+class MethodSpec:
     """Registry entry of a method; its parts are given as ``module:name``.
 
     Parameters
@@ -35,7 +35,7 @@ class Listing:
 
     Examples
     --------
-    >>> listing = Listing(name="even", method="fractions:Fraction", audit="")
+    >>> listing = MethodSpec(name="even", method="fractions:Fraction", audit="")
     >>> listing.load(listing.method)(1, 2)
     Fraction(1, 2)
     """

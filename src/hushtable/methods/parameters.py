@@ -173,7 +173,7 @@ class Parameters(ABC):
     summary: ClassVar[str]
     estimator_kind: ClassVar[str] = ""
     """Kind of estimator that reads the release, as listed in `hushtable.methods.listing`."""
-    opens_bare: ClassVar[str] = ""
+    sees_exact_counts: ClassVar[str] = ""
     """Sentence for the statement on what the method sees without noise; "" if nothing. Only methods
     without differential privacy may set it."""
 

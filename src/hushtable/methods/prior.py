@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 from hushtable.privacy.account import Budget
 from hushtable.privacy.values import rounded
 from hushtable.schema import Schema
@@ -35,7 +35,7 @@ class EarlierTable:
 
 
 @dataclass(frozen=True, eq=False)
-class Earlier:
+class EarlierEstimates:
     """Estimates from earlier releases of the same columns, projected to the present."""
 
     buckets: Mapping[str, NDArray[np.int64]]  # bucket of each counted value, as before
@@ -112,7 +112,7 @@ class Prior(ABC):
     def codes(self, schema: Schema) -> dict[str, NDArray[np.int64]]:
         """Return the rows as codes of a schema, for the columns that both have."""
 
-    def earlier(self, schema: Schema) -> Earlier | None:
+    def earlier(self, schema: Schema) -> EarlierEstimates | None:
         """Return earlier noisy tables if the prior consists of these instead of rows, else None."""
         return None
 
@@ -121,5 +121,5 @@ def read_prior(name: str, given: Any) -> Prior:
     """Read the value of a parameter: a prior, a release, or a path of one or of a table."""
     if isinstance(given, Prior):
         return given
-    found: Prior = Listing.load(READER).read(name, given)
+    found: Prior = MethodSpec.load(READER).read(name, given)
     return found

@@ -1,8 +1,8 @@
 """Registry of all methods and baselines, including those of other packages.
 
 A family lists its methods in its ``__init__``. Another package adds methods with an entry point in
-the group ``hushtable.methods`` that names a `Listing` or a tuple of them. A method is imported on
-first use.
+the group ``hushtable.methods`` that names a `MethodSpec` or a tuple of them. A method is imported
+on first use.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from hushtable.errors import ReleaseError
 from hushtable.estimate.base import Estimator
 from hushtable.methods import alpha_beta, counts, degrees, diffgen, partition, quilt, uncertain
 from hushtable.methods.base import Method
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 from hushtable.schema import Schema
 
 ENTRY_POINTS = "hushtable.methods"
 
 _FAMILIES = (alpha_beta, counts, degrees, diffgen, partition, quilt, uncertain)
-_OURS = {listing.name: listing for family in _FAMILIES for listing in family.LISTINGS}
+_OURS = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 
 
 @cache
-def _joined() -> dict[str, Listing]:
+def _joined() -> dict[str, MethodSpec]:
     """Load the methods of other packages; names of built-in methods take precedence."""
-    joined: dict[str, Listing] = {}
+    joined: dict[str, MethodSpec] = {}
     for point in entry_points(group=ENTRY_POINTS):
         found = point.load()
-        for listing in (found,) if isinstance(found, Listing) else found:
-            joined.setdefault(listing.name, listing)
-    return {name: listing for name, listing in joined.items() if name not in _OURS}
+        for spec in (found,) if isinstance(found, MethodSpec) else found:
+            joined.setdefault(spec.name, spec)
+    return {name: spec for name, spec in joined.items() if name not in _OURS}
 
 
-def listings() -> dict[str, Listing]:
+def specs() -> dict[str, MethodSpec]:
     """Return all methods by name, sorted."""
     return dict(sorted({**_OURS, **_joined()}.items()))
 
 
-def find(name: str) -> Listing | None:
+def find(name: str) -> MethodSpec | None:
     """Return the listing of a method, or None if there is none of this name."""
     return _OURS.get(name) or _joined().get(name)
 
@@ -52,21 +52,21 @@ class _TableMethods(Mapping[str, type[Method]]):
     """Mapping of method names to classes, imported on first use."""
 
     def __getitem__(self, name: str) -> type[Method]:
-        listing = find(name)
-        if listing is None or not _publishes_tables(listing):
+        spec = find(name)
+        if spec is None or not _publishes_tables(spec):
             raise KeyError(name)
-        kind: type[Method] = listing.load(listing.method)
+        kind: type[Method] = spec.load(spec.method)
         return kind
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name, listing in listings().items() if _publishes_tables(listing))
+        return (name for name, spec in specs().items() if _publishes_tables(spec))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
 
-def _publishes_tables(listing: Listing) -> bool:
-    return listing.takes == "table" and listing.publishes
+def _publishes_tables(spec: MethodSpec) -> bool:
+    return spec.takes == "table" and spec.publishes
 
 
 METHODS = _TableMethods()
@@ -75,7 +75,7 @@ METHODS = _TableMethods()
 
 def estimator_kinds() -> dict[str, str]:
     """Return the estimator class of each kind of release, as ``module:name``."""
-    return {listing.kind: listing.estimator for listing in listings().values() if listing.kind}
+    return {spec.kind: spec.estimator for spec in specs().values() if spec.kind}
 
 
 def estimator_for(
@@ -86,12 +86,12 @@ def estimator_for(
 ) -> Estimator:
     """Make the estimator that a statement names."""
     kind = settings.get("kind")
-    ours = {listing.kind: listing.estimator for listing in _OURS.values() if listing.kind}
+    ours = {spec.kind: spec.estimator for spec in _OURS.values() if spec.kind}
     known = ours if kind in ours else estimator_kinds()
     if not isinstance(kind, str) or kind not in known:
         raise ReleaseError(
             f"this release needs the estimator {kind!r}, which this version of hushtable does not "
             f"have; it has {', '.join(known)}."
         )
-    made: Estimator = Listing.load(known[kind])(schema, parameters, settings, tables)
+    made: Estimator = MethodSpec.load(known[kind])(schema, parameters, settings, tables)
     return made

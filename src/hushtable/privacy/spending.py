@@ -320,7 +320,8 @@ spends less than promised did not follow its plan. Nothing is published; please 
         if self.promise is not None and self.sees_exact_counts:
             raise SealedError(
                 "a method that promises differential privacy must not see exact counts, but this "
-                "one declares opens_bare. Remove opens_bare, or promise something else."
+                "one declares sees_exact_counts. Remove sees_exact_counts, or promise something "
+                "else."
             )
         self.parts = [DataPart(self, None, "table")]
 
@@ -340,7 +341,7 @@ spends less than promised did not follow its plan. Nothing is published; please 
         if self.promise is None:
             raise SealedError(
                 f"{what}: this method promises no differential privacy, so it has no budget for "
-                "queries. Promise some, or declare opens_bare and use exact counts."
+                "queries. Promise some, or declare sees_exact_counts and use exact counts."
             )
         if self.promise.of_row:
             sensitivity = sensitivity.of_one_row()
@@ -364,7 +365,8 @@ spends less than promised did not follow its plan. Nothing is published; please 
         """Record that counts are opened without noise, or raise `SealedError`."""
         if not self.sees_exact_counts:
             raise SealedError(
-                f"{what}: exact counts are only for methods that declare opens_bare and promise no "
+                f"{what}: exact counts are only for methods that declare sees_exact_counts and "
+                "promise no "
                 "differential privacy. Open counts with noise: noise.open(...)."
             )
         self.records.append(QueryRecord(what, (self.root,), Sensitivity(rows=1), None, None))

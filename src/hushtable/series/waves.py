@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
-from hushtable.methods.prior import Earlier, EarlierTable, Kind, Prior, PriorRelease
+from hushtable.methods.prior import EarlierEstimates, EarlierTable, Kind, Prior, PriorRelease
 from hushtable.prior import release_of
 from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
@@ -244,7 +244,7 @@ class Waves:
         unit = self.total * shares * (1 - shares) + 1.0
         return pace.lasting * unit, pace.passing * unit, pace.rising * unit
 
-    def carried_to(self, number: int) -> Earlier:
+    def carried_to(self, number: int) -> EarlierEstimates:
         """Project all measurements to another wave, with the size of the wave nearest to it."""
         made = []
         gaps = [abs(wave.number - number) for wave in self.waves]
@@ -264,7 +264,7 @@ class Waves:
             )
         buckets = {name: places for name, (places, _) in self.first.columns.items()}
         n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
-        return Earlier(
+        return EarlierEstimates(
             buckets,
             {name: shares for name, (_, shares) in self.first.columns.items()},
             folded(made, n_buckets),
@@ -329,7 +329,7 @@ class EarlierWaves(Prior):
         """Return no rows: the prior consists of noisy tables."""
         return {}
 
-    def earlier(self, schema: Schema) -> Earlier:
+    def earlier(self, schema: Schema) -> EarlierEstimates:
         """Return the noisy tables of all waves, projected to the wave to publish."""
         return self.waves.carried_to(self.number)
 

@@ -1,6 +1,6 @@
 """Contract checks for authors of methods.
 
-`check_listing` checks the parts of a method, `check_method` checks all laws on an `Example`, and
+`check_spec` checks the parts of a method, `check_method` checks all laws on an `Example`, and
 `check_audit` runs the auditor. `CHECKS` contains the laws individually, for test runners::
 
     @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -17,7 +17,7 @@ from hushtable.testing.estimator import check_estimator
 from hushtable.testing.example import Example
 from hushtable.testing.expect import ContractError
 from hushtable.testing.laws import CHECKS, check_method
-from hushtable.testing.parts import check_listing, check_proof, check_source
+from hushtable.testing.parts import check_proof, check_source, check_spec
 
 __all__ = [
     "CHECKS",
@@ -28,8 +28,8 @@ __all__ = [
     "check_audit",
     "check_audit_sees",
     "check_estimator",
-    "check_listing",
     "check_method",
     "check_proof",
     "check_source",
+    "check_spec",
 ]

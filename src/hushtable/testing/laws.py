@@ -225,7 +225,7 @@ def check_account(example: Example, folder: Path) -> None:
     engine = connect(example.table, example.schema)
     account = plan.accounted(engine, SecureNoise()).account
     expect(account.records, "a run opens no sealed counts, but publishes something")
-    if example.method.opens_bare:
+    if example.method.sees_exact_counts:
         prices = [opening.cost for opening in account.records]
         expect(prices == [None], f"a method that sees exact counts is charged {prices}")
         expect(account.promise is None, "a method that sees exact counts promises DP")

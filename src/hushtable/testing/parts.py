@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hushtable.audit.cases.case import Case
 from hushtable.estimate.base import Estimator
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 from hushtable.methods.parameters import Parameters
 from hushtable.testing.expect import expect
 
@@ -69,12 +69,12 @@ def check_proof(path: Path) -> None:
     expect(not lacking, f"{proof.name} does not mention: {', '.join(lacking)}")
 
 
-def check_listing(listing: Listing) -> None:
+def check_spec(spec: MethodSpec) -> None:
     """Load all parts that a listing names, and check the method's proof and code.
 
     Parameters
     ----------
-    listing : Listing
+    spec : MethodSpec
         Listing of the method in its package.
 
     Raises
@@ -85,17 +85,17 @@ def check_listing(listing: Listing) -> None:
     Examples
     --------
     >>> from hushtable.methods.registry import find
-    >>> check_listing(find("diffgen"))
+    >>> check_spec(find("diffgen"))
     """
-    kind = listing.load(listing.method)
-    expect(issubclass(kind, Parameters), f"{listing.method} is not a method")
-    expect(kind.name == listing.name, f"the class of {listing.name} has the name {kind.name}")
+    kind = spec.load(spec.method)
+    expect(issubclass(kind, Parameters), f"{spec.method} is not a method")
+    expect(kind.name == spec.name, f"the class of {spec.name} has the name {kind.name}")
     path = Path(inspect.getfile(kind))
     check_proof(path)
-    check_source(path, draws=bool(kind.opens_bare))
-    if listing.audit:
-        case = listing.load(listing.audit)
-        expect(isinstance(case, Case), f"{listing.audit} is not a Case")
-    if listing.kind:
-        reader = listing.load(listing.estimator)
-        expect(issubclass(reader, Estimator), f"{listing.estimator} is not an Estimator")
+    check_source(path, draws=bool(kind.sees_exact_counts))
+    if spec.audit:
+        case = spec.load(spec.audit)
+        expect(isinstance(case, Case), f"{spec.audit} is not a Case")
+    if spec.kind:
+        reader = spec.load(spec.estimator)
+        expect(issubclass(reader, Estimator), f"{spec.estimator} is not an Estimator")

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
-from hushtable.methods.registry import METHODS, listings
+from hushtable.methods.registry import METHODS, specs
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.moments import CalendarColumn
 from hushtable.web.render import amount
@@ -56,7 +56,7 @@ _FILES = {"coins", "prior", "prior_public"}
 
 def methods() -> list[tuple[str, str, bool]]:
     """Return the methods for tables: name, summary, and whether it is a baseline."""
-    known = listings()
+    known = specs()
     found = [(name, METHODS[name].summary, known[name].baseline) for name in METHODS]
     return sorted(found, key=lambda method: (method[2], method[0] != "quilt", method[0]))
 

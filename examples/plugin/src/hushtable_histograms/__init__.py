@@ -1,8 +1,8 @@
 """One noisy histogram per column: a method that joins hushtable from a package of its own."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTING = Listing(
+LISTING = MethodSpec(
     name="histograms",
     method="hushtable_histograms.method:Histograms",
     audit="hushtable_histograms.case:HISTOGRAMS",

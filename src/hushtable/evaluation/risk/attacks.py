@@ -108,10 +108,10 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     if scene.control is not None:
         tell("membership")
         attacks += membership.run(scene)
-    listing = None if release is None else find(release.statement.method)
-    if release is not None and listing is not None and listing.attack:
+    spec = None if release is None else find(release.statement.method)
+    if release is not None and spec is not None and spec.attack:
         tell("the attack specific to this method")
-        own: OwnAttack = listing.load(listing.attack)
+        own: OwnAttack = spec.load(spec.attack)
         attacks += own(original, schema, release, rng)
     tell("anonymity")
     return Risk(

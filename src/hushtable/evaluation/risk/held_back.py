@@ -63,15 +63,9 @@ def held_back(
     run.
     """
     schema, n_back = release.schema, round(SHARE * rows.n_rows)
-    listing = find(release.statement.method)
+    spec = find(release.statement.method)
     whole = set(rows.schema.attributes) == set(schema.attributes)
-    if (
-        listing is None
-        or schema.unit.kind != "row"
-        or schema.derived
-        or not whole
-        or n_back < LEAST
-    ):
+    if spec is None or schema.unit.kind != "row" or schema.derived or not whole or n_back < LEAST:
         yield None
         return
     order = rng.permutation(rows.n_rows)
@@ -85,7 +79,7 @@ def held_back(
             again = publish(
                 original.table(),
                 public,
-                listing.load(listing.method)(**release.statement.parameters),
+                spec.load(spec.method)(**release.statement.parameters),
                 out=Path(folder) / "release",
                 noise=SeededNoise(int(rng.integers(2**63))),
                 anyway=True,

@@ -73,7 +73,7 @@ def likelihood_linkage(
     ruler = geometry.ruler
     steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
     # All records of a region fit it equally; its center and half-width determine which they are.
-    noisy, reach = perturbed.steps.astype(np.float64), ruler.reach(perturbed.widths)
+    noisy, reach = perturbed.steps.astype(np.float64), ruler.noise_range(perturbed.widths)
     if regions is not None:
         noisy = (regions.first + regions.last) / 2
         reach = (regions.last - regions.first) / 2 * ruler.step

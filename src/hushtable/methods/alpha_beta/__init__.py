@@ -1,16 +1,16 @@
 """The alpha-beta algorithm: method, estimators, proofs, and the baseline FRAPP."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTINGS = (
-    Listing(
+SPECS = (
+    MethodSpec(
         name="alpha-beta",
         method="hushtable.methods.alpha_beta.alpha_beta:AlphaBeta",
         audit="hushtable.audit.cases.alpha_beta:ALPHA_BETA",
         kind="insertions",
         estimator="hushtable.methods.alpha_beta.insertion_estimator:InsertionEstimator",
     ),
-    Listing(
+    MethodSpec(
         name="frapp",
         method="hushtable.methods.alpha_beta.frapp:Frapp",
         audit="hushtable.audit.cases.alpha_beta:FRAPP",

@@ -23,7 +23,7 @@ from hushtable.methods.alpha_beta.observers import readable, require_bound, requ
 from hushtable.methods.alpha_beta.views import ViewMemory
 from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
-from hushtable.methods.count_error import coins_error, needed_rows, replaced_line
+from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
 from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
@@ -214,7 +214,7 @@ Lower d or raise gamma.
         """Return the parameters for the statement, without the path of the custodian's file."""
         return {name: value for name, value in super().parameters().items() if name != "coins"}
 
-    def rehearsed(self, folder: Path) -> Self:
+    def for_dry_run(self, folder: Path) -> Self:
         """Return the same method with another file, so that a dry run does not add a view."""
         return replace(self, coins=folder / "coins")
 
@@ -422,7 +422,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         """Forecast the number of inserted tuples and the error of counts."""
         method, schema, noise = self.method, self.schema, self.noise
         if method.views > 1:
-            self._memory().require_room()
+            self._memory().require_view_allowed()
         lines: dict[str, str | float | int] = {
             "tuples in the domain": readable(schema.domain.size),
             "tuples inserted as noise, about": round(noise.expected),
@@ -473,7 +473,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
             )
         asked = share * schema.domain.size
         held = min(asked, share * needed_rows(schema.expected_rows(rows)))
-        return coins_error(
+        return bernoulli_error(
             n_true=held,
             n_other=asked - held,
             keep=float(noise.beta) + self._gain,

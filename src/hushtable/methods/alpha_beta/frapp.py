@@ -16,7 +16,7 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
-from hushtable.methods.count_error import coins_error, needed_rows, replaced_line
+from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
@@ -136,7 +136,7 @@ class FrappPlan(Plan[SealedTable]):
         rows = needed_rows(self.schema.expected_rows(rows))
         retention = float(self.method.retention)
         replaced = (1 - retention) * share
-        return coins_error(
+        return bernoulli_error(
             n_true=share * rows,
             n_other=(1 - share) * rows,
             keep=retention + replaced,

@@ -34,7 +34,12 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import ONE, RowFunction
 from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import CoinAnswer, CopyCoins, TwoCoins, ends
+from hushtable.methods.alpha_beta.two_coins import (
+    CopyRateCount,
+    RandomizedCount,
+    TwoRateCount,
+    ends,
+)
 from hushtable.predicate import Predicate, parse
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 
@@ -43,7 +48,7 @@ _SERIES = 60  # maximum number of terms
 
 
 @dataclass(frozen=True)
-class _Again(CoinAnswer):
+class _Again(RandomizedCount):
     """A condition on view i of Algorithm 4, given all earlier views."""
 
     n_again: int  # observed in this view and before
@@ -197,14 +202,14 @@ class InsertionEstimator(Estimator):
         """Estimate how many distinct tuples of the table, or rows, satisfy a condition."""
         answer = self.answer(where)
         notes = [self.notes[0]]
-        if isinstance(answer, TwoCoins) and answer.n_items * answer.low < 1:
+        if isinstance(answer, TwoRateCount) and answer.n_items * answer.low < 1:
             notes.append(
                 "Less than one noise tuple is expected here. If you ask because such a tuple was "
                 "published, the interval is too narrow: many of all published tuples are noise."
             )
         return answer.estimate(*notes)
 
-    def answer(self, where: str) -> CoinAnswer:
+    def answer(self, where: str) -> RandomizedCount:
         """Return the observed counts and probabilities for a condition."""
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
@@ -221,7 +226,7 @@ class InsertionEstimator(Estimator):
             # (Hoeffding 1956), so this interval is conservative.
             inserted = expected_insertions(predicate, self.noise) / max(n_domain, 1)
         copies = self.noise.copies
-        return (TwoCoins if copies == 1 else CopyCoins)(
+        return (TwoRateCount if copies == 1 else CopyRateCount)(
             n_seen=int(np.count_nonzero(seen)),
             n_items=n_items,
             low=inserted,
@@ -229,7 +234,7 @@ class InsertionEstimator(Estimator):
             most=min(n_domain * copies, _LARGEST),
         )
 
-    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> CoinAnswer:
+    def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> RandomizedCount:
         """Compare the last view with all earlier ones."""
         if not isinstance(self.noise, UniformInsertions):
             raise ParameterError("view_rule algorithm-4 does not support a source distribution.")

@@ -16,7 +16,7 @@ from hushtable.estimate.published import ComparableRelease, KnownNoiseRows, publ
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.frapp import Frapp
-from hushtable.methods.alpha_beta.two_coins import TwoCoins
+from hushtable.methods.alpha_beta.two_coins import TwoRateCount
 from hushtable.predicate import parse
 
 
@@ -89,13 +89,13 @@ class RetentionEstimator(Estimator):
         """Estimate how many rows of the private table satisfy a condition."""
         return self.answer(where).estimate(*self.notes)
 
-    def answer(self, where: str) -> TwoCoins:
+    def answer(self, where: str) -> TwoRateCount:
         """Return the observed counts and probabilities for a condition."""
         predicate = parse(where, self.schema)
         seen = predicate.mask(self.codes)
         n_domain = predicate.count()
         replaced = (1 - self.retention) * Fraction(n_domain, self.schema.domain.size)
-        return TwoCoins(
+        return TwoRateCount(
             n_seen=int(np.count_nonzero(seen)),
             n_items=self.table.num_rows,
             low=replaced,

@@ -32,7 +32,7 @@ _COUNTABLE = 2**53  # integers below are exact as floats
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoinEstimate(Estimate):
+class RandomizedEstimate(Estimate):
     """Estimate of a randomized count, with exact quantities.
 
     Parameters
@@ -48,7 +48,7 @@ class CoinEstimate(Estimate):
     bernstein_high: float
 
 
-class CoinAnswer(ABC):
+class RandomizedCount(ABC):
     """Base class of randomized counts: what a release shows about a condition.
 
     ``most`` is the largest possible count.
@@ -90,17 +90,17 @@ class CoinAnswer(ABC):
 
         return ends(fits, self.unbiased, self.most)
 
-    def estimate(self, *notes: str) -> CoinEstimate:
+    def estimate(self, *notes: str) -> RandomizedEstimate:
         """Return the estimate, limited to the range of possible counts."""
         if self.most == 0:
-            return CoinEstimate(
+            return RandomizedEstimate(
                 value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=notes,
                 unbiased=0.0, bernstein_low=0.0, bernstein_high=0.0,
             )  # fmt: skip
         low, high = self.interval()
         value = min(max(self.unbiased, low), high)
         least, largest = self.bernstein(1 - CONFIDENCE)
-        return CoinEstimate(
+        return RandomizedEstimate(
             value=value,
             low=low,
             high=high,
@@ -114,12 +114,12 @@ class CoinAnswer(ABC):
 
 
 @dataclass(frozen=True)
-class TwoCoins(CoinAnswer):
+class TwoRateCount(RandomizedCount):
     """Number of observed items out of n, with one of two rates each.
 
     Examples
     --------
-    >>> count = TwoCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
+    >>> count = TwoRateCount(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(101, 150),
     ...                  most=549)
     >>> count.unbiased
     3.51
@@ -185,7 +185,7 @@ class TwoCoins(CoinAnswer):
 
 
 @dataclass(frozen=True)
-class CopyCoins(TwoCoins):
+class CopyRateCount(TwoRateCount):
     """Number of observed items out of n, with rates that increase with their multiplicity.
 
     An item with c copies has rate low + c (high - low). The distribution of the q copies over the
@@ -194,7 +194,7 @@ class CopyCoins(TwoCoins):
 
     Examples
     --------
-    >>> count = CopyCoins(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
+    >>> count = CopyRateCount(n_seen=6, n_items=549, low=Fraction(1, 150), high=Fraction(21, 150),
     ...                   most=5 * 549)
     >>> count.unbiased, count.interval()
     (17.55, (0.0, 69.0))

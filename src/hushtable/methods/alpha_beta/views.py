@@ -43,7 +43,7 @@ class ViewMemory:
         self._terms = json.dumps(terms, sort_keys=True)
         self._max_views, self._n_limbs = max_views, n_limbs
 
-    def require_room(self) -> None:
+    def require_view_allowed(self) -> None:
         """Refuse if all views are published; checked before charging and again when sampling."""
         if self.path.exists():
             with self.opened():

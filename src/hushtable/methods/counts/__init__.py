@@ -1,23 +1,23 @@
 """Noisy counts of tuples, of whole rows or of groups of columns, with estimators and proofs."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTINGS = (
-    Listing(
+SPECS = (
+    MethodSpec(
         name="noisy-counts",
         method="hushtable.methods.counts.noisy_counts:NoisyCounts",
         audit="hushtable.audit.cases.counts:NOISY_COUNTS",
         kind="cells",
         estimator="hushtable.methods.counts.cell_estimator:CellEstimator",
     ),
-    Listing(
+    MethodSpec(
         name="columns",
         method="hushtable.methods.counts.columns:Columns",
         audit="hushtable.audit.cases.counts:COLUMNS",
         kind="columns",
         estimator="hushtable.methods.counts.columns_estimator:ColumnsEstimator",
     ),
-    Listing(
+    MethodSpec(
         name="generalize-suppress",
         method="hushtable.methods.counts.generalize_suppress:GeneralizeSuppress",
         audit="hushtable.audit.cases.counts:GENERALIZE_SUPPRESS",
@@ -25,7 +25,7 @@ LISTINGS = (
         estimator="hushtable.methods.counts.suppressed_estimator:SuppressedEstimator",
         baseline=True,
     ),
-    Listing(
+    MethodSpec(
         name="random-sampling",
         method="hushtable.methods.counts.random_sampling:RandomSampling",
         audit="hushtable.audit.cases.counts:RANDOM_SAMPLING",

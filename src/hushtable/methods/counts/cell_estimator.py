@@ -77,7 +77,7 @@ _FEW_HIDDEN = 0.02  # share of rows whose absence from sampled rows hardly matte
 
 
 @dataclass(frozen=True)
-class Interval:
+class NumberInterval:
     """An estimate with an interval and standard deviations."""
 
     value: float
@@ -88,7 +88,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Hidden:
+class SuppressedShare:
     """Number of unpublished cells that a condition touches, and the share that satisfies it."""
 
     n_inside: int
@@ -99,7 +99,7 @@ class Hidden:
 class CellEstimator(Estimator):
     """Answer counts from a release of cells."""
 
-    where_total_is_told: ClassVar[str] = "a release with row_count_share"
+    total_is_published: ClassVar[str] = "a release with row_count_share"
     """Kind of release that would contain the number of rows, for messages to the analyst."""
 
     def _open(self) -> None:
@@ -177,7 +177,7 @@ class CellEstimator(Estimator):
         if total is None:
             raise Refused(
                 "combinations of few rows are not published, and their number of rows is "
-                f"unknown; {self.where_total_is_told} would publish it. Ask for counts, or use "
+                f"unknown; {self.total_is_published} would publish it. Ask for counts, or use "
                 "frame() for the published combinations only."
             )
         means, unlike, note = self._suppressed(cells, functions, inside)
@@ -200,7 +200,7 @@ class CellEstimator(Estimator):
         return self.domain.size - len(self.counts) if self.suppresses else 0
 
     @cached_property
-    def _some_total(self) -> Interval | None:
+    def _some_total(self) -> NumberInterval | None:
         """Number of rows; if unknown, bounds from suppressed cells, or None if these are wide."""
         if self.total is not None:
             return self.total
@@ -208,7 +208,7 @@ class CellEstimator(Estimator):
         most = float(self._n_hidden * self.most_suppressed)
         if most > seen / 4:
             return None
-        return Interval(seen + most / 2, seen, seen + most, model_std=most / 12**0.5)
+        return NumberInterval(seen + most / 2, seen, seen + most, model_std=most / 12**0.5)
 
     def _n_suppressed(self) -> float:
         """Estimate the number of suppressed rows, at least one standard deviation of it."""
@@ -299,7 +299,7 @@ class CellEstimator(Estimator):
             if self.total is None:
                 notes.append(
                     "The number of rows is unknown, so the upper end is high; "
-                    f"{self.where_total_is_told} would publish it."
+                    f"{self.total_is_published} would publish it."
                 )
         if inside.model_std > 0:
             notes.append(CUT_NOTE)
@@ -312,7 +312,9 @@ class CellEstimator(Estimator):
             notes=tuple(notes),
         )
 
-    def _with_suppressed(self, inside: Interval, outside: Interval, hidden: Hidden) -> Interval:
+    def _with_suppressed(
+        self, inside: NumberInterval, outside: NumberInterval, hidden: SuppressedShare
+    ) -> NumberInterval:
         """Widen the interval for suppressed rows: from none to the maximum possible."""
         most = float(self.most_suppressed)
         value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
@@ -321,7 +323,7 @@ class CellEstimator(Estimator):
             high = min(high, max(inside.high, rest.high))
             low = max(low, min(high, rest.low - hidden.n_outside * most))
             value += hidden.share * max(0.0, rest.value - inside.value)
-        return Interval(
+        return NumberInterval(
             value=value,
             low=low,
             high=high,
@@ -331,8 +333,8 @@ class CellEstimator(Estimator):
         )
 
     def _likely(
-        self, predicate: Predicate, shares: NDArray[np.float64], sure: Interval
-    ) -> tuple[Interval, str]:
+        self, predicate: Predicate, shares: NDArray[np.float64], sure: NumberInterval
+    ) -> tuple[NumberInterval, str]:
         """Narrow the certain interval to a likely one, by the model of suppressed rows."""
         rows, total = self.hidden_rows, self.total
         if rows is None or total is None:
@@ -358,7 +360,7 @@ class CellEstimator(Estimator):
         # An analyst may know of one cell that is full, or empty, and ask about it.
         reach = max(reach, float(self.most_suppressed))
         low, high = value - reach - error.below, value + reach + error.above
-        return Interval(
+        return NumberInterval(
             value=value,
             low=float(np.clip(low, sure.low, sure.high)),
             high=float(np.clip(high, sure.low, sure.high)),
@@ -366,7 +368,7 @@ class CellEstimator(Estimator):
             model_std=float(np.hypot(error.std, unlike**0.5)),
         ), f"{SPREAD_NOTE} Without the model: {sure.low:,.0f} to {sure.high:,.0f}."
 
-    def _published(self, shares: NDArray[np.float64]) -> Interval:
+    def _published(self, shares: NDArray[np.float64]) -> NumberInterval:
         """Sum published cells, each weighted by the share that satisfies the condition."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
         n_whole = int(np.count_nonzero(whole))
@@ -385,7 +387,7 @@ class CellEstimator(Estimator):
             value += float(part @ counts)
             # At the lower end only whole cells count; at the upper end, split cells count in full.
             high = value + float(NORMAL * np.sqrt(at_most)) + error.above
-        return Interval(
+        return NumberInterval(
             value=max(value, 0.0),
             low=max(low, 0.0),
             high=max(high, 0.0),
@@ -393,14 +395,14 @@ class CellEstimator(Estimator):
             model_std=model_std,
         )
 
-    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> Hidden:
+    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> SuppressedShare:
         """Count the unpublished cells that may, and may not, satisfy a condition."""
         n_hidden = self.domain.size - len(shares)
         if not self.suppresses or n_hidden == 0:
-            return Hidden(n_inside=0, n_outside=0, share=0.0)
+            return SuppressedShare(n_inside=0, n_outside=0, share=0.0)
         if self.domain.size <= MAX_ENUMERATED:
             everywhere = predicate.shares(self.recode, self._all_codes)
-            return Hidden(
+            return SuppressedShare(
                 n_inside=int(np.count_nonzero(everywhere > 0) - np.count_nonzero(shares > 0)),
                 n_outside=int(np.count_nonzero(everywhere < 1) - np.count_nonzero(shares < 1)),
                 share=float(everywhere.sum() - shares.sum()) / n_hidden,
@@ -409,7 +411,7 @@ class CellEstimator(Estimator):
         # domain this large most cells are empty, so suppressed rows are assumed to resemble
         # published ones.
         satisfying = predicate.count()
-        return Hidden(
+        return SuppressedShare(
             n_inside=min(n_hidden, satisfying),
             n_outside=min(n_hidden, self.schema.domain.size - satisfying),
             share=float(shares @ self.counts / max(1.0, self.counts.sum())),
@@ -423,12 +425,12 @@ def _products(weights: NDArray[np.float64], *, together: bool) -> NDArray[np.flo
     return np.diag(np.sum(weights**2, axis=1))
 
 
-def _difference(total: Interval, part: Interval) -> Interval:
+def _difference(total: NumberInterval, part: NumberInterval) -> NumberInterval:
     """Return the total minus a part."""
     value = total.value - part.value
     below = float(np.hypot(total.value - total.low, part.high - part.value))
     above = float(np.hypot(total.high - total.value, part.value - part.low))
-    return Interval(
+    return NumberInterval(
         value=max(0.0, value),
         low=max(0.0, value - below),
         high=max(0.0, value) + above,
@@ -450,18 +452,20 @@ def chances_suppressed(mechanism: CountMechanism) -> NDArray[np.float64]:
     return np.array([1.0 - mechanism.release_probability(rows) for rows in range(n)])
 
 
-def row_total(schema: Schema, settings: Mapping[str, Any]) -> Interval | None:
+def row_total(schema: Schema, settings: Mapping[str, Any]) -> NumberInterval | None:
     """Return the number of rows: public, noisy, or None if unknown."""
     public = schema.counted_rows
     if public is not None:
-        return Interval(value=public, low=public, high=public)
+        return NumberInterval(value=public, low=public, high=public)
     published = settings["row_total"]
     return None if published is None else noisy_total(published)
 
 
-def noisy_total(published: Mapping[str, Any]) -> Interval:
+def noisy_total(published: Mapping[str, Any]) -> NumberInterval:
     """Return a total that was published with discrete Laplace noise."""
     value, scale = float(published["value"]), float(Fraction(published["scale"]))
     # For the discrete Laplace distribution, P[|noise| >= t] <= exp(-(t - 1) / scale).
     half = 1 - scale * float(np.log(1 - CONFIDENCE))
-    return Interval(value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5)
+    return NumberInterval(
+        value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5
+    )

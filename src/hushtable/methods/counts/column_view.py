@@ -26,7 +26,7 @@ from hushtable.estimate.base import Estimate
 from hushtable.estimate.error_law import ErrorLaw
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.sums import SumEstimates
-from hushtable.methods.counts.cell_estimator import CellEstimator, Hidden, Interval
+from hushtable.methods.counts.cell_estimator import CellEstimator, NumberInterval, SuppressedShare
 from hushtable.methods.counts.hidden_rows import HiddenRows
 from hushtable.predicate import Predicate
 from hushtable.recoding import Recoding, recoded_domain
@@ -70,7 +70,7 @@ class ColumnView(CellEstimator):
     have been counted in the column, if known.
     """
 
-    where_total_is_told: ClassVar[str] = "a release with count_share"
+    total_is_published: ClassVar[str] = "a release with count_share"
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class ColumnView(CellEstimator):
         counts: Integers,
         noise: ErrorLaw,
         suppressed: Floats,
-        total: Interval | None,
+        total: NumberInterval | None,
     ) -> None:
         self.schema, self.recode = schema, dict(recode)
         self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
@@ -116,10 +116,10 @@ class ColumnView(CellEstimator):
         """Model of the positions of suppressed records; None if some are not counted at all."""
         return None if self.null_cell is not None else super().hidden_rows
 
-    def _hidden(self, predicate: Predicate, shares: Floats) -> Hidden:
+    def _hidden(self, predicate: Predicate, shares: Floats) -> SuppressedShare:
         hidden = super()._hidden(predicate, shares)
         if self.null_cell is None:
-            return Hidden(
+            return SuppressedShare(
                 n_inside=min(hidden.n_inside, MANY),
                 n_outside=min(hidden.n_outside, MANY),
                 share=hidden.share,
@@ -127,7 +127,7 @@ class ColumnView(CellEstimator):
         # Records without a value are not counted and may be many, unlike suppressed ones; their
         # numbers cannot be separated.
         inside = max(0, hidden.n_inside)
-        return Hidden(n_inside=min(inside, MANY), n_outside=MANY, share=0.0)
+        return SuppressedShare(n_inside=min(inside, MANY), n_outside=MANY, share=0.0)
 
     def marginal(self, names: tuple[str, ...], n_records: float) -> Floats:
         """Estimate the distribution of some attributes, including records without a value."""
@@ -146,27 +146,27 @@ class Thinning:
 
     Examples
     --------
-    >>> Thinning(max_columns=1, n_columns=4, n_reached=4, all_alike=True).least_kept
+    >>> Thinning(max_columns=1, n_columns=4, n_reached=4, is_uniform=True).least_kept
     0.25
     """
 
     max_columns: int  # maximum number of columns in which a record was counted
     n_columns: int  # number of columns
     n_reached: int  # maximum number of columns in which a record has values
-    all_alike: bool  # whether every record has a value in every column
+    is_uniform: bool  # whether every record has a value in every column
 
     @property
     def least_kept(self) -> float:
         """Smallest probability that a record with values in a column was counted there."""
         return min(1.0, self.max_columns / self.n_reached)
 
-    def of_total(self, total: Interval | None) -> Interval | None:
+    def of_total(self, total: NumberInterval | None) -> NumberInterval | None:
         """Return the number of records that one column may have counted, given the total."""
-        if total is None or not self.all_alike:
+        if total is None or not self.is_uniform:
             return total
         kept = self.least_kept
         spread = NORMAL * sqrt(total.high * kept * (1 - kept))
-        return Interval(
+        return NumberInterval(
             value=total.value * kept,
             low=max(0.0, total.low * kept - spread),
             high=total.high * kept + spread,
@@ -178,7 +178,7 @@ class Thinning:
         kept = self.least_kept
         if kept == 1.0:
             return seen
-        if self.all_alike:
+        if self.is_uniform:
             note = (
                 f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
                 "chosen at random; the answer is scaled up, and its interval allows for this."
@@ -193,7 +193,7 @@ class Thinning:
             value, low = seen.value, seen.low
         high = _unthinned(seen.high, kept, 1)
         spread = sqrt(max(seen.value, 0.0) * (1 - kept)) / kept
-        unknown = 0.0 if self.all_alike else seen.value * (1 / kept - 1) / sqrt(12)
+        unknown = 0.0 if self.is_uniform else seen.value * (1 / kept - 1) / sqrt(12)
         return Estimate(
             value=float(np.clip(value, low, high)),
             low=low,
@@ -209,7 +209,7 @@ class Thinning:
         if kept == 1.0:
             return seen
         chance = np.diag(np.abs(seen.values)) * (1 - kept)
-        if self.all_alike:
+        if self.is_uniform:
             note = (
                 f"Each record was counted in {self.max_columns} of {self.n_columns} columns, "
                 "chosen at random; sums are scaled up, and intervals allow for this."

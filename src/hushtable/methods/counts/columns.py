@@ -47,7 +47,7 @@ from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechan
 from hushtable.recoding import Recoding, Rule, recodings
 from hushtable.schema import Categorical, Schema
 
-Mechanism = Literal["tight", "paper"]
+ColumnsMechanism = Literal["tight", "paper"]
 Similarity = Literal["union", "cosine", "phi2"]
 
 MAX_PAIR_COUNTS = 20_000_000
@@ -178,7 +178,7 @@ each column if they are public, or pass the number of clusters to choose private
     item: str | None = parameter(default=None)
     value: str | None = parameter(default=None)
     max_values: int | None = parameter(read=whole(), default=None)
-    mechanism: Mechanism = parameter(default="tight")
+    mechanism: ColumnsMechanism = parameter(default="tight")
     generalize: Mapping[str, Rule] = parameter(
         read=parameters.rules, default_factory=dict, hash=False
     )

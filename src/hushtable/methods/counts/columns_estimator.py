@@ -47,7 +47,7 @@ from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.counts.basket_sizes import BasketSizes
 from hushtable.methods.counts.cell_estimator import (
-    Interval,
+    NumberInterval,
     chances_suppressed,
     noise_of_one,
     noisy_total,
@@ -65,7 +65,7 @@ MAX_JOINT = 2_000_000
 
 Floats = NDArray[np.float64]
 
-Part = tuple[int, tuple[str, ...]]
+GroupColumns = tuple[int, tuple[str, ...]]
 """A column, and the attributes that are looked up in it."""
 
 
@@ -119,7 +119,7 @@ class ColumnsEstimator(Estimator):
             max_columns=self.plan.method.max_columns,
             n_columns=len(self.columns),
             n_reached=self.plan.n_reached,
-            all_alike=not any(may_be_empty),
+            is_uniform=not any(may_be_empty),
         )
 
     @cached_property
@@ -331,7 +331,7 @@ class ColumnsEstimator(Estimator):
             ),
         )
 
-    def _cover(self, wanted: Sequence[str]) -> list[Part]:
+    def _cover(self, wanted: Sequence[str]) -> list[GroupColumns]:
         """Choose columns that contain the attributes, each attribute in one of them."""
         left, parts = list(wanted), []
         while left:
@@ -343,7 +343,7 @@ class ColumnsEstimator(Estimator):
             left = [name for name in left if name not in held[number]]
         return parts
 
-    def _joint(self, predicate: Predicate, parts: Sequence[Part]) -> Floats:
+    def _joint(self, predicate: Predicate, parts: Sequence[GroupColumns]) -> Floats:
         """Return the share of each combination of codes that satisfies the condition."""
         names = [name for _, mine in parts for name in mine]
         recode = self._recode(names)
@@ -359,7 +359,7 @@ class ColumnsEstimator(Estimator):
         return predicate.shares(recode, codes).reshape(domain.shape)
 
     def _bounds(
-        self, joint: Floats, parts: Sequence[Part], n_records: float
+        self, joint: Floats, parts: Sequence[GroupColumns], n_records: float
     ) -> tuple[float, float]:
         """Bound the answer by each column separately, for any values of the others."""
         low, high, first = 0.0, n_records, 0
@@ -372,7 +372,7 @@ class ColumnsEstimator(Estimator):
             low = max(low, self._projected(view, _projection(view, mine, every)).low)
         return low, max(low, high)
 
-    def _independent(self, joint: Floats, parts: Sequence[Part], n_records: float) -> float:
+    def _independent(self, joint: Floats, parts: Sequence[GroupColumns], n_records: float) -> float:
         """Estimate the answer for independent columns."""
         share: Any = joint
         for number, mine in reversed(
@@ -388,11 +388,11 @@ def _projection(view: ColumnView, names: tuple[str, ...], holds: Any) -> Project
     return Projection(names, np.asarray(holds, np.float64), view.domain)
 
 
-def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> Interval | None:
+def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> NumberInterval | None:
     """Return the number of records: public, noisy, or None if unknown."""
     public = plan.schema.counted_rows
     if plan.item_columns is None and public is not None:
-        return Interval(value=public, low=public, high=public)
+        return NumberInterval(value=public, low=public, high=public)
     if published is None:
         return None
     total = noisy_total(published)

@@ -148,7 +148,7 @@ class ColumnsPlan(Plan[SealedTable]):
         sizes = recoded_domain(self.schema, self.attribute_names, self.recode).shape
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
-    def hollow(self, rows: int) -> str:
+    def uninformative(self, rows: int) -> str:
         """Refuse if not even the most frequent tuple of any column is expected to be published."""
         needed = self.mechanism.release_count(0.5)
         columns = self.groups or ((item,) for item in range(len(self.attribute_names)))

@@ -59,7 +59,7 @@ class GeneralizeSuppress(Method):
         "Publish exact counts of generalized tuples, without rare ones; not DP."
     )
     estimator_kind: ClassVar[str] = "suppressed-cells"
-    opens_bare: ClassVar[str] = "counts of at least k rows are published as they are."
+    sees_exact_counts: ClassVar[str] = "counts of at least k rows are published as they are."
 
     k: int = parameter(read=whole(at_least=2))
     generalize: Mapping[str, Rule] = parameter(

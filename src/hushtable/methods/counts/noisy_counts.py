@@ -44,7 +44,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
 from hushtable.schema import Schema
 
-Mechanism = Literal["tight", "paper", "pure"]
+NoisyCountsMechanism = Literal["tight", "paper", "pure"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +99,7 @@ in a hundred in full. Choose a delta well below one over the number of people, s
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction | None = parameter(read=parameters.delta, default=None)
     k: int | None = parameter(read=whole(), default=None)
-    mechanism: Mechanism = parameter(default="tight")
+    mechanism: NoisyCountsMechanism = parameter(default="tight")
     generalize: Mapping[str, Rule] = parameter(
         read=parameters.rules, default_factory=dict, hash=False
     )
@@ -291,10 +291,10 @@ class NoisyCountsPlan(Plan[SealedTable]):
             + " All tuples are equally frequent." * (self.method.k is not None),
         )
 
-    def hollow(self, rows: int) -> str:
+    def uninformative(self, rows: int) -> str:
         """Refuse if not even the most frequent tuple is expected to be published."""
         if self.method.k is None:
-            return super().hollow(rows)
+            return super().uninformative(rows)
         sizes = recoded_domain(self.schema, list(self.schema.attributes), self.recode).shape
         needed = self.mechanism.release_count(0.5)
         if commonest(rows, sizes) >= needed:

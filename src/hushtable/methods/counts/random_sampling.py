@@ -16,7 +16,7 @@ import pyarrow as pa
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
-from hushtable.methods.count_error import coins_error, few_rows_line, needed_rows
+from hushtable.methods.count_error import bernoulli_error, few_rows_line, needed_rows
 from hushtable.methods.counts.cells import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
@@ -48,7 +48,7 @@ class RandomSampling(Method):
     )
     summary: ClassVar[str] = "Baseline: publish a random sample of the rows as they are; not DP."
     estimator_kind: ClassVar[str] = "sampled-rows"
-    opens_bare: ClassVar[str] = "sampled rows are published as they are."
+    sees_exact_counts: ClassVar[str] = "sampled rows are published as they are."
 
     rate: Fraction = parameter(read=part)
 
@@ -108,7 +108,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Sum the sampling variance of the rows in the question."""
         rows = needed_rows(self.schema.expected_rows(rows))
-        return coins_error(
+        return bernoulli_error(
             n_true=share * rows, n_other=0.0, keep=float(self.method.rate), insert=0.0,
             assumes="Nothing: the error depends only on the number of rows in the question.",
         )  # fmt: skip

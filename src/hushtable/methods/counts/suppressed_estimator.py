@@ -14,7 +14,7 @@ from hushtable.recoding import recoded_domain, recodings
 class SuppressedEstimator(CellEstimator):
     """Answer counts from exact cells; errors come only from suppression and split cells."""
 
-    where_total_is_told: ClassVar[str] = "a schema with the public number of rows"
+    total_is_published: ClassVar[str] = "a schema with the public number of rows"
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""

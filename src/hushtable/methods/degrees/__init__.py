@@ -1,9 +1,9 @@
 """Degree sequences with node-level privacy: method, estimator, proofs, and a baseline."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTINGS = (
-    Listing(
+SPECS = (
+    MethodSpec(
         name="degrees",
         method="hushtable.methods.degrees.degrees:Degrees",
         audit="hushtable.audit.cases.degrees:DEGREES",
@@ -11,7 +11,7 @@ LISTINGS = (
         estimator="hushtable.methods.degrees.estimator:DegreeEstimator",
         takes="graph",
     ),
-    Listing(
+    MethodSpec(
         name="hay-degrees",
         method="hushtable.methods.degrees.hay:HayDegrees",
         audit="",

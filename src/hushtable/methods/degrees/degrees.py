@@ -37,7 +37,7 @@ from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts
 from hushtable.schema import Schema
 
-Mechanism = Literal["cumulative", "partition"]
+DegreesMechanism = Literal["cumulative", "partition"]
 Population = Literal["listed", "endpoints"]
 Fit = Literal["smooth", "isotonic"]
 Tail = Literal["model", "bound"]
@@ -136,7 +136,7 @@ class Degrees(GraphMethod):
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     max_degree: int | str = parameter(read=_public_or_private, default=PRIVATE)
-    mechanism: Mechanism = parameter(default="cumulative")
+    mechanism: DegreesMechanism = parameter(default="cumulative")
     population: Population = parameter(default="listed")
     n_nodes_share: Fraction = parameter(read=part, default=Fraction(1, 10))
     bound_share: Fraction = parameter(read=part, default=Fraction(1, 10))

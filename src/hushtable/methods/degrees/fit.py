@@ -191,7 +191,7 @@ def fit_counts(
     candidates = [_isotonic(noisy, variance)]
     if smooth and len(noisy) > 2:
         candidates += [_smooth(noisy, variance, warp, n_nodes, n_nodes_variance) for warp in WARPS]
-    best = min(candidates, key=lambda candidate: candidate.price)
+    best = min(candidates, key=lambda candidate: candidate.cost)
     rising, size = best.values, len(noisy)
     if n_nodes is None:
         values = np.maximum(-rising, 0.0)
@@ -255,7 +255,7 @@ def fit_regions(
 @dataclass(frozen=True, eq=False)
 class _Fitted:
     values: Floats
-    price: float
+    cost: float
     basis: Any
     noise: Floats
     total: Floats

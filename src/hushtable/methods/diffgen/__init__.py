@@ -2,15 +2,15 @@
 
 from functools import partial
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
 _generalized = partial(
-    Listing,
+    MethodSpec,
     kind="generalized",
     estimator="hushtable.methods.diffgen.estimator:GeneralizedEstimator",
 )
 
-LISTINGS = (
+SPECS = (
     _generalized(
         name="diffgen",
         method="hushtable.methods.diffgen.diffgen:DiffGen",
@@ -22,7 +22,7 @@ LISTINGS = (
         audit="hushtable.audit.cases.diffgen:CONTINGENCY_TABLE",
         baseline=True,
     ),
-    Listing(
+    MethodSpec(
         name="dp-c45",
         method="hushtable.methods.diffgen.dp_c45:DpC45",
         audit="hushtable.audit.cases.diffgen:DP_C45",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from hushtable.methods.diffgen.parts import Part
+from hushtable.methods.diffgen.parts import CutPart
 from hushtable.methods.diffgen.specialize import Specialization
 
 _ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
@@ -43,12 +43,12 @@ def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
     )
 
 
-def _is_child(part: Part, rounds: Sequence[Specialization]) -> bool:
+def _is_child(part: CutPart, rounds: Sequence[Specialization]) -> bool:
     return any(part is child for done in rounds for child in done.children)
 
 
 def _lines(
-    part: Part, number: dict[Part, tuple[int, Specialization]], depth: int, *, last: bool
+    part: CutPart, number: dict[CutPart, tuple[int, Specialization]], depth: int, *, last: bool
 ) -> Iterator[tuple[int, str, bool]]:
     """Yield the lines of the tree of one attribute: depth, text, and whether it is the top."""
     name = f"{part.attribute}: {part.full_label}" if depth == 0 else part.full_label
@@ -59,5 +59,5 @@ def _lines(
     yield depth, f"{name}  (split {at})", depth == 0
     for child in done.children:
         yield from _lines(child, number, depth + 1, last=False)
-    for name in part.apart:
+    for name in part.special_labels:
         yield depth + 1, name, False

@@ -25,11 +25,10 @@ from hushtable.methods.count_error import (
 )
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods.diffgen.parts import Part as CutPart
-from hushtable.methods.diffgen.parts import largest_gains, top
+from hushtable.methods.diffgen.parts import CutPart, largest_gains, top
 from hushtable.methods.diffgen.specialize import (
     ClassCounts,
-    Cuts,
+    CutSet,
     Specialization,
     plain_cut,
     specialize_as_printed,
@@ -306,9 +305,9 @@ class DiffGenPlan(Plan[SealedTable]):
             rows=rows,
         )
 
-    def hollow(self, rows: int) -> str:
+    def uninformative(self, rows: int) -> str:
         """Judge by counts, and note that models may still be trained."""
-        why = super().hollow(rows)
+        why = super().uninformative(rows)
         return why and f"{why} A model of {self.target!r} may be learned from it all the same."
 
     @property
@@ -322,7 +321,7 @@ class DiffGenPlan(Plan[SealedTable]):
         sizes = self.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
         total = self.row_total(sizes)
         columns = self.schema.attributes
-        cuts = Cuts(
+        cuts = CutSet(
             {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
             make_score(self.method.score, sizes),
             one_by_one=self.one_by_one,
@@ -490,7 +489,7 @@ class DiffGenPlan(Plan[SealedTable]):
             return score.sensitivity(**given)
         return score.sensitivity_of_paper(**given)
 
-    def specialize(self, cuts: Cuts, rows: int, noise: Noise) -> Fraction:
+    def specialize(self, cuts: CutSet, rows: int, noise: Noise) -> Fraction:
         """Choose the cuts; return the unspent part of their epsilon, which goes to the counts."""
         n_rounds = self.n_rounds(rows)
         if n_rounds == 0:

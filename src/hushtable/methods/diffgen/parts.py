@@ -17,11 +17,11 @@ from hushtable.taxonomy import ROOT, Taxonomy, TaxonomyNode
 
 
 @dataclass(frozen=True, eq=False)  # parts are compared by identity
-class Part(ABC):
+class CutPart(ABC):
     """One part of a cut; the top part also contains special values and missing."""
 
     attribute: str
-    holds_apart: bool
+    holds_special: bool
 
     @property
     @abstractmethod
@@ -29,19 +29,19 @@ class Part(ABC):
         """Name of the part, without special values and missing."""
 
     @cached_property
-    def apart(self) -> tuple[str, ...]:
+    def special_labels(self) -> tuple[str, ...]:
         """Special values and missing in this part; the first split separates each of them."""
-        return ("missing",) if self.holds_apart else ()
+        return ("missing",) if self.holds_special else ()
 
     @property
     def full_label(self) -> str:
         """Name of the part."""
-        return " or ".join((self.label, *self.apart))
+        return " or ".join((self.label, *self.special_labels))
 
     @cached_property
     def fan_out(self) -> int:
         """Number of parts after a split, including special values and missing."""
-        return 2 + len(self.apart)
+        return 2 + len(self.special_labels)
 
     @property
     @abstractmethod
@@ -50,7 +50,7 @@ class Part(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Branch(Part):
+class TaxonomyPart(CutPart):
     """A node of a taxonomy in which no node has a single child."""
 
     node: TaxonomyNode
@@ -61,17 +61,17 @@ class Branch(Part):
         return self.node.label
 
     @cached_property
-    def children(self) -> tuple[Branch, ...]:
+    def children(self) -> tuple[TaxonomyPart, ...]:
         """Parts after a split, without special values and missing."""
         below = self.node.children
-        if not below and self.holds_apart:
+        if not below and self.holds_special:
             below = (self.node,)  # only missing can be split off
-        return tuple(Branch(self.attribute, False, node) for node in below)
+        return tuple(TaxonomyPart(self.attribute, False, node) for node in below)
 
     @cached_property
     def fan_out(self) -> int:
         """Number of children, plus special values and missing."""
-        return len(self.children) + len(self.apart)
+        return len(self.children) + len(self.special_labels)
 
     @cached_property
     def n_rounds(self) -> int:
@@ -80,7 +80,7 @@ class Branch(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class Span(Part):
+class IntervalPart(CutPart):
     """An interval of an ordered column, by its first and last code."""
 
     column: Column
@@ -88,10 +88,10 @@ class Span(Part):
     last: int
 
     @cached_property
-    def apart(self) -> tuple[str, ...]:
+    def special_labels(self) -> tuple[str, ...]:
         """The special values, and missing."""
         names = map(self.column.name, range(self.column.n_values, self.column.size))
-        return tuple(names) if self.holds_apart else ()
+        return tuple(names) if self.holds_special else ()
 
     @property
     def label(self) -> str:
@@ -108,16 +108,16 @@ class Span(Part):
         inside = np.searchsorted(begins, [self.first, self.last], side="right")
         return int(inside[1] - inside[0])
 
-    def halves(self, split: int) -> tuple[Span, Span]:
+    def halves(self, split: int) -> tuple[IntervalPart, IntervalPart]:
         """Split before a code."""
         return (
-            Span(self.attribute, False, self.column, self.first, split - 1),
-            Span(self.attribute, False, self.column, split, self.last),
+            IntervalPart(self.attribute, False, self.column, self.first, split - 1),
+            IntervalPart(self.attribute, False, self.column, split, self.last),
         )
 
 
 @dataclass(frozen=True, eq=False)
-class ListedValues(Part):
+class ValueSetPart(CutPart):
     """Some values of a list without order and taxonomy, by their codes."""
 
     column: Categorical
@@ -137,24 +137,24 @@ class ListedValues(Part):
     @cached_property
     def fan_out(self) -> int:
         """A value and the others, plus special values and missing."""
-        return min(len(self.codes), 2) + len(self.apart)
+        return min(len(self.codes), 2) + len(self.special_labels)
 
     @cached_property
     def n_rounds(self) -> int:
         """One for each value except the first; one if only special values can be split off."""
-        return max(len(self.codes) - 1, int(self.holds_apart))
+        return max(len(self.codes) - 1, int(self.holds_special))
 
     @cached_property
     def halves(self) -> tuple[tuple[int, ...], ...]:
         """Values that may be split off: each one, or for two values only the first."""
         return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
 
-    def split(self, way: int) -> tuple[ListedValues, ...]:
+    def split(self, way: int) -> tuple[ValueSetPart, ...]:
         """Split a value off the others; a single value only from special values and missing."""
         half = self.halves[way]
         rest = tuple(code for code in self.codes if code not in half)
         return tuple(
-            ListedValues(self.attribute, False, self.column, codes)
+            ValueSetPart(self.attribute, False, self.column, codes)
             for codes in (half, rest)
             if codes
         )
@@ -174,7 +174,7 @@ def bin_starts(column: Column) -> Integers | None:
     return None if starts is None else np.asarray(starts, np.int64)
 
 
-def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
+def top(attribute: str, column: Column, *, one_by_one: bool = False) -> CutPart:
     """Return the single part of the topmost cut.
 
     A list without taxonomy is one part that splits into all its values at once, or, with
@@ -182,15 +182,15 @@ def top(attribute: str, column: Column, *, one_by_one: bool = False) -> Part:
     """
     apart = column.n_special > 0
     if is_span(column):
-        return Span(attribute, apart, column, 0, column.n_values - 1)
+        return IntervalPart(attribute, apart, column, 0, column.n_values - 1)
     assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     if one_by_one and column.taxonomy is None:
-        return ListedValues(attribute, apart, column, tuple(range(column.n_values)))
+        return ValueSetPart(attribute, apart, column, tuple(range(column.n_values)))
     taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
-    return Branch(attribute, apart, _without_single_children(taxonomy.root))
+    return TaxonomyPart(attribute, apart, _without_single_children(taxonomy.root))
 
 
-def largest_gains(part: Part, most: int) -> list[int]:
+def largest_gains(part: CutPart, most: int) -> list[int]:
     """Return the number of parts that each of up to `most` splits may add, largest first.
 
     Examples
@@ -201,7 +201,7 @@ def largest_gains(part: Part, most: int) -> list[int]:
     >>> largest_gains(top("color", color, one_by_one=True), 5)
     [2, 1]
     """
-    if not isinstance(part, Branch):
+    if not isinstance(part, TaxonomyPart):
         gains = [1] * min(part.n_rounds, most)
         return [part.fan_out - 1, *gains[1:]] if gains else []
     below = [gain for child in part.children for gain in largest_gains(child, most)]

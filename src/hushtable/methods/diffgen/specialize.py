@@ -16,10 +16,10 @@ from math import lcm, prod
 from typing import Any
 
 from hushtable.methods.diffgen.parts import (
-    Branch,
-    ListedValues,
-    Part,
-    Span,
+    CutPart,
+    IntervalPart,
+    TaxonomyPart,
+    ValueSetPart,
     bin_starts,
     is_span,
     top,
@@ -69,13 +69,13 @@ class ClassCounts:
         """Return the codes of the values below a node."""
         return [self._code_of[value] for value in node.leaves()]
 
-    def codes_of(self, part: Part) -> Codes:
+    def codes_of(self, part: CutPart) -> Codes:
         """Return the codes of the values of a part."""
-        if isinstance(part, Span):
+        if isinstance(part, IntervalPart):
             return range(part.first, part.last + 1)
-        if isinstance(part, ListedValues):
+        if isinstance(part, ValueSetPart):
             return frozenset(part.codes)
-        assert isinstance(part, Branch)  # noqa: S101 - the only other kind
+        assert isinstance(part, TaxonomyPart)  # noqa: S101 - the only other kind
         return frozenset(self.codes_below(part.node))
 
 
@@ -83,29 +83,29 @@ class ClassCounts:
 class Choice:
     """The possible splits of one part; splits of equal score are counted together."""
 
-    part: Part
+    part: CutPart
     ways: ScoredSplits | SealedSplits
 
     @property
     def n_in_all(self) -> int:
         """Number of possible splits. Public."""
-        if isinstance(self.part, ListedValues):
+        if isinstance(self.part, ValueSetPart):
             return len(self.part.halves)
-        return self.part.n_rounds if isinstance(self.part, Span) else 1
+        return self.part.n_rounds if isinstance(self.part, IntervalPart) else 1
 
-    def split(self, way: int) -> tuple[Part, ...]:
+    def split(self, way: int) -> tuple[CutPart, ...]:
         """Split a node into its children, or an interval before a code or a public bin."""
-        if isinstance(self.part, ListedValues):
+        if isinstance(self.part, ValueSetPart):
             return self.part.split(way)
-        if isinstance(self.part, Span):
+        if isinstance(self.part, IntervalPart):
             begins = bin_starts(self.part.column)
             return self.part.halves(way if begins is None else int(begins[way]))
-        assert isinstance(self.part, Branch)  # noqa: S101 - the only other kind
+        assert isinstance(self.part, TaxonomyPart)  # noqa: S101 - the only other kind
         return self.part.children
 
 
 def choice_of(
-    part: Part, counts: ClassCounts, score: Score, table: Table | None = None
+    part: CutPart, counts: ClassCounts, score: Score, table: Table | None = None
 ) -> Choice | None:
     """Score every split of a part; None if there is none, which depends on the schema only.
 
@@ -114,15 +114,15 @@ def choice_of(
     if part.n_rounds == 0:
         return None
     table = counts.table if table is None else table
-    if isinstance(part, Branch):
+    if isinstance(part, TaxonomyPart):
         children = [counts.codes_below(child.node) for child in part.children]
-        ways = table.score_groups(children, score, with_special=part.holds_apart)
+        ways = table.score_groups(children, score, with_special=part.holds_special)
         return Choice(part, ways)
-    if isinstance(part, ListedValues):
-        ways = table.score_halvings(part.codes, part.halves, score, with_special=part.holds_apart)
+    if isinstance(part, ValueSetPart):
+        ways = table.score_halvings(part.codes, part.halves, score, with_special=part.holds_special)
         return Choice(part, ways)
-    assert isinstance(part, Span)  # noqa: S101 - the only other kind
-    between = table.score_spans(part.first, part.last, score, with_special=part.holds_apart)
+    assert isinstance(part, IntervalPart)  # noqa: S101 - the only other kind
+    between = table.score_spans(part.first, part.last, score, with_special=part.holds_special)
     return Choice(part, between)
 
 
@@ -133,8 +133,8 @@ def choice_of(
 class Specialization:
     """One round: a part and its replacement."""
 
-    part: Part
-    children: tuple[Part, ...]
+    part: CutPart
+    children: tuple[CutPart, ...]
 
     def plain(self) -> dict[str, Any]:
         """Return plain data for the statement."""
@@ -142,21 +142,21 @@ class Specialization:
         return {
             "column": self.part.attribute,
             "part": self.part.full_label,
-            "into": [*children, *self.part.apart],
+            "into": [*children, *self.part.special_labels],
         }
 
 
 @dataclass
-class Cuts:
+class CutSet:
     """Current cut of every attribute, and the possible splits."""
 
     counts: Mapping[str, ClassCounts]  # private histograms
     score: Score  # score of splits
     one_by_one: bool = False  # whether values of a list without taxonomy are split off singly
-    parts: dict[str, list[Part]] = field(init=False)
+    parts: dict[str, list[CutPart]] = field(init=False)
     rounds: list[Specialization] = field(init=False, default_factory=list)
-    _choices: dict[Part, Choice] = field(init=False, default_factory=dict)
-    _tables: dict[Part, Table] = field(init=False, default_factory=dict)
+    _choices: dict[CutPart, Choice] = field(init=False, default_factory=dict)
+    _tables: dict[CutPart, Table] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         tops = [
@@ -167,7 +167,7 @@ class Cuts:
         for part in tops:
             self._open(part, self.counts[part.attribute].table)
 
-    def _open(self, part: Part, table: Table) -> None:
+    def _open(self, part: CutPart, table: Table) -> None:
         choice = choice_of(part, self.counts[part.attribute], self.score, table)
         if choice is not None:
             self._choices[part], self._tables[part] = choice, table
@@ -186,7 +186,7 @@ class Cuts:
                 if part in self._choices and (most_groups is None or after <= most_groups):
                     yield self._choices[part]
 
-    def specialize(self, part: Part, children: tuple[Part, ...]) -> None:
+    def specialize(self, part: CutPart, children: tuple[CutPart, ...]) -> None:
         """Replace a part by its children."""
         cut = self.parts[part.attribute]
         at = cut.index(part)
@@ -209,7 +209,7 @@ class Cuts:
 
 
 def specialize_jointly(
-    cuts: Cuts,
+    cuts: CutSet,
     *,
     n_rounds: int,
     epsilon: Fraction,
@@ -241,8 +241,8 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     >>> some = ScoredSplits(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
     >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
-    >>> one = Choice(Branch("a", False, TaxonomyNode("x")), some)
-    >>> two = Choice(Span("b", False, grid, 0, 9), some)
+    >>> one = Choice(TaxonomyPart("a", False, TaxonomyNode("x")), some)
+    >>> two = Choice(IntervalPart("b", False, grid, 0, 9), some)
     >>> base_measure([one, two])  # b has 9 ways, each of weight 1
     [9, 1]
     """
@@ -269,14 +269,14 @@ def _sealed(choice: Choice) -> SealedSplits:
 
 
 def specialize_as_printed(
-    cuts: Cuts, *, n_rounds: int, epsilon: Fraction, sensitivity: int, noise: Noise
+    cuts: CutSet, *, n_rounds: int, epsilon: Fraction, sensitivity: int, noise: Noise
 ) -> None:
     """Follow Algorithm 1 of the paper; `epsilon` is its epsilon', spent on every single choice.
 
     Lines 4 and 9: a new interval gets its split at once. Line 7: one part is chosen, with equal
     base probabilities. The exponent is epsilon' / (2 sensitivity) throughout.
     """
-    pending: dict[Part, int] = {}
+    pending: dict[CutPart, int] = {}
     eta = epsilon / (2 * sensitivity)
     for _ in range(n_rounds):
         choices = list(cuts.choices())
@@ -292,7 +292,7 @@ def specialize_as_printed(
 # --- the result -----------------------------------------------------------------------------------
 
 
-def recoding_of(column: Column, cut: list[Part]) -> Recoding:
+def recoding_of(column: Column, cut: list[CutPart]) -> Recoding:
     """Return a cut as a recoding.
 
     A cut that was never split has one code for everything, including special values and missing. In
@@ -307,7 +307,7 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
     whole = _is_whole(column, cut)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
-    labels = tuple(_labels_apart(column, cut))
+    labels = tuple(_special_labels(column, cut))
     if not is_span(column):
         assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
         code_of = {
@@ -315,25 +315,25 @@ def recoding_of(column: Column, cut: list[Part]) -> Recoding:
         }
         groups = [0] * n_values if whole else [code_of[value] for value in column.values]
         return ValueGroups(labels, n_values, has_missing, tuple(groups))
-    starts = tuple(part.first for part in cut if isinstance(part, Span))
+    starts = tuple(part.first for part in cut if isinstance(part, IntervalPart))
     special = () if whole else column.special_names
     return Intervals(labels, n_values, has_missing, starts, special=special)
 
 
-def _is_whole(column: Column, cut: list[Part]) -> bool:
+def _is_whole(column: Column, cut: list[CutPart]) -> bool:
     """Return whether a cut was never split, so that one code represents everything."""
-    return len(cut) == 1 and (cut[0].holds_apart or column.n_special == 0)
+    return len(cut) == 1 and (cut[0].holds_special or column.n_special == 0)
 
 
-def _n_codes(column: Column, cut: list[Part]) -> int:
+def _n_codes(column: Column, cut: list[CutPart]) -> int:
     return 1 if _is_whole(column, cut) else len(cut) + column.n_special
 
 
-def _values_of(column: Categorical, part: Part) -> Iterator[str]:
+def _values_of(column: Categorical, part: CutPart) -> Iterator[str]:
     """Yield the values of a part of a categorical column."""
-    if isinstance(part, ListedValues):
+    if isinstance(part, ValueSetPart):
         return (column.values[code] for code in part.codes)
-    assert isinstance(part, Branch)  # noqa: S101 - the only other kind that is listed
+    assert isinstance(part, TaxonomyPart)  # noqa: S101 - the only other kind that is listed
     return part.node.leaves()
 
 
@@ -353,13 +353,13 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
     }
 
 
-def _labels_apart(column: Column, cut: list[Part]) -> Iterator[str]:
+def _special_labels(column: Column, cut: list[CutPart]) -> Iterator[str]:
     """Yield the names of the parts; names that occur twice get their values added."""
     labels = [part.full_label for part in cut]
     for part, label in zip(cut, labels, strict=True):
         if labels.count(label) > 1 and isinstance(column, Categorical):
             values = _values_of(column, part)
-            if isinstance(part, ListedValues):  # a composed name could equal that of a value
+            if isinstance(part, ValueSetPart):  # a composed name could equal that of a value
                 values = map(repr, values)
             yield f"{label} ({', '.join(values)})"
         else:

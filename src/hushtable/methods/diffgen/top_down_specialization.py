@@ -16,8 +16,8 @@ from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.generalized_table import generalized_table
-from hushtable.methods.diffgen.parts import Branch, Part, Span
-from hushtable.methods.diffgen.specialize import Choice, ClassCounts, Cuts, plain_cut
+from hushtable.methods.diffgen.parts import CutPart, IntervalPart, TaxonomyPart
+from hushtable.methods.diffgen.specialize import Choice, ClassCounts, CutSet, plain_cut
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.class_scores import InformationGain, Integers
@@ -51,7 +51,7 @@ class TopDownSpecialization(Method):
     paper: ClassVar[str] = "Fung, Wang and Yu, anonymizing classification data (TDS)."
     summary: ClassVar[str] = "Generalize to groups of at least k rows: k-anonymity, exact counts."
     estimator_kind: ClassVar[str] = "generalized"
-    opens_bare: ClassVar[str] = (
+    sees_exact_counts: ClassVar[str] = (
         "groups are chosen by exact counts, and the counts of groups are published as they are."
     )
 
@@ -105,7 +105,7 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
         columns, k = self.schema.attributes, self.method.k
         histograms = table.histograms(self.predictors, by=self.target)
         cells = table.counts([*self.predictors, self.target])
-        cuts = Cuts(
+        cuts = CutSet(
             {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
             InformationGain(),
         )
@@ -145,16 +145,16 @@ class _RowGroups:
         self.columns, self.codes, self.rows = columns, codes, rows
         self.group = np.zeros(len(rows), np.int64)
 
-    def child_of(self, part: Part, children: tuple[Part, ...]) -> Integers:
+    def child_of(self, part: CutPart, children: tuple[CutPart, ...]) -> Integers:
         """Return the number of each row's child from 1 on, 0 for rows outside the part."""
         column, codes = self.columns[part.attribute], self.codes[part.attribute]
         number = np.zeros(column.size, np.int64)
         for at, child in enumerate(children, start=1):
-            if isinstance(child, Span):
+            if isinstance(child, IntervalPart):
                 number[child.first : child.last + 1] = at
-            elif isinstance(child, Branch) and isinstance(column, Categorical):
+            elif isinstance(child, TaxonomyPart) and isinstance(column, Categorical):
                 number[[column.values.index(value) for value in child.node.leaves()]] = at
-        if part.holds_apart:
+        if part.holds_special:
             number[column.n_values :] = len(children) + 1 + np.arange(column.n_special)
         return number[codes]
 
@@ -166,12 +166,12 @@ class _RowGroups:
         return group, np.bincount(group, weights=self.rows).astype(np.int64)
 
 
-def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
+def _specialize(cuts: CutSet, groups: _RowGroups, k: int) -> None:
     """Specialize the valid part with the largest gain per anonymity lost, until none is left."""
     smallest = int(groups.rows.sum())
-    invalid: set[Part] = set()  # a part stays invalid, because groups only shrink
+    invalid: set[CutPart] = set()  # a part stays invalid, because groups only shrink
     while True:
-        best: tuple[float, Part, tuple[Part, ...], Integers, int] | None = None
+        best: tuple[float, CutPart, tuple[CutPart, ...], Integers, int] | None = None
         for choice in cuts.choices():
             if choice.part in invalid:
                 continue
@@ -190,7 +190,7 @@ def _specialize(cuts: Cuts, groups: _RowGroups, k: int) -> None:
         cuts.specialize(part, children)
 
 
-def _best_way(choice: Choice) -> tuple[int, tuple[Part, ...]]:
+def _best_way(choice: Choice) -> tuple[int, tuple[CutPart, ...]]:
     """Return the information gain of the best split of a part, and its children."""
     ways = choice.ways
     assert isinstance(ways, ScoredSplits)  # noqa: S101 - the histograms are not sealed

@@ -1,16 +1,16 @@
 """Recursive partitioning with its estimator and proof, and the baseline Mondrian."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTINGS = (
-    Listing(
+SPECS = (
+    MethodSpec(
         name="partition",
         method="hushtable.methods.partition.partition:Partition",
         audit="hushtable.audit.cases.partition:PARTITION",
         kind="regions",
         estimator="hushtable.methods.partition.estimator:RegionEstimator",
     ),
-    Listing(
+    MethodSpec(
         name="mondrian",
         method="hushtable.methods.partition.mondrian:Mondrian",
         audit="hushtable.audit.cases.partition:MONDRIAN",

@@ -22,7 +22,7 @@ MAX_SUBSET_VALUES = 8
 
 
 @dataclass(frozen=True)
-class Axis:
+class PartitionAxis:
     """One attribute with its codes in a public order; missing is last.
 
     A part of the axis is a pair of integers. On an ordered axis, these are the first and the last
@@ -43,7 +43,7 @@ class Axis:
     size: int  # number of positions
     subsets: bool  # whether any subset may be a part
     starts: tuple[int, ...] | None = None  # first code of each position, for public bins
-    n_apart: int = 0  # number of special values and missing, which are the last positions
+    n_special: int = 0  # number of special values and missing, which are the last positions
 
     @property
     def whole(self) -> tuple[int, int]:
@@ -89,7 +89,7 @@ class Axis:
 
         Examples
         --------
-        >>> Axis("age", None, 100, False).halves(20, 39, 30)
+        >>> PartitionAxis("age", None, 100, False).halves(20, 39, 30)
         ((20, 29), (30, 39))
         """
         if self.subsets:
@@ -117,7 +117,7 @@ class Axis:
         return np.sort(np.asarray(self.codes, np.int64)[places])
 
 
-def axis_of(name: str, column: Column) -> Axis:
+def axis_of(name: str, column: Column) -> PartitionAxis:
     """Return the axis of a column.
 
     Numbers and ordered categories are split in their order; categories with a taxonomy in the order
@@ -133,26 +133,26 @@ def axis_of(name: str, column: Column) -> Axis:
     ordered = column.is_line or getattr(column, "taxonomy", None) is not None
     if ordered or column.size > MAX_SUBSET_VALUES:
         return ordered_axis_of(name, column)
-    return Axis(name, None, column.size, True)
+    return PartitionAxis(name, None, column.size, True)
 
 
-def ordered_axis_of(name: str, column: Column) -> Axis:
+def ordered_axis_of(name: str, column: Column) -> PartitionAxis:
     """Return an axis with the codes in a public order, split only between neighbors."""
     if not isinstance(column, Categorical):
         return _line(name, column)
     if column.ordered or column.taxonomy is None:
-        return Axis(name, None, column.size, False)
+        return PartitionAxis(name, None, column.size, False)
     code_of = {value: code for code, value in enumerate(column.values)}
     codes = [code_of[value] for value in column.taxonomy.values]
-    return Axis(name, (*codes, *range(column.n_values, column.size)), column.size, False)
+    return PartitionAxis(name, (*codes, *range(column.n_values, column.size)), column.size, False)
 
 
-def _line(name: str, column: GridColumn) -> Axis:
+def _line(name: str, column: GridColumn) -> PartitionAxis:
     """Return an axis of numbers, dates or times, split between neighbors or public bins."""
     n_special = len(column.special_names)
     apart = column.n_special if n_special else 0  # missing alone is one more value at the end
     if column.bin_starts is None:
-        return Axis(name, None, column.size, False, n_apart=apart)
+        return PartitionAxis(name, None, column.size, False, n_special=apart)
     # The last start is the end of the last position.
     starts = (*column.bin_starts, *range(column.n_values, column.size + 1))
-    return Axis(name, None, len(starts) - 1, False, starts, apart)
+    return PartitionAxis(name, None, len(starts) - 1, False, starts, apart)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.base import CONFIDENCE
 from hushtable.estimate.quantiles import normal_quantile
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.column_counts import ColumnParts
 from hushtable.predicate import Predicate
 from hushtable.predicate.clause import independent_parts
@@ -33,7 +33,7 @@ TAIL = (1.0 - CONFIDENCE) / 2.0
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CountBounds:
     """95% bounds of a count."""
 
     low: float
@@ -41,7 +41,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Pieces:
+class PartOverlaps:
     """Intersections of parts of a column with the parts that were counted."""
 
     owner: Integers  # part that each piece belongs to
@@ -50,7 +50,7 @@ class Pieces:
     weight: Floats  # share of the part's rows in each piece; the weights of a part sum to 1
 
 
-def covering_of(axis: Axis, parts: Integers) -> CodeSets:
+def covering_of(axis: PartitionAxis, parts: Integers) -> CodeSets:
     """Return parts as sets of codes."""
     if not axis.subsets and axis.codes is None:
         bounds = axis.code_bounds(parts)
@@ -60,7 +60,7 @@ def covering_of(axis: Axis, parts: Integers) -> CodeSets:
     return CodeSets(len(parts), np.repeat(np.arange(len(sets)), list(map(len, sets))), codes, codes)
 
 
-def pieces_of(counted: ColumnParts, parts: Integers) -> Pieces:
+def part_overlaps(counted: ColumnParts, parts: Integers) -> PartOverlaps:
     """Intersect parts of a column with the counted parts; weight pieces by their rows.
 
     A part without any counted rows is weighted uniformly.
@@ -81,10 +81,12 @@ def pieces_of(counted: ColumnParts, parts: Integers) -> Pieces:
     rows *= size / _n_codes(axis, counted.parts[:, 0], counted.parts[:, 1])[part]
     total = np.bincount(owner, rows, len(parts))[owner]
     evenly = size / np.bincount(owner, size, len(parts))[owner]
-    return Pieces(owner, first, last, np.where(total > 0.0, rows / np.maximum(total, 1e-9), evenly))
+    return PartOverlaps(
+        owner, first, last, np.where(total > 0.0, rows / np.maximum(total, 1e-9), evenly)
+    )
 
 
-def _n_codes(axis: Axis, first: Integers, last: Integers) -> Floats:
+def _n_codes(axis: PartitionAxis, first: Integers, last: Integers) -> Floats:
     if axis.starts is None:
         return axis.n_codes(first, last).astype(np.float64)
     bounds = axis.code_bounds(np.stack((first, last), axis=1))
@@ -97,9 +99,9 @@ class ColumnBounds:
 
     schema: Schema
     columns: Mapping[str, ColumnParts]  # counted parts of each column
-    everybody: Bounds  # number of rows
+    everybody: CountBounds  # number of rows
 
-    def of(self, formula: Formula) -> Bounds:
+    def of(self, formula: Formula) -> CountBounds:
         """Bound how many rows satisfy a condition.
 
         The bounds of the columns and of the regions must hold simultaneously at 95%, so the
@@ -107,31 +109,31 @@ class ColumnBounds:
         """
         return self._of(formula, -normal_quantile(TAIL / (1 + len(formula.columns))))
 
-    def _of(self, formula: Formula, reach: float) -> Bounds:
+    def _of(self, formula: Formula, z: float) -> CountBounds:
         if len(formula.columns) == 1 and formula.columns[0] in self.columns:
-            return self._of_one(formula, reach)
+            return self._of_one(formula, z)
         if not isinstance(formula, Junction):
-            return Bounds(0.0, self.everybody.high)
+            return CountBounds(0.0, self.everybody.high)
         parts = independent_parts(formula)
         if len(parts) == 1:
             # Each part is bounded separately. They share columns, but Frechet bounds allow any
             # dependence.
             parts = list(formula.parts)
-        found = [self._of(part, reach) for part in parts]
+        found = [self._of(part, z) for part in parts]
         if formula.every:
             lacking = sum(self.everybody.high - one.low for one in found)
             low = max(0.0, self.everybody.low - lacking) if len(found) > 1 else found[0].low
-            return Bounds(low, min(one.high for one in found))
+            return CountBounds(low, min(one.high for one in found))
         high = min(sum(one.high for one in found), self.everybody.high)
-        return Bounds(max(one.low for one in found), high)
+        return CountBounds(max(one.low for one in found), high)
 
-    def _of_one(self, formula: Formula, reach: float) -> Bounds:
+    def _of_one(self, formula: Formula, z: float) -> CountBounds:
         """Sum the matching parts, or subtract the others from the total if that is less noisy."""
         counted = self.columns[formula.columns[0]]
         shares = self.along(formula, counted.axis, counted.parts)
-        inside = _sum(counted, shares, reach)
-        outside = _sum(counted, 1.0 - shares, reach)
-        from_rest = Bounds(
+        inside = _sum(counted, shares, z)
+        outside = _sum(counted, 1.0 - shares, z)
+        from_rest = CountBounds(
             max(0.0, self.everybody.low - outside.high), self.everybody.high - outside.low
         )
         unsure = self.everybody.high - self.everybody.low
@@ -139,16 +141,16 @@ class ColumnBounds:
             return from_rest
         return inside
 
-    def along(self, formula: Formula, axis: Axis, parts: Integers) -> Floats:
+    def along(self, formula: Formula, axis: PartitionAxis, parts: Integers) -> Floats:
         """Return the share of each part that satisfies a condition, weighting codes equally."""
         predicate = Predicate(self.schema, "", formula)
         covering = {axis.name: covering_of(axis, parts)}
         return predicate.shares(covering, {axis.name: np.arange(len(parts))})
 
-    def shares(self, formula: Formula, axis: Axis, parts: Integers) -> Floats:
+    def shares(self, formula: Formula, axis: PartitionAxis, parts: Integers) -> Floats:
         """Return the share of the rows of each part that satisfy a condition on this column."""
         evenly = self.along(formula, axis, parts)
-        pieces = pieces_of(self.columns[axis.name], parts)
+        pieces = part_overlaps(self.columns[axis.name], parts)
         each = self.along(formula, axis, np.stack((pieces.first, pieces.last), axis=1))
         found = np.bincount(pieces.owner, pieces.weight * each, len(parts))
         # 0 and 1 are exact; a split part stays split, however few rows it is estimated to have.
@@ -156,16 +158,16 @@ class ColumnBounds:
         return np.where((evenly == 0.0) | (evenly == 1.0), evenly, inside)
 
 
-def _sum(counted: ColumnParts, shares: Floats, reach: float) -> Bounds:
+def _sum(counted: ColumnParts, shares: Floats, z: float) -> CountBounds:
     """Sum whole parts for the lower end, and split parts too for the upper end."""
     whole, some = shares == 1.0, shares > 0.0
-    low = float(counted.noisy[whole].sum()) - _half(counted.scale[whole], reach)
-    high = float(counted.noisy[some].sum()) + _half(counted.scale[some], reach)
-    return Bounds(max(0.0, low), max(0.0, high))
+    low = float(counted.noisy[whole].sum()) - _half(counted.scale[whole], z)
+    high = float(counted.noisy[some].sum()) + _half(counted.scale[some], z)
+    return CountBounds(max(0.0, low), max(0.0, high))
 
 
-def _half(scales: Floats, reach: float) -> float:
-    """Return the half-width of a sum of noise, for a normal critical value of `reach`.
+def _half(scales: Floats, z: float) -> float:
+    """Return the half-width of a sum of noise, for a normal critical value of `z`.
 
     Cornish-Fisher expansion, as in `hushtable.estimate.quantiles.nearly_normal`.
     """
@@ -174,5 +176,5 @@ def _half(scales: Floats, reach: float) -> float:
     if variance <= 0.0:
         return 0.0
     kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
-    wider = reach + kurtosis * (reach**3 - 3 * reach) / 24
+    wider = z + kurtosis * (z**3 - 3 * z) / 24
     return wider * math.sqrt(variance) + 0.5

@@ -21,7 +21,7 @@ from hushtable.codes import as_numpy
 from hushtable.estimate.simplex import on_simplex
 from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.count_error import laplace_error
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.regions import NOISE_SCALE, NOISY_COUNT, leaf_parts, tree_table
 from hushtable.methods.partition.tree import GrowthRules, grow
 from hushtable.privacy.mechanism import Laplace
@@ -45,7 +45,7 @@ _NO_LIMIT = 1 << 20  # one column has far fewer leaves
 class ColumnParts:
     """Published parts of one column, and their noisy counts."""
 
-    axis: Axis  # the column
+    axis: PartitionAxis  # the column
     parts: Integers  # (parts, 2): first and last position of each, or its mask and 0
     noisy: Floats  # noisy counts
     scale: Floats  # scales of their noise
@@ -61,11 +61,11 @@ class ColumnParts:
 class CountedColumns:
     """Columns with one-way counts, and their budget."""
 
-    axes: tuple[Axis, ...]  # the columns; empty if there are no such counts
+    axes: tuple[PartitionAxis, ...]  # the columns; empty if there are no such counts
     epsilon: Fraction  # total epsilon; each column pays the same part
     max_rows: int  # rows of one unit
 
-    def rules(self, axis: Axis) -> GrowthRules:
+    def rules(self, axis: PartitionAxis) -> GrowthRules:
         """Return how a column is split: at no cost if all its values can be counted."""
         epsilon = self.epsilon / len(self.axes)
         is_short = axis.size <= 1 << LEVELS
@@ -96,7 +96,7 @@ class CountedColumns:
             return math.inf
         return math.fsum(min(self._width(axis, rows), 1) for axis in self.axes) / len(self.axes)
 
-    def _width(self, axis: Axis, rows: int) -> float:
+    def _width(self, axis: PartitionAxis, rows: int) -> float:
         n_parts = min(axis.size, 1 << LEVELS)
         is_short = n_parts == axis.size  # all values are counted, and no choice is paid
         left = 1 if is_short else 1 - CHOICES
@@ -115,7 +115,9 @@ class CountedColumns:
         return pa.concat_tables(found)
 
 
-def _count_column(rows: SealedRegions, axis: Axis, rules: GrowthRules, noise: Noise) -> pa.Table:
+def _count_column(
+    rows: SealedRegions, axis: PartitionAxis, rules: GrowthRules, noise: Noise
+) -> pa.Table:
     tree, leaves = grow(rows, [axis], rules, noise)
     first, last = leaf_parts(tree_table(tree, [axis], rules), [axis])
     noisy, scales = np.empty(len(leaves), np.int64), np.empty(len(leaves))
@@ -137,7 +139,9 @@ def _count_column(rows: SealedRegions, axis: Axis, rules: GrowthRules, noise: No
     )
 
 
-def read_columns(table: pa.Table, axes: Sequence[Axis], total: float) -> dict[str, ColumnParts]:
+def read_columns(
+    table: pa.Table, axes: Sequence[PartitionAxis], total: float
+) -> dict[str, ColumnParts]:
     """Read the table by column; `total` is the number of rows."""
     owner = np.asarray(table["column"].to_pylist(), object)
     parts = np.stack((as_numpy(table["first"]), as_numpy(table["last"])), axis=1)

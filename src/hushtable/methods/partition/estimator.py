@@ -24,13 +24,13 @@ from hushtable.estimate.quantiles import nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates
 from hushtable.estimate.uneven import cut_error
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.column_bounds import (
-    Bounds,
     ColumnBounds,
-    Pieces,
+    CountBounds,
+    PartOverlaps,
     covering_of,
-    pieces_of,
+    part_overlaps,
 )
 from hushtable.methods.partition.column_counts import ColumnParts, read_columns
 from hushtable.methods.partition.consistency import NoisyTree
@@ -97,7 +97,7 @@ class RegionEstimator(Estimator):
         return tree.fit(noisy.astype(np.float64), node_counts)
 
     @cached_property
-    def _parts(self) -> dict[str, tuple[Axis, Integers, Integers]]:
+    def _parts(self) -> dict[str, tuple[PartitionAxis, Integers, Integers]]:
         """For each attribute: its axis, the distinct parts, and the part of each leaf."""
         first, last = leaf_parts(self._nodes, self._plan.axes)
         return {
@@ -112,7 +112,7 @@ class RegionEstimator(Estimator):
             return None
         everything = np.ones(self._shape)
         total, half = float(self.counts.sum()), self._noise_of(everything)[1]
-        everybody = Bounds(max(0.0, total - half), max(0.0, total + half))
+        everybody = CountBounds(max(0.0, total - half), max(0.0, total + half))
         counted = read_columns(self.tables["columns"], self._plan.columns.axes, total)
         return ColumnBounds(self.schema, counted, everybody)
 
@@ -300,7 +300,7 @@ def _sums_of_column(
 
 def draw_rows(
     schema: Schema,
-    axes: Sequence[Axis],
+    axes: Sequence[PartitionAxis],
     first: Integers,
     last: Integers,
     *,
@@ -325,7 +325,7 @@ def draw_rows(
         parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))
         column, of_rows = schema.attributes[axis.name], which[region]
         if axis.name in columns and (summarize == "sample" or not column.is_line):
-            pieces = pieces_of(columns[axis.name], parts)
+            pieces = part_overlaps(columns[axis.name], parts)
             of_rows = _drawn_pieces(pieces, of_rows, len(parts), rng)
             parts = np.stack((pieces.first, pieces.last), axis=1)
         codes[axis.name] = _drawn(column, axis, parts, of_rows, summarize=summarize, rng=rng)
@@ -334,7 +334,7 @@ def draw_rows(
     )
 
 
-def _drawn_pieces(pieces: Pieces, which: Integers, n_parts: int, rng: Generator) -> Integers:
+def _drawn_pieces(pieces: PartOverlaps, which: Integers, n_parts: int, rng: Generator) -> Integers:
     """Sample a piece of its part for each row, weighted by the rows of the pieces."""
     starts = np.searchsorted(pieces.owner, np.arange(n_parts))
     # Weights of a part sum to 1, so those of part p end at p + 1.
@@ -347,7 +347,7 @@ def _drawn_pieces(pieces: Pieces, which: Integers, n_parts: int, rng: Generator)
 
 def _drawn(
     column: Column,
-    axis: Axis,
+    axis: PartitionAxis,
     parts: Integers,
     which: Integers,
     *,

@@ -22,7 +22,7 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.partition.axes import Axis, ordered_axis_of
+from hushtable.methods.partition.axes import PartitionAxis, ordered_axis_of
 from hushtable.methods.partition.regions import COUNT, distinct_parts, part_values
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise
@@ -43,7 +43,7 @@ TYPICAL_ROWS = 1_000_000
 class MondrianGroups:
     """Published groups: the box of each group, and its rows by class."""
 
-    axes: tuple[Axis, ...]  # columns treated as quasi-identifiers
+    axes: tuple[PartitionAxis, ...]  # columns treated as quasi-identifiers
     target: str | None  # column that is published unchanged
     first: Integers  # boxes (groups, axes), as positions on the axes
     last: Integers
@@ -85,7 +85,9 @@ class Mondrian(Method):
     )
     summary: ClassVar[str] = "Divide rows into groups of at least k by median splits; not DP."
     estimator_kind: ClassVar[str] = "boxes"
-    opens_bare: ClassVar[str] = "groups are split by exact counts, which are published as they are."
+    sees_exact_counts: ClassVar[str] = (
+        "groups are split by exact counts, which are published as they are."
+    )
     one_machine: ClassVar[str] = (
         "mondrian divides all rows repeatedly, so it runs on one machine, for about a "
         "million rows. Take a sample of this size out of Spark."
@@ -108,7 +110,7 @@ class Mondrian(Method):
         axes, target = self._axes(schema)
         return MondrianPlan(self, schema, axes, target)
 
-    def _axes(self, schema: Schema) -> tuple[tuple[Axis, ...], str | None]:
+    def _axes(self, schema: Schema) -> tuple[tuple[PartitionAxis, ...], str | None]:
         target = schema.target if self.target is None else self.target
         problems = schema_problems(schema, self.name, (GROUP, COUNT))
         if target is not None and target not in schema.attributes:
@@ -137,10 +139,12 @@ class Mondrian(Method):
         Refused
             If there are fewer than k rows.
         """
-        sealed = seal(engine, RunAccount(None, sees_exact_counts=self.opens_bare))
+        sealed = seal(engine, RunAccount(None, sees_exact_counts=self.sees_exact_counts))
         return self.plan(engine.schema).groups(sealed.exact_engine("rows"))
 
-    def divided(self, table: Engine, axes: tuple[Axis, ...], target: str | None) -> MondrianGroups:
+    def divided(
+        self, table: Engine, axes: tuple[PartitionAxis, ...], target: str | None
+    ) -> MondrianGroups:
         """Divide the rows of an unsealed table."""
         schema, names = table.schema, [axis.name for axis in axes]
         cells = table.counts(names if target is None else [*names, target])
@@ -156,7 +160,7 @@ class Mondrian(Method):
                 "or add rows."
             )
         sizes = np.array([axis.size for axis in axes])
-        whole = _Group(positions, classes, cells.counts, n_classes)
+        whole = _MondrianGroup(positions, classes, cells.counts, n_classes)
         if self.cuts == "middle":
             whole = replace(whole, region=(np.zeros_like(sizes), sizes - 1))
         done = list(self._divide(whole, sizes))
@@ -168,7 +172,7 @@ class Mondrian(Method):
             counts=np.stack([group.by_class for group in done]),
         )
 
-    def _divide(self, whole: _Group, sizes: Integers) -> Iterator[_Group]:
+    def _divide(self, whole: _MondrianGroup, sizes: Integers) -> Iterator[_MondrianGroup]:
         """Split groups as long as both halves have at least k rows."""
         open_groups = [whole]
         while open_groups:
@@ -179,7 +183,9 @@ class Mondrian(Method):
             else:
                 open_groups += reversed(halves)
 
-    def _halves(self, group: _Group, sizes: Integers) -> tuple[_Group, _Group] | None:
+    def _halves(
+        self, group: _MondrianGroup, sizes: Integers
+    ) -> tuple[_MondrianGroup, _MondrianGroup] | None:
         if group.region is not None:
             # The region decides on one split. If others were tried when it leaves too few rows, the
             # rows would decide which column is split.
@@ -207,7 +213,7 @@ class MondrianPlan(Plan[SealedTable]):
 
     method: Mondrian
     schema: Schema
-    axes: tuple[Axis, ...]
+    axes: tuple[PartitionAxis, ...]
     target: str | None
 
     @property
@@ -272,7 +278,7 @@ def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
 
 
 @dataclass(frozen=True)
-class _Group:
+class _MondrianGroup:
     """Rows of one group, as cells with counts, and its region if that is public."""
 
     positions: Integers
@@ -305,12 +311,12 @@ class _Group:
         share = self.by_class[self.by_class > 0] / self.n_rows
         return float(-self.n_rows * (share @ np.log2(share)))
 
-    def _part(self, which: Integers, counts: Integers) -> _Group:
+    def _part(self, which: Integers, counts: Integers) -> _MondrianGroup:
         return replace(
             self, positions=self.positions[which], classes=self.classes[which], counts=counts
         )
 
-    def halved_in_the_middle(self, sizes: Integers) -> tuple[_Group, _Group] | None:
+    def halved_in_the_middle(self, sizes: Integers) -> tuple[_MondrianGroup, _MondrianGroup] | None:
         """Split the widest side of the region (the first on ties); None if it is a single cell."""
         first, last = self.first, self.last
         at = int(np.argmax((last - first + 1) / sizes * (last > first)))
@@ -325,7 +331,7 @@ class _Group:
             replace(self._part(np.flatnonzero(~below), self.counts[~below]), region=(upper, last)),
         )
 
-    def halved(self, at: int, *, relaxed: bool) -> tuple[_Group, _Group]:
+    def halved(self, at: int, *, relaxed: bool) -> tuple[_MondrianGroup, _MondrianGroup]:
         """Split at the median of a column; the left half has the lower values."""
         order = np.argsort(self.positions[:, at], kind="stable")
         counts = self.counts[order]

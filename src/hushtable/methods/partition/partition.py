@@ -22,7 +22,7 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.methods.partition.axes import Axis, axis_of
+from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.column_counts import CountedColumns
 from hushtable.methods.partition.regions import (
     COUNT,
@@ -33,7 +33,7 @@ from hushtable.methods.partition.regions import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, Split, Tree, grow, most_leaves
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree, Split, grow, most_leaves
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
@@ -214,7 +214,7 @@ class PartitionPlan(Plan[SealedTable]):
 
     method: Partition
     schema: Schema
-    axes: tuple[Axis, ...]
+    axes: tuple[PartitionAxis, ...]
     target: str | None
     n_classes: int
     rules: GrowthRules
@@ -337,7 +337,7 @@ class PartitionPlan(Plan[SealedTable]):
 
 
 def _noisy_leaves(
-    tree: Tree, rows: SealedRegions, leaves: list[int], rules: GrowthRules, noise: Noise
+    tree: PartitionTree, rows: SealedRegions, leaves: list[int], rules: GrowthRules, noise: Noise
 ) -> tuple[Integers, NDArray[np.float64]]:
     """Add noise to the counts of each leaf, scaled to the epsilon left on its path."""
     with_same: dict[Fraction, list[int]] = {}

@@ -13,9 +13,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import arrow_type, as_numpy, typed
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.consistency import NoisyTree
-from hushtable.methods.partition.tree import GrowthRules, Tree
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.schema import Categorical, Column, Schema
 
 Integers = NDArray[np.int64]
@@ -25,7 +25,7 @@ NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_s
 """Columns that are published in addition to the schema's own."""
 
 
-def tree_table(tree: Tree, axes: Sequence[Axis], rules: GrowthRules) -> pa.Table:
+def tree_table(tree: PartitionTree, axes: Sequence[PartitionAxis], rules: GrowthRules) -> pa.Table:
     """Return the nodes of a tree as a table: splits and counts of stopping tests."""
     leaf = np.asarray(tree.left) < 0
     untested = ~np.asarray(tree.tested)
@@ -58,7 +58,7 @@ def measurements(
     return tree, as_numpy(nodes[NOISY_COUNT], null=0).astype(np.float64)
 
 
-def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integers]:
+def leaf_parts(nodes: pa.Table, axes: Sequence[PartitionAxis]) -> tuple[Integers, Integers]:
     """Return the parts of the leaves of a tree, as two arrays (leaves, axes)."""
     left = as_numpy(nodes["left"], null=-1)
     cuts = as_numpy(nodes["cut"], null=0)
@@ -88,7 +88,7 @@ def leaf_parts(nodes: pa.Table, axes: Sequence[Axis]) -> tuple[Integers, Integer
 def leaf_table(
     schema: Schema,
     nodes: pa.Table,
-    axes: Sequence[Axis],
+    axes: Sequence[PartitionAxis],
     target: str | None,
     *,
     counts: Integers,
@@ -132,7 +132,7 @@ def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
     return ordered[fresh], which
 
 
-def part_values(column: Column, axis: Axis, parts: Integers) -> pa.Array:
+def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Array:
     """Return parts of a column as lists of values, or as their ends."""
     kind = arrow_type(column)
     if isinstance(column, Categorical):

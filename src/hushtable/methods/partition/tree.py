@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.kernels.split_quality import MOVES
-from hushtable.methods.partition.axes import Axis
+from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
@@ -27,7 +27,7 @@ Split = Literal["class", "median", "random-attribute", "midpoint"]
 MOST_SPLITS = 10
 """All splits have the same base measure, but the splits of one axis count as at most this many."""
 
-MOST_APART = 8
+MAX_SPECIAL_REGIONS = 8
 """Maximum number of regions made by free splits on special values; each grows like a root."""
 
 _UNIT = 1 << 40  # base measure of an axis; an axis has at most 2**31 splits
@@ -54,9 +54,9 @@ class GrowthRules:
         return MOVES[self.quality] * self.max_rows
 
     @property
-    def most_apart(self) -> int:
+    def max_special_regions(self) -> int:
         """Maximum number of regions before the data is queried."""
-        return min(MOST_APART, self.max_regions)
+        return min(MAX_SPECIAL_REGIONS, self.max_regions)
 
     def is_tested(self, level: int) -> bool:
         """Return whether regions of a level are tested before they are split."""
@@ -68,7 +68,7 @@ class GrowthRules:
 
 
 @dataclass
-class Tree:
+class PartitionTree:
     """A tree of regions: nodes in the order of their levels, root first.
 
     ``left[i]`` is the first child of node i and ``left[i] + 1`` the second; -1 marks a leaf.
@@ -122,7 +122,7 @@ class _Open:
         )
 
 
-def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
+def special_cuts(axes: Sequence[PartitionAxis], most: int) -> list[tuple[int, int]]:
     """List axis and position of the free splits that separate special values.
 
     A column with two special values triples the number of regions, which is limited by `most`.
@@ -130,34 +130,34 @@ def apart_cuts(axes: Sequence[Axis], most: int) -> list[tuple[int, int]]:
     """
     cuts, n_regions = [], 1
     for at, axis in enumerate(axes):
-        if n_regions * (axis.n_apart + 1) <= most:
-            n_regions *= axis.n_apart + 1
-            cuts += [(at, cut) for cut in range(axis.size - axis.n_apart, axis.size)]
+        if n_regions * (axis.n_special + 1) <= most:
+            n_regions *= axis.n_special + 1
+            cuts += [(at, cut) for cut in range(axis.size - axis.n_special, axis.size)]
     return cuts
 
 
-def most_leaves(axes: Sequence[Axis], rules: GrowthRules) -> int:
+def most_leaves(axes: Sequence[PartitionAxis], rules: GrowthRules) -> int:
     """Return the maximum number of leaves. Public.
 
     Each region made by a free split grows like a root, as far as it has cells.
     """
-    cut = {at for at, _ in apart_cuts(axes, rules.most_apart)}
+    cut = {at for at, _ in special_cuts(axes, rules.max_special_regions)}
     roots = [1]  # how many cells each has
     for at, axis in enumerate(axes):
-        n_apart = axis.n_apart if at in cut else 0
+        n_apart = axis.n_special if at in cut else 0
         roots = [n * part for n in roots for part in (axis.size - n_apart, *[1] * n_apart)]
     return min(rules.max_regions, sum(min(n, 1 << rules.max_depth) for n in roots))
 
 
 def grow(
-    rows: SealedRegions, axes: Sequence[Axis], rules: GrowthRules, noise: Noise
-) -> tuple[Tree, list[int]]:
+    rows: SealedRegions, axes: Sequence[PartitionAxis], rules: GrowthRules, noise: Noise
+) -> tuple[PartitionTree, list[int]]:
     """Grow a tree.
 
     Return the tree, whose splits and noisy counts are paid, and the regions of its leaves in the
-    order of `Tree.leaves`, whose counts are not.
+    order of `PartitionTree.leaves`, whose counts are not.
     """
-    growth = _Growth(rows, axes, rules, noise, Tree())
+    growth = _Growth(rows, axes, rules, noise, PartitionTree())
     leaves = growth.run()
     return growth.tree, leaves
 
@@ -167,15 +167,15 @@ class _Growth:
     """State of a growing tree."""
 
     rows: SealedRegions
-    axes: Sequence[Axis]
+    axes: Sequence[PartitionAxis]
     rules: GrowthRules
     noise: Noise
-    tree: Tree
+    tree: PartitionTree
 
     def run(self) -> list[int]:
         """Grow level by level; return the regions of the leaves."""
         rules = self.rules
-        open_ = self._apart(self._root())
+        open_ = self._split_special(self._root())
         region_of: dict[int, int] = {}
         n_leaves = len(open_.nodes)
         for level in range(rules.max_depth):
@@ -206,9 +206,9 @@ class _Growth:
             last=whole[None, :, 1],
         )
 
-    def _apart(self, open_: _Open) -> _Open:
+    def _split_special(self, open_: _Open) -> _Open:
         """Split off each special value; this follows from the schema, so it costs nothing."""
-        for at, cut in apart_cuts(self.axes, self.rules.most_apart):
+        for at, cut in special_cuts(self.axes, self.rules.max_special_regions):
             holds = (open_.first[:, at] < cut) & (open_.last[:, at] >= cut)
             divided = open_.keep(holds)
             for node in divided.nodes.tolist():

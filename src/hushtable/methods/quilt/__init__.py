@@ -1,16 +1,16 @@
 """The quilt method, with its model, estimator and proof; and quilts of linked tables."""
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
-LISTINGS = (
-    Listing(
+SPECS = (
+    MethodSpec(
         name="quilt",
         method="hushtable.methods.quilt.quilt:Quilt",
         audit="hushtable.audit.cases.quilt:QUILT",
         kind="quilt",
         estimator="hushtable.methods.quilt.estimator:QuiltEstimator",
     ),
-    Listing(
+    MethodSpec(
         name="linked",
         method="hushtable.linked.linked:Linked",
         audit="",

@@ -1,10 +1,11 @@
 """Measurements of earlier waves, as additional noisy tables of this run.
 
 A series of releases of the same columns counts the same buckets at the same resolutions every time.
-The series projects earlier measurements to the present (`hushtable.methods.prior.Earlier`). Their
-error is known: the noise, and the possible drift of counts since then. So each is one more noisy
-table, averaged by precision with those of this run; one-way tables as well. The model fits both,
-and selection favors what the model fits worst: what has changed.
+The series projects earlier measurements to the present
+(`hushtable.methods.prior.EarlierEstimates`). Their error is known: the noise, and the possible
+drift of counts since then. So each is one more noisy table, averaged by precision with those of
+this run; one-way tables as well. The model fits both, and selection favors what the model fits
+worst: what has changed.
 
 Why tables and not rows: rows of an earlier release are already shrunk toward independence. A chain
 of releases that each start from the previous rows would shrink repeatedly, and over ten waves
@@ -21,7 +22,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushtable.methods.prior import Earlier, EarlierTable
+from hushtable.methods.prior import EarlierEstimates, EarlierTable
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import Belief
@@ -57,13 +58,13 @@ class Carried:
 
     Parameters
     ----------
-    earlier : Earlier
+    earlier : EarlierEstimates
         The projected measurements.
     names : sequence of str
         The published columns, in order.
     """
 
-    def __init__(self, earlier: Earlier, names: Sequence[str]) -> None:
+    def __init__(self, earlier: EarlierEstimates, names: Sequence[str]) -> None:
         self._earlier, self._names = earlier, names
         self.tables = earlier.tables
         single = {table.columns[0]: table for table in earlier.tables if len(table.columns) == 1}

@@ -361,11 +361,11 @@ class QuiltPlan(Plan[SealedTable]):
     def needed_rows(self) -> int:
         """Return how many rows a release needs that is not mostly noise, roughly."""
         few, many = 1, 2
-        while self.hollow(many) and many < _MANY_ROWS:
+        while self.uninformative(many) and many < _MANY_ROWS:
             few, many = many, 2 * many
         while many - few > many // 50:
             middle = (few + many) // 2
-            few, many = (middle, many) if self.hollow(middle) else (few, middle)
+            few, many = (middle, many) if self.uninformative(middle) else (few, middle)
         return many
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:

@@ -2,15 +2,15 @@
 
 from functools import partial
 
-from hushtable.methods.listing import Listing
+from hushtable.methods.listing import MethodSpec
 
 _uncertain = partial(
-    Listing,
+    MethodSpec,
     kind="uncertain",
     estimator="hushtable.methods.uncertain.estimator:UncertainEstimator",
 )
 
-LISTINGS = (
+SPECS = (
     _uncertain(
         name="uncertain",
         method="hushtable.methods.uncertain.uncertain:Uncertain",

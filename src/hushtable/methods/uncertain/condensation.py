@@ -56,7 +56,7 @@ class Condensation(Method):
     paper: ClassVar[str] = "Aggarwal and Yu, a condensation approach (2004), for comparison."
     summary: ClassVar[str] = "Replace groups of k numeric records by pseudo-records (baseline)."
     estimator_kind: ClassVar[str] = "uncertain"
-    opens_bare: ClassVar[str] = (
+    sees_exact_counts: ClassVar[str] = (
         "all records are seen; pseudo-records are sampled from exact moments of groups."
     )
     one_machine: ClassVar[str] = (

@@ -28,7 +28,7 @@ from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.cover import count_uncovered
 from hushtable.kernels.space import Points, Vector, leaf_order
-from hushtable.methods.uncertain.ruler import Integers, Ruler
+from hushtable.methods.uncertain.ruler import Integers, NoiseGrid
 from hushtable.privacy.noise import Noise
 
 with needing("science"):
@@ -48,7 +48,7 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Level:
+class NoiseLevel:
     """Records that publish the same level: rows, level and shape."""
 
     rows: Integers
@@ -68,13 +68,13 @@ class CoverCheck:
     points: Points  # all records (n, d), in units of the public scales
     k: Integers  # number of records that must fit, for each record
     eta: Fraction | None  # largest probability of fewer than k; None requires k in expectation
-    ruler: Ruler  # noise that can be sampled
+    ruler: NoiseGrid  # noise that can be sampled
     noise: Noise  # source of the samples for the checks
 
     # --- search for levels ------------------------------------------------------------------------
 
     def lacking(
-        self, level: Level, draws: Integers | None = None, asked: Integers | None = None
+        self, level: NoiseLevel, draws: Integers | None = None, asked: Integers | None = None
     ) -> Flags:
         """Return which records lack cover, by the closed formula or a short simulation.
 
@@ -87,21 +87,21 @@ class CoverCheck:
         limit = int(self.quotas(1)[1] / (_SECOND / _SEARCH))
         return self.n_uncovered(level, draws, limit, asked) > limit
 
-    def _lacking_on_average(self, level: Level, asked: Integers | None) -> Flags:
+    def _lacking_on_average(self, level: NoiseLevel, asked: Integers | None) -> Flags:
         """Return which records need wider noise for k records to fit on average."""
-        reach, is_box = self._reach(level), self.ruler.model == "uniform"
-        sizes = reach * 2 + self.ruler.step if is_box else reach
+        noise_range, is_box = self._noise_range(level), self.ruler.model == "uniform"
+        sizes = noise_range * 2 + self.ruler.step if is_box else noise_range
         solve = uniform_scales if is_box else gaussian_scales
         scales = solve(self.points[level.rows] / sizes, self.k[level.rows].astype(np.float64))
         return np.asarray((scales if asked is None else scales[asked]) > 1)
 
-    def search_draws(self, level: Level) -> Integers:
+    def search_draws(self, level: NoiseLevel) -> Integers:
         """Sample the noise of a level as often as a search needs."""
         return self._draws(level, _SEARCH)
 
     # --- the final check --------------------------------------------------------------------------
 
-    def fails(self, level: Level, turn: int) -> Flags:
+    def fails(self, level: NoiseLevel, turn: int) -> Flags:
         """Return which records fail the final check: a short stage first, then a long one."""
         first, second = self.quotas(turn)
         asked = np.arange(len(level.rows))
@@ -130,30 +130,30 @@ class CoverCheck:
 
     # --- samples ----------------------------------------------------------------------------------
 
-    def _draws(self, level: Level, times: int) -> Integers:
+    def _draws(self, level: NoiseLevel, times: int) -> Integers:
         if self.eta is None:
             return np.empty((0, self.points.shape[1]), np.int64)
         widths = self.ruler.widths(level.size * level.shape)
         return self.ruler.draw(np.tile(widths, (int(times / self.eta) + 1, 1)), self.noise)
 
-    def _reach(self, level: Level) -> Vector:
-        return self.ruler.reach(self.ruler.widths(level.size * level.shape))
+    def _noise_range(self, level: NoiseLevel) -> Vector:
+        return self.ruler.noise_range(self.ruler.widths(level.size * level.shape))
 
     def n_uncovered(
-        self, level: Level, draws: Integers, limit: int, asked: Integers | None = None
+        self, level: NoiseLevel, draws: Integers, limit: int, asked: Integers | None = None
     ) -> Integers:
         """Count samples without cover, for all records of the level or for some positions in it.
 
         Counting stops above `limit`.
         """
-        reach = self._reach(level)
+        noise_range = self._noise_range(level)
         points, errors = self.points[level.rows], draws * self.ruler.step
         period = self.ruler.period
         # A quarter of a step does not change grid comparisons and exceeds any rounding error.
-        half_sides: Vector | None = reach + self.ruler.step / 4
+        half_sides: Vector | None = noise_range + self.ruler.step / 4
         if self.ruler.model == "gaussian":  # in these units the noise is isotropic
-            points, errors, half_sides = points / reach, errors / reach, None
-            period = None if period is None else period / reach
+            points, errors, half_sides = points / noise_range, errors / noise_range, None
+            period = None if period is None else period / noise_range
         order = leaf_order(
             points
         )  # sorts neighbors together, so that far ones are skipped as blocks

@@ -42,7 +42,11 @@ from hushtable.estimate.row_functions import RowFunction, UnitRuler
 from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.extras import needing
 from hushtable.methods.uncertain.masses import interval_probability, unbiased_power
-from hushtable.methods.uncertain.noise_reach import gaussian_reach, most_behind, uniform_reach
+from hushtable.methods.uncertain.noise_reach import (
+    gaussian_noise_range,
+    most_behind,
+    uniform_noise_range,
+)
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.classes import CodeClasses, classify
 from hushtable.predicate.clause import independent_parts
@@ -321,22 +325,24 @@ class UncertainEstimator(Estimator):
         low, high = 0, self._n
         for chance in chances:
             share = chance ** (1 / n_noisy)  # noise is independent between columns
-            reach = {name: self._reach(name, share) for name in self._noisy_columns(formula)}
-            possible, certain = self._extent(formula, reach)
+            noise_range = {
+                name: self._noise_range(name, share) for name in self._noisy_columns(formula)
+            }
+            possible, certain = self._extent(formula, noise_range)
             high = min(high, most_behind(int(possible.sum()), chance, alpha))
             low = max(low, self._n - most_behind(int((~certain).sum()), chance, alpha))
         # Each bound may fail; if they cross, the interval spans both.
         return float(min(low, high)), float(max(low, high))
 
-    def _reach(self, name: str, chance: float) -> NDArray[np.int64]:
+    def _noise_range(self, name: str, chance: float) -> NDArray[np.int64]:
         column = self._numeric(name)
         sizes = self._width[name] / float(column.exact_step)
         if self._model == "uniform":
-            return uniform_reach(sizes, chance)
-        return gaussian_reach(sizes, chance, column.n_values if self._wrap else None)
+            return uniform_noise_range(sizes, chance)
+        return gaussian_noise_range(sizes, chance, column.n_values if self._wrap else None)
 
     def _extent(
-        self, formula: Formula, reach: Mapping[str, NDArray[np.int64] | None]
+        self, formula: Formula, noise_range: Mapping[str, NDArray[np.int64] | None]
     ) -> tuple[Bools, Bools]:
         """Return which records match somewhere within their range, and which everywhere.
 
@@ -348,7 +354,7 @@ class UncertainEstimator(Estimator):
         parts = independent_parts(formula)
         if isinstance(formula, Junction) and len(parts) > 1:
             join = np.logical_and if formula.every else np.logical_or
-            extents = [self._extent(part, reach) for part in parts]
+            extents = [self._extent(part, noise_range) for part in parts]
             # The range is a box and the parts share no column, so a box is within "A or B" only if
             # it is within one of them.
             return (
@@ -357,9 +363,9 @@ class UncertainEstimator(Estimator):
             )
 
         def within(name: str, classes: CodeClasses, part: slice) -> Floats:
-            if name not in reach:
+            if name not in noise_range:
                 return self._carried_classes(name, classes, part)
-            steps = reach[name]
+            steps = noise_range[name]
             return self._classes_within(
                 name, classes, steps if steps is None else steps[part], part
             )
@@ -368,18 +374,18 @@ class UncertainEstimator(Estimator):
         return possible, self._tabulate(formula, within, matching=False) == 0
 
     def _classes_within(
-        self, name: str, classes: CodeClasses, reach: NDArray[np.int64] | None, part: slice
+        self, name: str, classes: CodeClasses, noise_range: NDArray[np.int64] | None, part: slice
     ) -> Floats:
         """Mark the classes of a column that have a value within the range of each record."""
         column = self._numeric(name)
         n = column.n_values
-        if reach is None:
+        if noise_range is None:
             first, last = (ends[part] for ends in self._ends[name])
         else:
             # A point outside an open column is replaced by the nearest value, which is no farther
             # from the true one.
             place = nearest_codes(column, self._z[name][part])
-            first, last = place - np.minimum(reach, n), place + np.minimum(reach, n)
+            first, last = place - np.minimum(noise_range, n), place + np.minimum(noise_range, n)
         marks = np.zeros((len(first), classes.n_classes), np.bool_)
         ends = np.append(classes.starts[1:], n)
         for turn in (-n, 0, n) if self._wrap else (0,):

@@ -32,7 +32,7 @@ from itertools import count
 import numpy as np
 
 from hushtable.kernels.space import Points, Vector
-from hushtable.methods.uncertain.cover import PER_DOUBLING, CoverCheck, Level
+from hushtable.methods.uncertain.cover import PER_DOUBLING, CoverCheck, NoiseLevel
 from hushtable.methods.uncertain.ruler import Integers
 
 LOWEST = -8 * PER_DOUBLING
@@ -65,7 +65,7 @@ class LevelFinder:
     def _top(self) -> int:
         return HIGHEST[self.check.ruler.model]
 
-    def find(self, groups: Sequence[Integers], shapes: Points) -> list[Level]:
+    def find(self, groups: Sequence[Integers], shapes: Points) -> list[NoiseLevel]:
         """Find levels for groups of records that can be distinguished anyway.
 
         Parameters
@@ -80,7 +80,7 @@ class LevelFinder:
         NoCover
             If some records have no cover at any level.
         """
-        proposed: list[Level] = []
+        proposed: list[NoiseLevel] = []
         hopeless: list[Integers] = []
         for rows in groups:
             try:
@@ -93,9 +93,9 @@ class LevelFinder:
 
     # --- 1: shapes --------------------------------------------------------------------------------
 
-    def _by_shape(self, rows: Integers, shapes: Points) -> list[Level]:
+    def _by_shape(self, rows: Integers, shapes: Points) -> list[NoiseLevel]:
         """Propose levels for one group: one set per frequent shape, the rest unshaped."""
-        levels: list[Level] = []
+        levels: list[NoiseLevel] = []
         kinds, kind_of = np.unique(shapes[rows], axis=0, return_inverse=True)
         kind_of = kind_of.reshape(-1)
         left = np.zeros(len(rows), np.bool_)
@@ -124,11 +124,11 @@ class LevelFinder:
 
     # --- 2: separate levels -----------------------------------------------------------------------
 
-    def _climb(self, rows: Integers, shape: Vector) -> list[Level]:
+    def _climb(self, rows: Integers, shape: Vector) -> list[NoiseLevel]:
         """Assign low levels to records with cover there, and the lowest possible to the rest."""
         if not len(rows):
             return []
-        rest = self._lowest(Level(rows, self._top, shape), LOWEST - 1)
+        rest = self._lowest(NoiseLevel(rows, self._top, shape), LOWEST - 1)
         best = [rest]
         smallest, first = self._smallest(rows), self._first_rung(rest)
         for rung in range(first, rest.rung, max(2, (rest.rung - first) // _TRIALS)):
@@ -142,7 +142,7 @@ class LevelFinder:
                     break
         return best
 
-    def _divided(self, rest: Level, rung: int, smallest: int) -> list[Level]:
+    def _divided(self, rest: NoiseLevel, rung: int, smallest: int) -> list[NoiseLevel]:
         """Divide records into those with cover at a rung and the rest; [] if impossible."""
         low = self._settled(replace(rest, rung=rung), at_least=smallest)
         remaining = np.setdiff1d(rest.rows, low.rows)
@@ -155,7 +155,7 @@ class LevelFinder:
         except NoCover:
             return []  # the rest would have no cover: keep all together
 
-    def _settled(self, level: Level, *, at_least: int) -> Level:
+    def _settled(self, level: NoiseLevel, *, at_least: int) -> NoiseLevel:
         """Remove records without cover until all have it; empty if that takes too long."""
         draws = self.check.search_draws(level)
         for _ in range(_MAX_EVICTIONS):
@@ -167,7 +167,7 @@ class LevelFinder:
             level = replace(level, rows=level.rows[~bad])
         return replace(level, rows=level.rows[:0])
 
-    def _lowest(self, level: Level, below: int) -> Level:
+    def _lowest(self, level: NoiseLevel, below: int) -> NoiseLevel:
         """Find the lowest level above `below` at which all these records have cover.
 
         A subset of the records is checked first. At the level that suffices for it, all are
@@ -182,7 +182,7 @@ class LevelFinder:
                 rung = self._lowest_rung(level, bad, rung)
         return replace(level, rung=rung)
 
-    def _lowest_rung(self, level: Level, asked: Integers, below: int) -> int:
+    def _lowest_rung(self, level: NoiseLevel, asked: Integers, below: int) -> int:
         """Find the lowest rung above `below` at which the records at some positions have cover."""
         check = self.check
         if check.lacking(level, asked=asked).any():
@@ -198,7 +198,7 @@ class LevelFinder:
             lambda rung: not check.lacking(replace(level, rung=rung), asked=asked).any(),
         )
 
-    def _first_rung(self, level: Level) -> int:
+    def _first_rung(self, level: NoiseLevel) -> int:
         """Find the lowest rung at which enough records have cover for a separate level."""
         asked = _spread(level)
         enough = self._smallest(level.rows) / len(level.rows) * len(asked)
@@ -212,13 +212,13 @@ class LevelFinder:
 
     # --- 3: the guarantee -------------------------------------------------------------------------
 
-    def _certified(self, levels: list[Level]) -> list[Level]:
+    def _certified(self, levels: list[NoiseLevel]) -> list[NoiseLevel]:
         """Check every level on fresh samples; raise those that fail, and check them again."""
         if self.check.eta is None:
             return levels
-        certain: list[Level] = []
+        certain: list[NoiseLevel] = []
         for turn in count(1):
-            failing: list[Level] = []
+            failing: list[NoiseLevel] = []
             for level in levels:
                 bad = self.check.fails(level, turn)
                 if not bad.any():
@@ -250,12 +250,12 @@ def _bisect(low: int, high: int, suffices: Callable[[int], bool]) -> int:
     return high
 
 
-def _spread(level: Level) -> Integers:
+def _spread(level: NoiseLevel) -> Integers:
     """Return evenly spaced positions of records of a level, or all if there are few."""
     n = len(level.rows)
     return np.arange(n) if n <= _ASKED else np.linspace(0, n - 1, _ASKED).astype(np.int64)
 
 
-def _mean_size(levels: Sequence[Level]) -> float:
+def _mean_size(levels: Sequence[NoiseLevel]) -> float:
     counts = [len(level.rows) for level in levels]
     return float(np.average([level.size for level in levels], weights=counts))

@@ -57,7 +57,7 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
     return seen + high
 
 
-def uniform_reach(widths: Floats, chance: float) -> Integers:
+def uniform_noise_range(widths: Floats, chance: float) -> Integers:
     """Return the number of steps that contain a uniform error with probability >= `chance`.
 
     Parameters
@@ -69,13 +69,13 @@ def uniform_reach(widths: Floats, chance: float) -> Integers:
 
     Examples
     --------
-    >>> uniform_reach(np.array([1.0, 9.0, 9.0]), 0.5)
+    >>> uniform_noise_range(np.array([1.0, 9.0, 9.0]), 0.5)
     array([0, 2, 2])
     """
     return np.asarray(np.ceil((chance * np.rint(widths) - 1) / 2).clip(0), np.int64)
 
 
-def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
+def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
     """Return the number of steps that contain a discrete Gaussian error with this probability.
 
     The sum of the density beyond r is at most its integral from r on, and the sum over all integers
@@ -95,7 +95,7 @@ def gaussian_reach(sigmas: Floats, chance: float, n_values: int | None = None) -
 
     Examples
     --------
-    >>> gaussian_reach(np.array([0.1, 10.0]), 0.95)
+    >>> gaussian_noise_range(np.array([0.1, 10.0]), 0.95)
     array([ 1, 20])
     """
     inside: Floats | float = 1.0

@@ -34,7 +34,7 @@ _AT_ONCE = 4096  # larger sets are halved before the search for neighbors
 
 
 @dataclass(frozen=True)
-class Regions:
+class RecordRegions:
     """Region of each record: first and last grid point in each column."""
 
     first: Integers  # (n, d), in steps from each column's low, inclusive
@@ -51,7 +51,7 @@ class Regions:
         Examples
         --------
         >>> from hushtable.privacy.secure_noise import SecureNoise
-        >>> regions = Regions(np.full((100, 1), 5), np.full((100, 1), 7))
+        >>> regions = RecordRegions(np.full((100, 1), 5), np.full((100, 1), 7))
         >>> set(regions.draw(SecureNoise()).ravel().tolist())
         {5, 6, 7}
         """

@@ -23,7 +23,7 @@ WIDEST_SIGMA = 4
 
 
 @dataclass(frozen=True)
-class Ruler:
+class NoiseGrid:
     """Noise that can be sampled exactly on each column's public grid."""
 
     model: Model  # kind of noise
@@ -40,7 +40,8 @@ class Ruler:
 
         Examples
         --------
-        >>> Ruler("uniform", np.array([1.0])).widths(np.array([2.5]))  # 3 grid points, 1 each side
+        >>> # 3 grid points, 1 each side
+        >>> NoiseGrid("uniform", np.array([1.0])).widths(np.array([2.5]))
         array([1])
         """
         if self.model == "uniform":
@@ -55,7 +56,7 @@ class Ruler:
         # Beyond this, fractions of a step are negligible and would overflow the sampler's integers.
         return np.where(parts > 2**21, whole, parts).astype(np.int64)
 
-    def reach(self, widths: Integers) -> Vector:
+    def noise_range(self, widths: Integers) -> Vector:
         """Return sigma, or half of the full side, in normalized units."""
         parts = SIGMA_PARTS if self.model == "gaussian" else 1
         return widths * (self.step / parts)

@@ -25,8 +25,8 @@ from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.cover import CoverCheck
 from hushtable.methods.uncertain.levels import LevelFinder, NoCover
 from hushtable.methods.uncertain.records import carried_values, record_values, records_by
-from hushtable.methods.uncertain.regions import Regions, around, divided
-from hushtable.methods.uncertain.ruler import Integers, Model, Ruler
+from hushtable.methods.uncertain.regions import RecordRegions, around, divided
+from hushtable.methods.uncertain.ruler import Integers, Model, NoiseGrid
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
@@ -171,7 +171,7 @@ class Uncertain(Method):
     )
     summary: ClassVar[str] = "Publish numeric records as noisy points that fit at least k people."
     estimator_kind: ClassVar[str] = "uncertain"
-    opens_bare: ClassVar[str] = (
+    sees_exact_counts: ClassVar[str] = (
         "all records are seen; the noise of each depends on a comparison with the others."
     )
     one_machine: ClassVar[str] = (
@@ -296,8 +296,8 @@ class Perturbed:
     """Noisy records in the order of their originals; never published in this order."""
 
     steps: Integers  # noisy values (n, d), in steps from each column's low
-    widths: Integers  # size of the noise (n, d), in units of `Ruler`
-    regions: Regions | None = None  # regions that values were sampled from
+    widths: Integers  # size of the noise (n, d), in units of `NoiseGrid`
+    regions: RecordRegions | None = None  # regions that values were sampled from
 
 
 @dataclass(frozen=True)
@@ -390,15 +390,15 @@ class UncertainPlan(Plan[SealedTable]):
         )
 
     @property
-    def ruler(self) -> Ruler:
+    def ruler(self) -> NoiseGrid:
         """Noise that can be sampled on these grids."""
         joined = self.n_values if self.method.edges == "wrap" else None
-        return Ruler(self.method.model, self.step / self.scale, joined)
+        return NoiseGrid(self.method.model, self.step / self.scale, joined)
 
     def stds(self, widths: Integers) -> Points:
         """Return the standard deviation of the noise, in the units of the columns."""
         if self.method.model == "gaussian":
-            return np.asarray(self.ruler.reach(widths) * self.scale)
+            return np.asarray(self.ruler.noise_range(widths) * self.scale)
         return np.asarray(self.step * np.sqrt((2.0 * widths + 1) ** 2 - 1) / math.sqrt(12))
 
     # --- tables -----------------------------------------------------------------------------------
@@ -472,7 +472,7 @@ class UncertainPlan(Plan[SealedTable]):
                 "Choose a smaller k or publish more records."
             )
 
-    def _regions(self, steps: Integers, k: Integers, groups: list[Integers]) -> Regions:
+    def _regions(self, steps: Integers, k: Integers, groups: list[Integers]) -> RecordRegions:
         """Assign each record to a region of at least its k records, within its group."""
         small = [rows for rows in groups if len(rows) < k[rows].max()]
         if small:
@@ -482,7 +482,7 @@ class UncertainPlan(Plan[SealedTable]):
             for members in divided(steps[rows], k[rows]):
                 near = rows[members]
                 first[near], last[near] = around(steps[near], self.n_values)
-        return Regions(first, last)
+        return RecordRegions(first, last)
 
     def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
         """Return the spread of each record's k nearest neighbors in its group."""

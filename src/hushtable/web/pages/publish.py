@@ -44,7 +44,7 @@ def _prepared(project: Project, name: str) -> dict[str, Any]:
             raise ParameterError(words.PLAN_FIRST)
         method = make_method(settings["method"], settings["parameters"])
         plan = method.plan(schema)
-        hollow = plan.hollow(schema.expected_rows(settings.get("rows")) or SUPPOSED_ROWS)
+        hollow = plan.uninformative(schema.expected_rows(settings.get("rows")) or SUPPOSED_ROWS)
         promised = plan.guarantees
         promises = [promise.explain() for promise in promised]
         quoted = project.quote(promised, schema)
