@@ -34,7 +34,7 @@ def distances(table: Table, epsilon: str, n_draws: int) -> dict[str, float]:
     both = (rows.T @ rows / len(rows))[pairs[:, 0], pairs[:, 1]]
     # Yes and no of both columns: one number moves all four cells, two up and two down.
     tie = both - first * second
-    purse = Quilt(epsilon=epsilon, delta=DELTA).plan(table.schema).purse()
+    purse = Quilt(epsilon=epsilon, delta=DELTA).plan(table.schema).budget()
     std = purse.count_noise(Fraction(1 - ROWS_SHARE, len(pairs))).std / len(rows)
     of_tie = std / 2
     # A column's share of yes, by half the difference of yes and no in each of its tables.

@@ -100,7 +100,7 @@ def test_a_person_in_all_waves_loses_no_more_than_is_promised(tmp_path: Path) ->
         [promise] = statement.guarantees
         rho = promise.rho  # type: ignore[union-attr]
         assert rho is not None
-        spent += spent_rho(statement.estimator, reach=1, rho=rho)
+        spent += spent_rho(statement.estimator, rows_per_unit=1, rho=rho)
         tables = statement.estimator.get("moves", {"tables": []})["tables"]
         of_moves += sum((1 / (2 * Fraction(t["parameter"])) for t in tables), Fraction(0))
     assert Fraction(95, 100) * plan.rho < spent <= plan.rho
@@ -189,7 +189,7 @@ def test_broken_plans_are_caught(  # noqa: PLR0917 - the parameters of a test
 def test_moves_with_too_little_noise_are_caught_by_the_account(
     monkeypatch: pytest.MonkeyPatch, first_wave: Series
 ) -> None:
-    whole = panel_module.moves_purse
-    monkeypatch.setattr(panel_module, "moves_purse", lambda total: whole(2 * total))
+    whole = panel_module.moves_budget
+    monkeypatch.setattr(panel_module, "moves_budget", lambda total: whole(2 * total))
     with pytest.raises(SealedError):
         watch(first_wave)

@@ -32,9 +32,9 @@ from hushtable.engine.sealed import SealedTable
 from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import forest, rounds
-from hushtable.methods.quilt.domains import Values
-from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, ScoredTable
+from hushtable.methods.quilt.domains import CountedDomain
+from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.meter import BudgetFilter, NoisyTable, PrivateMeasurer, ScoredTable
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
@@ -96,8 +96,8 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[ScoredTable], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    purse = Purse(total=Fraction(1), accounting="concentrated", reach=reach)
-    meter = Meter(engine_of(rows, reach), noise, purse)
+    purse = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
+    meter = PrivateMeasurer(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
     # Computed here, independently of the method: the tests below show that a unit does change a
@@ -182,8 +182,8 @@ def test_a_coarse_table_counts_every_row_once() -> None:
             return np.zeros(size, np.int64)
 
     def counts_of(rows: Integers) -> Integers:
-        purse = Purse(total=Fraction(1), accounting="concentrated", reach=1)
-        meter = Meter(engine_of(rows), NoNoise(shifted(0)), purse)
+        purse = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
+        meter = PrivateMeasurer(engine_of(rows), NoNoise(shifted(0)), purse)
         meter.read(PAIRS, {})
         return meter.measure("pair", (0, 1), Fraction(1, 2), COARSE).counts
 
@@ -199,12 +199,15 @@ def test_a_pair_is_chosen_at_one_resolution_only() -> None:
     draw = np.random.default_rng(shifted(10))
     rows = random_rows(draw, 50)
     offered = [coarse_candidate(COARSE, draw), *random_candidates(draw)]
-    meter = Meter(engine_of(rows), SeededNoise(shifted(2)),
-                  Purse(total=Fraction(1), accounting="concentrated", reach=1))  # fmt: skip
+    meter = PrivateMeasurer(
+        engine_of(rows),
+        SeededNoise(shifted(2)),
+        BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1),
+    )
     meter.read(PAIRS, {})
     chosen = meter.choose("choice", offered, k=3, share=Fraction(1, 10))
     assert sorted(offered[place].group for place in chosen) == PAIRS
-    assert meter.purse.left == Fraction(7, 10)
+    assert meter.budget.left == Fraction(7, 10)
 
 
 def score_against_the_data(rows: Integers, pair: Group) -> float:
@@ -233,26 +236,28 @@ def test_scores_against_the_data_would_be_too_sensitive() -> None:
 def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.MonkeyPatch) -> None:
     # The expected counts that `choose` gets are the rounded answers of the model.
     seen: list[bool] = []
-    choose = Meter.choose
+    choose = PrivateMeasurer.choose
 
-    def checked(self: Meter, step: str, candidates: Sequence[ScoredTable], **how: Any) -> list[int]:
+    def checked(
+        self: PrivateMeasurer, step: str, candidates: Sequence[ScoredTable], **how: Any
+    ) -> list[int]:
         seen.append(all(c.expected.dtype == np.int64 for c in candidates))
         return choose(self, step, candidates, **how)
 
     answers: dict[Group, NDArray[np.float64]] = {}
-    ask = Field.answers
+    ask = LogLinearModel.answers
 
-    def noted(self: Field, groups: Sequence[Group]) -> Any:
+    def noted(self: LogLinearModel, groups: Sequence[Group]) -> Any:
         found = ask(self, groups)
         answers.update(zip(groups, found, strict=True))
         return found
 
-    make = rounds.offers_of
+    make = rounds.candidates_for
 
     def compared(groups: Any, expected: Any, *more: Any) -> Any:
         made = make(groups, expected, *more)
         for offer in made:
-            group, cells = offer.patch.group, offer.scored.cells
+            group, cells = offer.query.group, offer.scored.cells
             if group in answers:
                 model = answers[group].ravel()
                 own = model if cells is None else np.bincount(cells, model)
@@ -261,10 +266,10 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
         return made
 
     coarse: list[bool] = []
-    monkeypatch.setattr(Meter, "choose", checked)
-    monkeypatch.setattr(Field, "answers", noted)
+    monkeypatch.setattr(PrivateMeasurer, "choose", checked)
+    monkeypatch.setattr(LogLinearModel, "answers", noted)
     for stage in (forest, rounds):
-        monkeypatch.setattr(stage, "offers_of", compared)
+        monkeypatch.setattr(stage, "candidates_for", compared)
     noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(
         connect(sample(), sample_schema(), noise=noise), noise
@@ -329,8 +334,8 @@ def test_the_sampler_is_that_mechanism() -> None:
     candidates = random_candidates(np.random.default_rng(shifted(6)))
     scores = [*scores_of(rows, candidates), 0]
     share, total = Fraction(1, 20_000), Fraction(4, 5)
-    budget = Purse(total=total, accounting="concentrated", reach=1)
-    meter = Meter(engine_of(rows), SecureNoise(), budget)
+    budget = BudgetFilter(total=total, accounting="concentrated", rows_per_unit=1)
+    meter = PrivateMeasurer(engine_of(rows), SecureNoise(), budget)
     meter.read(PAIRS, {})
     counts = np.zeros(4)
     for _ in range(20_000):
@@ -346,9 +351,9 @@ def test_the_sampler_is_that_mechanism() -> None:
 
 def test_the_stop_rule_is_charged() -> None:
     # A choice to stop is a choice: the account records it, and its score does not change.
-    budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
+    budget = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
     rows = random_rows(np.random.default_rng(shifted(7)), 30)
-    meter = Meter(engine_of(rows), SeededNoise(shifted(1)), budget)
+    meter = PrivateMeasurer(engine_of(rows), SeededNoise(shifted(1)), budget)
     meter.read(PAIRS, {})
     hopeless = [
         ScoredTable(g, np.zeros(SIZES[g[0]] * SIZES[g[1]], np.int64), 10**6, 1) for g in PAIRS
@@ -434,13 +439,13 @@ def wide() -> tuple[pa.Table, Schema]:
 def test_bins_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     table, schema = wide()
     assert audit(METHOD, table, schema)
-    pay = Purse.pay
+    pay = BudgetFilter.pay
 
-    def lenient(self: Purse, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
         if step != "cuts of wide columns":
             pay(self, step, share)
 
-    monkeypatch.setattr(Purse, "pay", lenient)
+    monkeypatch.setattr(BudgetFilter, "pay", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, table, schema)
 
@@ -455,10 +460,10 @@ def test_bins_follow_from_noisy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
         return METHOD.run(connect(table, schema, noise=noise), FixedSeed(shifted(5)))
 
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Recorder)
     first = run(table)
     assert len(first.settings["columns"]["days"]["bins"]) > 256
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Player)
     for name, other in rows.items():
         Player.transcript = list(Recorder.transcript)
         again = run(other)
@@ -492,34 +497,36 @@ def test_a_release_with_a_prior_costs_what_it_promises(public: Path) -> None:
 
 
 def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = Purse.pay
+    pay = BudgetFilter.pay
 
-    def lenient(self: Purse, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
         if step != "tables of the forest":
             pay(self, step, share)
 
-    monkeypatch.setattr(Purse, "pay", lenient)
+    monkeypatch.setattr(BudgetFilter, "pay", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = Purse.pay
+    pay = BudgetFilter.pay
 
-    def lenient(self: Purse, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
         if step != "choices":
             pay(self, step, share)
 
-    monkeypatch.setattr(Purse, "pay", lenient)
+    monkeypatch.setattr(BudgetFilter, "pay", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
 
 def test_an_uncharged_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def free(self: Meter, share: Fraction) -> PaidTable:
-        return PaidTable((), np.array([int(self._source.n_rows())]), self.purse.count_noise(share))
+    def free(self: PrivateMeasurer, share: Fraction) -> NoisyTable:
+        return NoisyTable(
+            (), np.array([int(self._source.n_rows())]), self.budget.count_noise(share)
+        )
 
-    monkeypatch.setattr(Meter, "row_count", free)
+    monkeypatch.setattr(PrivateMeasurer, "row_count", free)
     with pytest.raises(SealedError, match="converted to numbers"):
         audit(METHOD, sample(), sample_schema())
 
@@ -527,18 +534,18 @@ def test_an_uncharged_row_count_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
 # --- only measurements depend on the data ---------------------------------------------------------
 
 
-class Recorder(Meter):
+class Recorder(PrivateMeasurer):
     """Measurer that records all outcomes."""
 
     transcript: ClassVar[list[Any]] = []
 
-    def row_count(self, share: Fraction) -> PaidTable:
+    def row_count(self, share: Fraction) -> NoisyTable:
         self.transcript.append(super().row_count(share))
         return self.transcript[-1]
 
     def measure(
         self, step: str, group: Group, share: Fraction, cells: Integers | None = None
-    ) -> PaidTable:
+    ) -> NoisyTable:
         self.transcript.append(super().measure(step, group, share, cells))
         return self.transcript[-1]
 
@@ -547,22 +554,22 @@ class Recorder(Meter):
         return self.transcript[-1]
 
 
-class Player(Meter):
+class Player(PrivateMeasurer):
     """Measurer that replays recorded outcomes, whatever the data."""
 
     transcript: ClassVar[list[Any]] = []
 
     def _next(self, step: str, share: Fraction) -> Any:
-        self.purse.pay(step, share)
+        self.budget.pay(step, share)
         return self.transcript.pop(0)
 
-    def row_count(self, share: Fraction) -> PaidTable:
+    def row_count(self, share: Fraction) -> NoisyTable:
         return self._next("number of rows", share)
 
     def measure(
         self, step: str, group: Group, share: Fraction, cells: Integers | None = None
-    ) -> PaidTable:
-        found: PaidTable = self._next(step, share)
+    ) -> NoisyTable:
+        found: NoisyTable = self._next(step, share)
         assert found.group == group
         return found
 
@@ -595,10 +602,10 @@ def test_a_transcript_decides_the_release(
         )
 
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Recorder)
     first = run(sample())
     assert max(len(table["columns"]) for table in first.settings["tables"]) == largest
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Player)
     for name, table in neighbors_and_strangers().items():
         Player.transcript = list(Recorder.transcript)
         again = run(table)
@@ -618,9 +625,9 @@ def replayed(method: Quilt, monkeypatch: pytest.MonkeyPatch) -> bool:
         )
 
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Recorder)
     first = run(sample().slice(0, 8000))
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Player)
     Player.transcript = list(Recorder.transcript)
     try:
         again = run(sample().slice(1, 500))
@@ -701,26 +708,28 @@ def test_replay_detects_use_of_the_data(monkeypatch: pytest.MonkeyPatch) -> None
     # The broken variant: buckets from exact counts. Over other data the release changes.
     method = Quilt(epsilon=1, delta="1e-6", particles=2000)
     schema = sample_schema()
-    original, asked = Values.buckets, []
+    original, asked = CountedDomain.buckets, []
 
-    def peeking(self: Values, noisy: Integers, std: float, *, is_target: bool = False) -> Integers:
+    def peeking(
+        self: CountedDomain, noisy: Integers, std: float, *, is_target: bool = False
+    ) -> Integers:
         exact = unseal(asked[0].marginals([[self.name]])[0])  # by force
         return original(self, exact, std, is_target=is_target)
 
-    monkeypatch.setattr(Values, "buckets", peeking)
-    start = Meter.__init__
+    monkeypatch.setattr(CountedDomain, "buckets", peeking)
+    start = PrivateMeasurer.__init__
 
-    def noted(self: Meter, engine: Any, noise: Any, purse: Any) -> None:
+    def noted(self: PrivateMeasurer, engine: Any, noise: Any, purse: Any) -> None:
         asked[:] = [engine]
         start(self, engine, noise, purse)
 
-    monkeypatch.setattr(Meter, "__init__", noted)
+    monkeypatch.setattr(PrivateMeasurer, "__init__", noted)
     Recorder.transcript = []
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Recorder)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Recorder)
     first = method.run(
         connect(sample(), schema, noise=SeededNoise(shifted(0))), FixedSeed(shifted(5))
     )
-    monkeypatch.setattr("hushtable.methods.quilt.quilt.Meter", Player)
+    monkeypatch.setattr("hushtable.methods.quilt.quilt.PrivateMeasurer", Player)
     Player.transcript = list(Recorder.transcript)
     different = False
     try:

@@ -139,14 +139,14 @@ def test_rows_as_the_unit_instead_of_people_are_caught(
 def test_noise_for_one_row_of_two_is_caught_by_the_account(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = QuiltPlan.purse
+    whole = QuiltPlan.budget
 
     def for_a_row(plan: QuiltPlan) -> Any:
         purse = whole(plan)
-        purse.reach = 1
+        purse.rows_per_unit = 1
         return purse
 
-    monkeypatch.setattr(QuiltPlan, "purse", for_a_row)
+    monkeypatch.setattr(QuiltPlan, "budget", for_a_row)
     with pytest.raises(HushtableError):
         published(tmp_path)
 

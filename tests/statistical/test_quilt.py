@@ -14,7 +14,7 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods.quilt.meter import Meter, Purse
+from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
@@ -37,10 +37,12 @@ def test_measured_counts_have_the_noise_that_was_paid_for(pure: bool) -> None:
     table = pa.table({"a": np.arange(5000) % size, "b": np.arange(5000) % size})
     exact = np.zeros((size, size))
     np.fill_diagonal(exact, 50)
-    budget = Purse(total=Fraction(1, 50), accounting="pure" if pure else "concentrated", reach=1)
+    budget = BudgetFilter(
+        total=Fraction(1, 50), accounting="pure" if pure else "concentrated", rows_per_unit=1
+    )
     account = PLENTY if pure else PLENTY_OF_RHO
     engine = sealed(connect(table, schema, noise=SecureNoise()), account)
-    meter = Meter(engine, SecureNoise(), budget)
+    meter = PrivateMeasurer(engine, SecureNoise(), budget)
     meter.read([(0, 1)], {})
     share = Fraction(1, 4)
     measured = meter.measure("pair", (0, 1), share)

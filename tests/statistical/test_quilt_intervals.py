@@ -79,7 +79,7 @@ def test_intervals_from_tables_have_the_noise_that_they_say(kind: str) -> None:
             (tables.of_cells(("a", "b"), cells), true["a", "b"][cells].sum()),
             (tables.of_cells(("b", "a"), ~cells.T), true["a", "b"][~cells].sum()),
         ]
-        held += [abs(answer.value - truth) <= answer.reach for answer, truth in answers]
+        held += [abs(answer.value - truth) <= answer.half_width for answer, truth in answers]
     for n_held in held:
         assert n_held >= binom.ppf(1e-7, N_REPEATS, 0.948)
         assert n_held <= binom.isf(1e-7, N_REPEATS, 0.958)

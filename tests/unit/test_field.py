@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import hushtable.methods.quilt.field as field_module
 from hushtable.kernels.field import solve_cell
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.field import SHRINKAGE, Field
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.field import SHRINKAGE, LogLinearModel
 from seeds import shifted
 
 SHAPE = (3, 4, 5)
@@ -53,9 +53,9 @@ def independent(joint: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.einsum("i,j,k->ijk", *one)
 
 
-def particles_of(joint: NDArray[np.float64], **options: float) -> Field:
+def particles_of(joint: NDArray[np.float64], **options: float) -> LogLinearModel:
     one = [joint.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)]
-    return Field(one, total=TOTAL, n_particles=60_000, seed=shifted(3), **options)  # type: ignore[arg-type]
+    return LogLinearModel(one, total=TOTAL, n_particles=60_000, seed=shifted(3), **options)  # type: ignore[arg-type]
 
 
 def distance(one: NDArray[np.float64], other: NDArray[np.float64]) -> float:
@@ -93,7 +93,7 @@ def test_with_noise_the_fit_is_the_regularized_optimum() -> None:
     field.fit(100)
     (answer,) = field.answers([(0, 1, 2)])
     assert distance(answer, exact) < 0.02
-    assert field.misfit().max() < 0.2
+    assert field.fit_error().max() < 0.2
     # Shrinkage: residuals are not 0.
     assert 0.2 < field.residuals().mean() < 2
 
@@ -103,15 +103,15 @@ def test_a_missing_fit_is_detected() -> None:
     field = particles_of(truth)
     for pair in PAIRS:
         field.add(pair, TOTAL * pair_of(truth, pair), std=10.0)
-    assert field.misfit().min() > 1
+    assert field.fit_error().min() > 1
     field.fit(100)
-    assert field.misfit().max() < 0.5
+    assert field.fit_error().max() < 0.5
 
 
-def bijection(size: int) -> Field:
+def bijection(size: int) -> LogLinearModel:
     """Return two columns that determine each other, with all particles on one combination."""
     flat = np.full(size, 1 / size)
-    field = Field([flat, flat], total=1000.0, n_particles=2000, seed=shifted(1))
+    field = LogLinearModel([flat, flat], total=1000.0, n_particles=2000, seed=shifted(1))
     field.add((0, 1), (np.eye(size) * 1000 / size).ravel(), std=1.0)
     field.tables[0].theta = np.where(np.eye(size) == 1, 8.0, -8.0).ravel()
     field.rows[:] = 0
@@ -137,7 +137,7 @@ def test_columns_that_determine_each_other_do_not_freeze(monkeypatch: pytest.Mon
 def test_joint_draws_follow_the_model_when_a_third_column_matters() -> None:
     # Three columns, the third decides which half of a near-bijection is likely.
     size, flat = 6, np.full(6, 1 / 6)
-    field = Field(
+    field = LogLinearModel(
         [flat, flat, np.array([0.5, 0.5])], total=1.0, n_particles=100_000, seed=shifted(2)
     )
     field.add((0, 1), np.zeros(36), std=1.0)
@@ -162,7 +162,7 @@ def test_joint_draws_follow_the_model_when_a_third_column_matters() -> None:
 
 def test_rare_values_of_a_bijection_are_fitted() -> None:
     shares = np.array([0.9, *[0.1 / 49] * 49])
-    field = Field([shares, shares], total=50_000.0, n_particles=20_000, seed=shifted(4))
+    field = LogLinearModel([shares, shares], total=50_000.0, n_particles=20_000, seed=shifted(4))
     for column in (0, 1):
         field.add((column,), shares * 50_000, std=5.0)
     field.add((0, 1), np.diag(shares * 50_000).ravel(), std=5.0)
@@ -174,10 +174,10 @@ def test_rare_values_of_a_bijection_are_fitted() -> None:
     assert pair.sum() - np.trace(pair) < 2500
 
 
-def wide_field(n_particles: int) -> Field:
+def wide_field(n_particles: int) -> LogLinearModel:
     draw = np.random.default_rng(shifted(1))
     marginals = [draw.dirichlet(np.ones(12)) for _ in range(8)]
-    field = Field(marginals, total=5000.0, n_particles=n_particles, seed=shifted(9))
+    field = LogLinearModel(marginals, total=5000.0, n_particles=n_particles, seed=shifted(9))
     for i in range(7):
         table = 5000 * np.outer(marginals[i], marginals[i + 1])
         field.add((i, i + 1), table * draw.gamma(2, 0.5, size=table.shape), std=5.0)
@@ -234,7 +234,7 @@ def test_a_model_is_restored_from_its_factors() -> None:
         field.add(pair, TOTAL * pair_of(truth, pair), std=20.0)
     field.fit(50)
     tables = [replace(t, theta=t.theta.copy()) for t in field.tables]
-    again = Field(
+    again = LogLinearModel(
         [truth.sum(axis=tuple(a for a in range(3) if a != axis)) for axis in range(3)],
         total=TOTAL,
         n_particles=30_000,
@@ -248,11 +248,11 @@ def test_a_model_is_restored_from_its_factors() -> None:
     answers = (made.answers([(0, 1, 2)])[0] for made in (field, again))
     assert distance(*answers) < 0.15
     again.fit(40)
-    assert again.misfit().max() < 4
+    assert again.fit_error().max() < 4
 
 
 def test_a_table_measured_twice_is_the_weighted_mean() -> None:
-    field = Field([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=shifted(0))
+    field = LogLinearModel([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=shifted(0))
     field.add((0,), np.array([10, 0]), std=1.0)
     field.add((0,), np.array([4, 6]), std=2.0)
     assert len(field.tables) == 1
@@ -265,15 +265,15 @@ def test_the_same_seed_gives_the_same_rows() -> None:
 
 
 def test_samples_are_systematic() -> None:
-    places = Coins(3).places(np.array([1.0, 2.0, 0.0, 1.0]), 400)
+    places = PostprocessingRng(3).places(np.array([1.0, 2.0, 0.0, 1.0]), 400)
     assert np.abs(np.bincount(places, minlength=4) - [100, 200, 0, 100]).max() <= 1
-    shuffled = Coins(3).shuffle(np.arange(1000))
+    shuffled = PostprocessingRng(3).shuffle(np.arange(1000))
     assert sorted(shuffled) == list(range(1000))
     assert np.abs(np.corrcoef(shuffled, np.arange(1000))[0, 1]) < 0.2
 
 
 def test_tables_must_fit() -> None:
-    field = Field([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=shifted(0))
+    field = LogLinearModel([np.array([0.5, 0.5])], total=10.0, n_particles=1000, seed=shifted(0))
     with pytest.raises(ValueError, match="3 counts for 2 cells"):
         field.add((0,), np.zeros(3), std=1.0)
 
@@ -281,7 +281,7 @@ def test_tables_must_fit() -> None:
 def test_a_failed_fit_is_detected_and_repeated() -> None:
     draw = np.random.default_rng(shifted(4))
     shares = [draw.dirichlet(np.ones(size)) for size in (4, 5, 6)]
-    field = Field(shares, total=10_000.0, n_particles=5000, seed=shifted(1))
+    field = LogLinearModel(shares, total=10_000.0, n_particles=5000, seed=shifted(1))
     rows = np.stack([draw.choice(len(share), 10_000, p=share) for share in shares], axis=1)
     for group in ((0,), (1,), (2,), (0, 1), (1, 2)):
         sizes = [field.sizes[column] for column in group]

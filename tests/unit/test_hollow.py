@@ -10,7 +10,7 @@ import pytest
 import hushtable as ht
 from hushtable.cli.forecast import written
 from hushtable.errors import HushtableWarning, Refused
-from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.field import LogLinearModel
 from seeds import shifted
 
 WIDE = ht.Schema.from_dict(
@@ -168,7 +168,7 @@ def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
 
 def test_a_fit_that_fails_all_the_same_is_told_in_statement_and_warning(tmp_path, monkeypatch):
     """The command line writes such warnings to standard error."""
-    monkeypatch.setattr(Field, "lost_columns", lambda self: {0: 0.5})
+    monkeypatch.setattr(LogLinearModel, "lost_columns", lambda self: {0: 0.5})
     schema = NARROW.model_copy(update={"rows": 1000})
     with pytest.warns(HushtableWarning, match="The fit went wrong"):
         release = publish(

@@ -6,17 +6,17 @@ import numpy as np
 
 from hushtable.linked.balance import MANY, N_DRAWS, balanced, n_draws
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.field import LogLinearModel
 
 
-def drawn(field: Field, parents: np.ndarray, n: int) -> list[np.ndarray]:
+def drawn(field: LogLinearModel, parents: np.ndarray, n: int) -> list[np.ndarray]:
     """Draw the first two columns of rows n times, given the third."""
     draws = []
     for _ in range(n):
         rows = np.zeros((len(parents), 3), np.int16)
         rows[:, 2] = parents
         for place in (0, 1):
-            rows[:, place] = field.coins.spread(np.ones(4) / 4, len(parents))
+            rows[:, place] = field.rng.systematic_sample(np.ones(4) / 4, len(parents))
         field.draw_given(rows, [0, 1], 5)
         draws.append(rows)
     return draws
@@ -27,7 +27,7 @@ def test_counts_come_close_to_the_field() -> None:
 
     Over 60 seeds of the field, what was off after picking was .01 to .08 of what it was before.
     """
-    field = Field([np.ones(4) / 4] * 3, total=2000.0, n_particles=8000, seed=3)
+    field = LogLinearModel([np.ones(4) / 4] * 3, total=2000.0, n_particles=8000, seed=3)
     likely = np.full((4, 4), 60.0) + np.eye(4) * 260
     field.add((0, 1), likely, std=5.0)
     field.add((0, 2), likely, std=5.0)
@@ -49,6 +49,6 @@ def test_counts_come_close_to_the_field() -> None:
 
 def test_very_many_rows_are_drawn_once() -> None:
     assert (n_draws(0), n_draws(10), n_draws(MANY + 1)) == (1, N_DRAWS, 1)
-    field = Field([np.ones(2) / 2] * 2, total=10.0, n_particles=100, seed=1)
+    field = LogLinearModel([np.ones(2) / 2] * 2, total=10.0, n_particles=100, seed=1)
     rows = np.zeros((5, 2), np.int16)
     assert balanced(field, [rows], [0]) is rows

@@ -14,7 +14,7 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import HushtableWarning
 from hushtable.linked.linked import Linked
 from hushtable.linked.publish import publish_linked
-from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.field import LogLinearModel
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
@@ -44,12 +44,12 @@ WRONG = "The model could not be fitted, even after a restart. In `{}`, "
 def lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every last fit, and every restart, end with all particles equal."""
 
-    def lose(field: Field, *_: int) -> None:
+    def lose(field: LogLinearModel, *_: int) -> None:
         field.rows = np.zeros_like(field.rows)
         field._place()
 
-    monkeypatch.setattr(Field, "grow", lose)
-    monkeypatch.setattr(Field, "restart", lose)
+    monkeypatch.setattr(LogLinearModel, "grow", lose)
+    monkeypatch.setattr(LogLinearModel, "restart", lose)
 
 
 def notes_on_failed_fits(release: Release) -> list[str]:

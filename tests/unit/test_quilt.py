@@ -21,16 +21,16 @@ from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.estimate.simplex import on_simplex
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import domains
-from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.domains import (
-    Values,
+    CountedDomain,
     merge_neighbors,
     merge_rare,
     shares_of,
     values_of,
 )
-from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Meter, Purse, ScoredTable, as_share
+from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer, ScoredTable, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
 from hushtable.planning import Want, needed_epsilon
@@ -253,7 +253,7 @@ def test_recodings_and_drawn_codes_agree_with_the_buckets(kind: dict[str, Any]) 
         found = codes if recoding is None else recoding.apply(codes)
         assert np.array_equal(found, buckets[counted])
         of_rows = draw.integers(0, buckets.max() + 1, 400)
-        drawn = values.codes(of_rows, buckets, np.maximum(noisy, 0) / 100.0, Coins(1))
+        drawn = values.codes(of_rows, buckets, np.maximum(noisy, 0) / 100.0, PostprocessingRng(1))
         assert np.array_equal(found[drawn], of_rows)
 
 
@@ -285,19 +285,19 @@ fractions = st.fractions(Fraction(1, 10**6), 1)
 @settings(max_examples=200)
 @given(share=fractions, total=st.fractions(Fraction(1, 10**6), 20), reach=st.integers(1, 9))
 def test_noise_never_costs_more_than_its_share(share: Any, total: Any, reach: int) -> None:
-    gaussian = Purse(total=total, accounting="concentrated", reach=reach)
+    gaussian = BudgetFilter(total=total, accounting="concentrated", rows_per_unit=reach)
     assert Fraction(reach**2) / (2 * gaussian.count_noise(share).parameter) <= share * total
     assert gaussian.choice_epsilon(share) ** 2 / 8 <= share * total
-    rounded = Purse(total=total, accounting="gaussian", reach=reach)
+    rounded = BudgetFilter(total=total, accounting="gaussian", rows_per_unit=reach)
     assert Fraction(reach**2) / (2 * rounded.count_noise(share).parameter) <= share * total
     assert rounded.choice_epsilon(share) ** 2 * CHOICE_FACTOR / 2 <= share * total
-    laplace = Purse(total=total, accounting="pure", reach=reach)
+    laplace = BudgetFilter(total=total, accounting="pure", rows_per_unit=reach)
     assert Fraction(reach) / laplace.count_noise(share).parameter <= share * total
     assert laplace.choice_epsilon(share) <= share * total
 
 
 def test_rounding_costs_little() -> None:
-    budget = Purse(total=Fraction(1, 100), accounting="concentrated", reach=1)
+    budget = BudgetFilter(total=Fraction(1, 100), accounting="concentrated", rows_per_unit=1)
     share = Fraction(1, 50)
     used = 1 / (2 * budget.count_noise(share).parameter)
     assert used > Fraction(999, 1000) * share / 100
@@ -305,7 +305,7 @@ def test_rounding_costs_little() -> None:
 
 
 def test_the_budget_refuses_shares_beyond_the_total_and_empty_shares() -> None:
-    budget = Purse(total=Fraction(1), accounting="pure", reach=1)
+    budget = BudgetFilter(total=Fraction(1), accounting="pure", rows_per_unit=1)
     budget.pay("a", Fraction(1, 3))
     with pytest.raises(Refused):
         budget.pay("b", Fraction(2, 3) + Fraction(1, 10**30))
@@ -331,9 +331,11 @@ class NoNoise(SeededNoise):
 
 def test_the_meter_pays_before_it_opens_counts() -> None:
     table, schema = sample(), sample_schema()
-    budget = Purse(total=Fraction(1), accounting="concentrated", reach=1)
+    budget = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
     budget.pay("all", Fraction(1))
-    meter = Meter(sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget)
+    meter = PrivateMeasurer(
+        sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget
+    )
     meter.read([(0,), (1,)], {})
     candidate = ScoredTable((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
     for ask in (
@@ -356,7 +358,11 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
             for n_columns in (1, 2, 5, 30, 100):
                 for total, size in product((1e-5, 0.01, 1.0, 10.0), (1, 2, 6, 1000)):
                     plan = schedule(
-                        n_rows=n_rows, sizes=[size] * n_columns, total=total, pure=pure, reach=1
+                        n_rows=n_rows,
+                        sizes=[size] * n_columns,
+                        total=total,
+                        pure=pure,
+                        rows_per_unit=1,
                     )
                     assert min(plan.one_ways, 1 - plan.choices) >= 0
                     assert plan.one_ways + plan.forest + plan.choices <= 1.06
@@ -367,7 +373,7 @@ def test_the_schedule_is_a_division_of_the_budget() -> None:
 
 def test_small_tables_count_as_more_rows() -> None:
     def planned(n_rows: int, sizes: list[int], pure: bool) -> Any:
-        plan = schedule(n_rows=n_rows, sizes=sizes, total=0.2, pure=pure, reach=1)
+        plan = schedule(n_rows=n_rows, sizes=sizes, total=0.2, pure=pure, rows_per_unit=1)
         return plan.one_ways, plan.forest, plan.choices, plan.n_edges, plan.prefers_target
 
     for pure in (False, True):
@@ -381,7 +387,7 @@ def test_small_tables_count_as_more_rows() -> None:
 
 def test_the_number_of_tables_is_limited_by_those_that_exist() -> None:
     def tables(n_columns: int, size: int, **more: Any) -> int:
-        given = {"n_rows": 30_000, "total": 0.01, "pure": False, "reach": 1, **more}
+        given = {"n_rows": 30_000, "total": 0.01, "pure": False, "rows_per_unit": 1, **more}
         rich = schedule(sizes=[size] * n_columns, **given)
         return rich.n_rounds * rich.n_picks
 
@@ -402,7 +408,7 @@ def test_the_number_of_tables_is_limited_by_those_that_exist() -> None:
 
 def test_a_target_is_preferred_where_pairs_are_chosen_or_noise_is_small() -> None:
     def prefers(n_rows: int, n_columns: int, size: int, *, pure: bool = False) -> bool:
-        given = {"sizes": [size] * n_columns, "total": 1.0 if pure else 0.01, "reach": 1}
+        given = {"sizes": [size] * n_columns, "total": 1.0 if pure else 0.01, "rows_per_unit": 1}
         assert not schedule(n_rows=n_rows, pure=pure, **given).prefers_target
         return schedule(n_rows=n_rows, pure=pure, has_target=True, **given).prefers_target
 
@@ -424,14 +430,14 @@ def offers(monkeypatch: pytest.MonkeyPatch, **parameters: Any) -> list[Offer]:
     every = np.indices((4,) * 5).reshape(5, -1).repeat(3, axis=1)
     table = pa.table(dict(zip(schema.attributes, every, strict=True)))
     seen: list[Offer] = []
-    choose = Meter.choose
+    choose = PrivateMeasurer.choose
 
-    def noted(self: Meter, step: str, candidates: Any, **how: Any) -> list[int]:
+    def noted(self: PrivateMeasurer, step: str, candidates: Any, **how: Any) -> list[int]:
         groups, weights = [c.group for c in candidates], [c.weight for c in candidates]
         seen.append((groups, weights, how.get("may_stop", False)))
         return choose(self, step, candidates, **how)
 
-    monkeypatch.setattr(Meter, "choose", noted)
+    monkeypatch.setattr(PrivateMeasurer, "choose", noted)
     # Candidates depend on noisy counts; here they must follow from the counts alone.
     for drawn in ("discrete_laplace", "discrete_gaussian", "rounded_gaussian"):
         monkeypatch.setattr(SeededNoise, drawn, lambda self, _, size: np.zeros(size, np.int64))
@@ -688,8 +694,8 @@ def test_fewer_rows_represent_more() -> None:
 def test_a_failed_fit_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
     assert not any("did not converge" in note for note in made.settings["notes"])
-    monkeypatch.setattr(Field, "fit", lambda self, max_sweeps=0: None)
-    monkeypatch.setattr(Field, "sweep", lambda self: (0.0, 0.0))
+    monkeypatch.setattr(LogLinearModel, "fit", lambda self, max_sweeps=0: None)
+    monkeypatch.setattr(LogLinearModel, "sweep", lambda self: (0.0, 0.0))
     made = run(Quilt(epsilon=4, delta="1e-6", particles=20_000), sample(), sample_schema())
     assert any("did not converge" in note for note in made.settings["notes"])
 
@@ -714,6 +720,6 @@ def test_secure_noise_makes_different_releases() -> None:
 
 def test_sizes_of_counted_values() -> None:
     column = make_schema({"x": KINDS[4]}).attributes["x"]
-    values = Values("x", column)
+    values = CountedDomain("x", column)
     assert (values.size, values.n_values) == (4, 3)
     assert values.widths.tolist() == [1, 1, 1, 1]

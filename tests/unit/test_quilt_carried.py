@@ -13,7 +13,7 @@ import pytest
 from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Prior
-from hushtable.methods.quilt.carried import Carried
+from hushtable.methods.quilt.carried import EarlierMeasurements
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
@@ -130,7 +130,9 @@ def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None
 
 def test_a_table_has_the_error_of_the_cell_of_a_random_row() -> None:
     one = EarlierTable(("c0",), (None,), (2,), np.array([98.0, -5.0]), np.array([100.0, 1.0]))
-    made = Carried(EarlierEstimates({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"])
+    made = EarlierMeasurements(
+        EarlierEstimates({"c0": np.arange(2)}, {"c0": np.full(2, 0.5)}, [one]), ["c0"]
+    )
     assert made.stds() == pytest.approx([((99 * 100 + 1) / 100) ** 0.5])
     assert made.total() == pytest.approx((93.0, 101.0))
-    assert not made.patches  # no pair was measured
+    assert not made.marginals  # no pair was measured

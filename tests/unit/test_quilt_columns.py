@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from hushtable.engine import connect
 from hushtable.methods.quilt import cuts, tails
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.columns import CountedColumn, known_column, measure_columns
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.columns import MeasuredColumn, measure_columns, one_way_model
 from hushtable.methods.quilt.domains import tilted, values_of
 from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.quilt.inside import drawn_together
-from hushtable.methods.quilt.meter import Meter, PaidTable, Purse, TableMechanism
+from hushtable.methods.quilt.inside import shrink_within_buckets
+from hushtable.methods.quilt.meter import BudgetFilter, NoisyTable, PrivateMeasurer, TableNoise
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
@@ -46,10 +46,10 @@ def spiky(n: int) -> tuple[pa.Table, Schema]:
 # --- binning --------------------------------------------------------------------------------------
 
 
-def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, Meter]:
+def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, PrivateMeasurer]:
     noise = SeededNoise(shifted(1))
-    purse = Purse(total=Fraction(total), accounting="concentrated", reach=1)
-    meter = Meter(sealed(connect(table, schema, noise=noise)), noise, purse)
+    purse = BudgetFilter(total=Fraction(total), accounting="concentrated", rows_per_unit=1)
+    meter = PrivateMeasurer(sealed(connect(table, schema, noise=noise)), noise, purse)
     values = values_of(schema)
     recodings = {v.name: v.recoding for v in values if v.recoding is not None}
     meter.read([(place,) for place in range(len(values))], recodings)
@@ -68,7 +68,7 @@ def test_a_wide_column_is_binned_finely_where_rows_are() -> None:
     assert widths[:2].tolist() == [1, 1]
     assert np.median(widths[starts > 15_000]) > 50  # nobody is there
     # All of the share is spent on it, and no more.
-    spent = meter.purse.spent()
+    spent = meter.budget.spent()
     assert Fraction(999, 1000) < sum(spent.values()) <= 1
     assert spent["cuts of wide columns"] <= Fraction(1, 2) * Fraction(31, 100)
     for level, cells in days.cuts:
@@ -131,10 +131,10 @@ def test_only_wide_numbers_are_binned() -> None:
 # --- estimates from noisy counts ------------------------------------------------------------------
 
 
-def counted(counts: Any, std: float, **column: Any) -> CountedColumn:
+def counted(counts: Any, std: float, **column: Any) -> MeasuredColumn:
     schema = schema_of(x={"type": "integer", "low": 0, "high": len(counts) - 1, **column})
-    noise = TableMechanism("concentrated", parameter=Fraction(round(std**2)))
-    return CountedColumn(values_of(schema)[0], PaidTable((0,), np.asarray(counts), noise))
+    noise = TableNoise("concentrated", parameter=Fraction(round(std**2)))
+    return MeasuredColumn(values_of(schema)[0], NoisyTable((0,), np.asarray(counts), noise))
 
 
 def bell(n: int, size: int = 100) -> Any:
@@ -152,7 +152,7 @@ def test_tails_stay_empty() -> None:
     variance = float(np.sum(true * (place - 50) ** 2)) / 4000
     for _ in range(20):
         noisy = np.rint(true + draw.normal(0, 13, 100)).astype(np.int64)
-        known = known_column(counted(noisy, 13.0), 4000.0, is_target=False)
+        known = one_way_model(counted(noisy, 13.0), 4000.0, is_target=False)
         mean = float(known.shares @ place)
         ratios.append(float(known.shares @ (place - mean) ** 2) / variance)
         clipped = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum()
@@ -171,8 +171,8 @@ def test_empty_values_get_no_share() -> None:
     ratios = []
     for _ in range(20):
         noisy = np.rint(true + draw.normal(0, 13, 400)).astype(np.int64)
-        known = known_column(counted(noisy, 13.0), 4000.0, is_target=False)
-        assert not known.shares[tails.cut(noisy.astype(np.float64), 13.0)].any()
+        known = one_way_model(counted(noisy, 13.0), 4000.0, is_target=False)
+        assert not known.shares[tails.trim_tails(noisy.astype(np.float64), 13.0)].any()
         assert known.shares.sum() == pytest.approx(1.0)
         mean = float(known.shares @ place)
         ratios.append(float(known.shares @ (place - mean) ** 2) / variance)
@@ -185,21 +185,23 @@ def test_an_empty_tail_is_distinguished_from_rows() -> None:
     told = np.zeros(110)
     for _ in range(50):
         ends = draw.normal(0, 10, (2, 40))
-        empty = tails.cut(np.concatenate([ends[0], bell(20_000, 30), ends[1]]), 10.0)
+        empty = tails.trim_tails(np.concatenate([ends[0], bell(20_000, 30), ends[1]]), 10.0)
         assert not empty[50:60].any()
         told += empty
     # A share of .724 with a standard deviation of .048 over 600 ends: false alarms below 1e-9.
     assert told[:40].mean() > 0.4 * 50
     assert told[-40:].mean() > 0.4 * 50
-    assert not tails.cut(np.array([900.0, 0.0, 0.0, 800.0]), 10.0).any()  # people at both ends
-    assert not tails.cut(draw.normal(0, 10, 50) - 5, 10.0).all()
+    assert not tails.trim_tails(
+        np.array([900.0, 0.0, 0.0, 800.0]), 10.0
+    ).any()  # people at both ends
+    assert not tails.trim_tails(draw.normal(0, 10, 50) - 5, 10.0).all()
 
 
 def test_counts_within_noise_are_distributed_evenly() -> None:
     # From either end all counts are within noise: nothing is trimmed.
     noisy = np.array([19, -13, 4, 5, -4, 7])
-    assert not tails.cut(noisy.astype(np.float64), 10.0).any()
-    known = known_column(counted(noisy, 10.0), 18.0, is_target=False)
+    assert not tails.trim_tails(noisy.astype(np.float64), 10.0).any()
+    known = one_way_model(counted(noisy, 10.0), 18.0, is_target=False)
     assert known.shares == pytest.approx(1 / 6)
     assert (known.counts.tolist(), known.std.tolist()) == ([18.0], pytest.approx([10 * 6**0.5]))
 
@@ -212,7 +214,7 @@ def test_rows_that_are_spread_thinly_are_not_trimmed() -> None:
     for _ in range(50):
         true = draw.multinomial(1100, np.full(250, 1 / 250))
         noisy = np.rint(true + draw.normal(0, 38, 250)).astype(np.int64)
-        known = known_column(counted(noisy, 38.0), 1100.0, is_target=False)
+        known = one_way_model(counted(noisy, 38.0), 1100.0, is_target=False)
         off.append((known.counts.sum() - 1100) / float(np.sqrt(np.square(known.std).sum())))
     # Before, 99 of 100 runs of this test were beyond 5. False alarms are below 1e-9.
     assert np.abs(off).max() < 7
@@ -228,35 +230,35 @@ def test_counts_are_shrunk_inside_buckets_only(
 ) -> None:
     noisy = np.array(counts, float)
     buckets = np.arange(len(counts)) * n_buckets // len(counts)
-    found = drawn_together(noisy, 15.0, buckets, np.ones(len(counts)), is_ordered=is_ordered)
+    found = shrink_within_buckets(noisy, 15.0, buckets, np.ones(len(counts)), is_ordered=is_ordered)
     sums = np.bincount(buckets, noisy)
     assert np.bincount(buckets, found) == pytest.approx(sums, abs=1e-6)
-    quiet = drawn_together(noisy, 1e-6, buckets, np.ones(len(counts)), is_ordered=is_ordered)
+    quiet = shrink_within_buckets(noisy, 1e-6, buckets, np.ones(len(counts)), is_ordered=is_ordered)
     assert quiet == pytest.approx(noisy, abs=1e-3)
 
 
 def test_rare_unordered_values_become_uniform() -> None:
     draw = np.random.default_rng(shifted(6))
     noisy = 20 + draw.normal(0, 15, 200)
-    found = drawn_together(noisy, 15.0, np.zeros(200, int), np.ones(200), is_ordered=False)
+    found = shrink_within_buckets(noisy, 15.0, np.zeros(200, int), np.ones(200), is_ordered=False)
     assert found.std() < 0.5 * noisy.std()
 
 
 def test_a_value_that_stands_out_is_not_on_the_line() -> None:
     counts = np.rint(bell(20_000)).astype(np.int64)
     counts[40] += 9000
-    known = known_column(counted(counts, 5.0), float(counts.sum()), is_target=False)
+    known = one_way_model(counted(counts, 5.0), float(counts.sum()), is_target=False)
     assert known.line is not None
     spike = known.buckets[40]
     assert (known.buckets == spike).sum() == 1
-    assert np.flatnonzero(known.line.apart).tolist() == [spike]
+    assert np.flatnonzero(known.line.off_line).tolist() == [spike]
     with_missing = np.append(np.rint(bell(20_000)), 5000).astype(np.int64)
     schema = schema_of(x={"type": "integer", "low": 0, "high": 99, "missing": "category"})
-    noise = TableMechanism("concentrated", parameter=Fraction(25))
-    column = CountedColumn(values_of(schema)[0], PaidTable((0,), with_missing, noise))
-    known = known_column(column, 25_000.0, is_target=False)
+    noise = TableNoise("concentrated", parameter=Fraction(25))
+    column = MeasuredColumn(values_of(schema)[0], NoisyTable((0,), with_missing, noise))
+    known = one_way_model(column, 25_000.0, is_target=False)
     assert known.line is not None
-    assert np.flatnonzero(known.line.apart).tolist() == [known.buckets[-1]]
+    assert np.flatnonzero(known.line.off_line).tolist() == [known.buckets[-1]]
 
 
 def test_rows_exchange_values_inside_their_bucket_only() -> None:
@@ -264,7 +266,7 @@ def test_rows_exchange_values_inside_their_bucket_only() -> None:
     of_rows = draw.integers(0, 3, 6000)
     values = of_rows * 10 + draw.integers(0, 10, 6000)
     tilts = draw.choice([-0.1, 0.1], 6000)
-    found = tilted(of_rows, values, np.arange(30.0), tilts, Coins(1))
+    found = tilted(of_rows, values, np.arange(30.0), tilts, PostprocessingRng(1))
     for bucket in range(3):
         mine = of_rows == bucket
         assert sorted(found[mine]) == sorted(values[mine])

@@ -13,7 +13,12 @@ import pytest
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, is_code
 from hushtable.methods.quilt.estimator import QuiltEstimator, missed
-from hushtable.methods.quilt.field_error import FieldError, Missed, Spread, _interaction
+from hushtable.methods.quilt.field_error import (
+    ErrorVariance,
+    ModelError,
+    UnmeasuredError,
+    _interaction,
+)
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import parse
@@ -94,7 +99,7 @@ def test_a_column_is_answered_by_all_tables_that_contain_it(column: str) -> None
         assert found.value == pytest.approx(value)
         assert found.std == pytest.approx(variance**0.5)
         assert found.std < STDS[(column,)]
-        assert found.reach == pytest.approx(1.959964 * found.std)
+        assert found.half_width == pytest.approx(1.959964 * found.std)
 
 
 def test_a_pair_is_answered_by_its_table_and_its_neighbors() -> None:
@@ -154,8 +159,8 @@ def test_intervals_of_laplace_noise_are_wider() -> None:
         kurtosis=3.0,
         n_rows=None,
     )
-    assert alone.of_column("a", truth).reach == pytest.approx(2.17 * 3.0, rel=0.01)
-    assert measured(kurtosis=3.0).total.reach < 2.02 * measured().total.std
+    assert alone.of_column("a", truth).half_width == pytest.approx(2.17 * 3.0, rel=0.01)
+    assert measured(kurtosis=3.0).total.half_width < 2.02 * measured().total.std
 
 
 def test_merged_values_have_wide_intervals_and_single_values_are_distinguished() -> None:
@@ -328,25 +333,25 @@ def test_the_relative_error_is_estimated_despite_the_noise() -> None:
     # Without rounds, tables of the forest are compared with independent columns.
     assert missed([], tables).share > 0.3
     only_columns = MeasuredTables(tables.tables[:2], tables.buckets, kurtosis=0.0, n_rows=None)
-    assert missed([], only_columns) == Missed(1.0, 1.0)
+    assert missed([], only_columns) == UnmeasuredError(1.0, 1.0)
 
 
 def test_small_cells_may_have_larger_relative_errors() -> None:
     part = np.array([[1.0, -1.0], [0.0, 0.5]])
     even = np.full((2, 2), 50.0)
     # The same sum of squares, distributed by squares or by counts.
-    missed_even = Missed(0.2, 0.2**2 * np.sum(even**2) / np.sum(even))
+    missed_even = UnmeasuredError(0.2, 0.2**2 * np.sum(even**2) / np.sum(even))
     assert missed_even.variance(part, even) == pytest.approx(0.2**2 * 50**2 * 2.25)
     skewed = np.array([[900.0, 4.0], [60.0, 1.0]])
-    missed_skewed = Missed(0.2, 0.2**2 * np.sum(skewed**2) / np.sum(skewed))
+    missed_skewed = UnmeasuredError(0.2, 0.2**2 * np.sum(skewed**2) / np.sum(skewed))
     small, large = np.array([[0, 1.0], [0, 0]]), np.array([[1.0, 0], [0, 0]])
     assert missed_skewed.variance(small, skewed) == pytest.approx(4 * missed_skewed.per_row)
     assert missed_skewed.variance(large, skewed) == pytest.approx((0.2 * 900) ** 2)
 
 
-def field_error(codes: dict[str, np.ndarray], tables: MeasuredTables, share: float) -> FieldError:
+def field_error(codes: dict[str, np.ndarray], tables: MeasuredTables, share: float) -> ModelError:
     bins = {name: np.arange(size) for name, size in SIZES.items()}
-    return FieldError(codes, bins, 1.0, tables, shrinkage=1.25, missed=Missed(share, 0.0))
+    return ModelError(codes, bins, 1.0, tables, shrinkage=1.25, missed=UnmeasuredError(share, 0.0))
 
 
 def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
@@ -390,7 +395,9 @@ def test_rows_that_follow_a_shape_have_the_error_that_counts_show() -> None:
         buckets = {"a": np.arange(2), "c": np.array([0, 0, 1, 1])}
         known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
         bins = {"a": np.arange(2), "c": np.arange(4)}
-        error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+        error = ModelError(
+            codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0)
+        )
 
         def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
             return ((of["a"] == 0) & (of["c"] == 0)).astype(np.float64)
@@ -404,7 +411,7 @@ def test_rows_that_follow_a_shape_have_the_error_that_counts_show() -> None:
     assert uneven.model - even.model == pytest.approx(20**2 - 5**2 * float(part @ part))
 
 
-def in_bins(width: int) -> FieldError:
+def in_bins(width: int) -> ModelError:
     """Distribute 1,200 rows uniformly over four bins of this number of codes."""
     codes = {"a": np.repeat([0, 1], 600), "c": np.tile(np.arange(4 * width), 300 // width)}
     bins = {"a": np.arange(2), "c": np.arange(4 * width) // width}
@@ -414,7 +421,7 @@ def in_bins(width: int) -> FieldError:
     ]
     buckets = {"a": np.arange(2), "c": np.arange(4)}
     known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
-    return FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+    return ModelError(codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
 
 
 def test_model_error_covers_any_position_of_rows_in_a_bin() -> None:
@@ -495,10 +502,10 @@ def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
 
 def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.MonkeyPatch) -> None:
     # Bounds of sums and of pairs of sums may conflict: here a covariance exceeds the variances.
-    def bound(_: object, columns: tuple[str, ...], *__: object) -> Spread:
-        return Spread(1.0, 2.0) if len(columns) == 2 else Spread(8.0, 16.0)
+    def bound(_: object, columns: tuple[str, ...], *__: object) -> ErrorVariance:
+        return ErrorVariance(1.0, 2.0) if len(columns) == 2 else ErrorVariance(8.0, 16.0)
 
-    monkeypatch.setattr(FieldError, "of", bound)
+    monkeypatch.setattr(ModelError, "of", bound)
     halves = [RowFunction({"a": np.array([1.0, 0.0]), other: np.arange(SIZES[other]) / 3})
               for other in ("b", "c")]  # fmt: skip
     found = release()._sums_of_rows(halves, True)
@@ -563,7 +570,7 @@ def test_an_empty_cell_of_a_table_has_the_average_bias_of_the_fit() -> None:
     buckets = {"a": np.arange(2), "c": np.arange(4)}
     known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
     bins = {name: np.arange(len(places)) for name, places in buckets.items()}
-    error = FieldError(codes, bins, 1.0, known, shrinkage=1.25, missed=Missed(0.0, 0.0))
+    error = ModelError(codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
 
     def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
         return ((of["a"] == 0) & (of["c"] == 3)).astype(np.float64)

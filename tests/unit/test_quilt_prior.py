@@ -20,10 +20,16 @@ from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import values_of
-from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.prior import Belief, PairBelief, PriorRows, column_beliefs, doubt
+from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.prior import (
+    PairPriorWeight,
+    PriorRows,
+    PriorWeight,
+    column_prior_weights,
+    prior_variance,
+)
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.methods.quilt.resolutions import Patch
+from hushtable.methods.quilt.resolutions import MarginalQuery
 from hushtable.pipeline import publish
 from hushtable.prior import StoredPrior
 from hushtable.privacy.ledger import Ledger
@@ -195,16 +201,16 @@ def test_doubt_is_what_makes_gaps_as_large_as_they_are() -> None:
     draw = np.random.default_rng(shifted(1))
     noise, units = np.full(4000, 400.0), draw.uniform(1, 100, 4000)
     for c in (0.5, 5.0, 50.0):
-        found, error = doubt(draw.normal(0, np.sqrt(noise + c * units)), noise, units)
+        found, error = prior_variance(draw.normal(0, np.sqrt(noise + c * units)), noise, units)
         assert abs(found - c) < 6 * error
         assert error < 0.2 * c + 1
-    found, error = doubt(np.zeros(100), noise[:100], units[:100])
+    found, error = prior_variance(np.zeros(100), noise[:100], units[:100])
     assert found == pytest.approx(0, abs=1e-6)
     assert error > 0
 
 
 def test_averages_are_by_precision() -> None:
-    both = Belief(np.array([100.0, 100.0]), np.array([25.0, 1e12])).averaged(
+    both = PriorWeight(np.array([100.0, 100.0]), np.array([25.0, 1e12])).averaged(
         np.array([110.0, 200.0]), 5.0
     )
     assert both[0].tolist() == pytest.approx([105, 200])
@@ -222,7 +228,7 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     wrong = np.array([0.1, 0.1, 0.1, 0.7])
     truth = [np.array([0.4, 0.3, 0.2, 0.1])] * 2 + [wrong, wrong]
     noisy = [20_000 * share + draw.normal(0, 50, 4) for share in truth]
-    beliefs, together = column_beliefs(
+    beliefs, together = column_prior_weights(
         PriorRows(codes), values_of(four()), noisy, [50.0] * 4, 20_000.0
     )
     assert beliefs[3] is None  # it is not in the prior
@@ -232,7 +238,7 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     # The column that is wrong has a doubt of its own: averages follow its noisy counts.
     assert np.abs(off.averaged(noisy[2], 50.0)[0] - noisy[2]).max() < 10
     assert off.variances.min() > 100 * 50**2
-    alone = column_beliefs(
+    alone = column_prior_weights(
         PriorRows({c: codes[c] for c in "ab"}), values_of(four()), noisy, [50.0] * 4, 20_000.0
     )
     good = alone[0][0]
@@ -250,14 +256,16 @@ def test_a_contradicted_value_is_not_believed() -> None:
     codes = {c: draw.integers(0, 40, 40_000) for c in "ab"}
     noisy = [np.bincount(codes[c], minlength=40) + draw.normal(0, 20, 40) for c in "ab"]
     noisy[0][7] += 5000.0  # a value that is new this year
-    beliefs, _ = column_beliefs(PriorRows(codes), values_of(schema), noisy, [20.0] * 2, 40_000.0)
+    beliefs, _ = column_prior_weights(
+        PriorRows(codes), values_of(schema), noisy, [20.0] * 2, 40_000.0
+    )
     belief = beliefs[0]
     assert belief is not None
     assert abs(belief.averaged(noisy[0], 20.0)[0][7] - noisy[0][7]) < 5
 
 
-def pair_belief(codes: np.ndarray, shares: np.ndarray, c: float = 1.0) -> PairBelief:
-    return PairBelief([codes[:, 0], codes[:, 1]], [shares, shares], 10_000.0, c, [(0, 1)])
+def pair_belief(codes: np.ndarray, shares: np.ndarray, c: float = 1.0) -> PairPriorWeight:
+    return PairPriorWeight([codes[:, 0], codes[:, 1]], [shares, shares], 10_000.0, c, [(0, 1)])
 
 
 def test_pairs_are_weighed_to_what_columns_are_now() -> None:
@@ -281,12 +289,12 @@ def test_a_prior_that_explains_nothing_is_dropped() -> None:
     tied = np.stack([first, np.where(draw.random(5000) < 0.5, first, 3 - first)], axis=1)
     apart = draw.integers(0, 4, (5000, 2))
     even = np.full(4, 0.25)
-    patch = Patch.of((0, 1), (0, 0), [(np.arange(4),)] * 2)
+    patch = MarginalQuery.of((0, 1), (0, 0), [(np.arange(4),)] * 2)
     truth = pair_belief(tied, even).tables[0, 1]
     noisy = truth + draw.normal(0, 60, 16)
     beliefs = {"right": pair_belief(tied, even), "wrong": pair_belief(apart, even)}
     for belief in beliefs.values():
-        belief.learn([(patch, noisy, 60.0)])
+        belief.update([(patch, noisy, 60.0)])
     assert not beliefs["right"].is_useless
     assert beliefs["wrong"].is_useless
     assert beliefs["wrong"].c > 20 * beliefs["right"].c
@@ -294,19 +302,19 @@ def test_a_prior_that_explains_nothing_is_dropped() -> None:
 
 def test_a_field_holds_what_it_believes_beside_what_was_measured() -> None:
     even = [np.full(2, 0.5)] * 2
-    field = Field(even, total=1000.0, n_particles=4000, seed=shifted(1))
-    field.believe((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1.0))
+    field = LogLinearModel(even, total=1000.0, n_particles=4000, seed=shifted(1))
+    field.add_prior((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1.0))
     field.fit()
     assert np.abs(field.answers([(0, 1)])[0].ravel() - [400, 100, 100, 400]).max() < 20
     # A sharp measurement outweighs a doubtful prior; the prior's table stays last.
     field.add((0, 1), np.array([100, 400, 400, 100]), std=1.0)
-    field.believe((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1000.0))
+    field.add_prior((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1000.0))
     field.refresh()
     field.fit(30)
-    assert [table.believed for table in field.tables] == [False, True]
+    assert [table.from_prior for table in field.tables] == [False, True]
     assert np.abs(field.answers([(0, 1)])[0].ravel() - [100, 400, 400, 100]).max() < 20
-    field.disbelieve()
-    assert [table.believed for table in field.tables] == [False]
+    field.drop_prior()
+    assert [table.from_prior for table in field.tables] == [False]
 
 
 # --- releases -------------------------------------------------------------------------------------

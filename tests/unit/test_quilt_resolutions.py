@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushtable.methods.quilt.candidates import offers_of
+from hushtable.methods.quilt.candidates import candidates_for
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.factors import log_factors
-from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.resolutions import Patch, ladder, patches_of
+from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.resolutions import MarginalQuery, queries_for, resolution_levels
 from hushtable.methods.quilt.smoothing import (
     BucketLine,
     Stiffness,
-    alikeness,
+    estimate_similarity,
+    interpolation_matrix,
     smoothed,
-    spread,
 )
 from hushtable.schema import Schema
 from seeds import shifted
@@ -33,7 +33,7 @@ masses_of = st.lists(st.floats(0.001, 1), min_size=2, max_size=60).map(np.array)
 
 @given(masses_of, st.booleans(), st.booleans())
 def test_resolutions_are_nested(masses: Any, is_ordered: bool, has_missing: bool) -> None:
-    steps = ladder(masses, is_ordered=is_ordered, n_apart=int(has_missing))
+    steps = resolution_levels(masses, is_ordered=is_ordered, n_special=int(has_missing))
     assert steps[0].tolist() == list(range(len(masses)))
     for fine, coarse in pairwise(steps):
         assert coarse.max() < fine.max()
@@ -64,9 +64,13 @@ def test_levels_of_a_taxonomy_are_resolutions() -> None:
     own, mixed = np.arange(5), np.array([0, 1, 2, 1, 3])  # DE and CZ are one bucket
     for buckets, sizes in ((own, [5, 3, 2]), (mixed, [4, 2])):
         masses = np.full(int(buckets.max()) + 1, 0.2)
-        steps = ladder(masses, is_ordered=False, n_apart=0, branches=values.branches(buckets))
+        steps = resolution_levels(
+            masses, is_ordered=False, n_special=0, branches=values.branches(buckets)
+        )
         assert [int(step.max()) + 1 for step in steps] == sizes
-    by_branch = ladder(np.full(5, 0.2), is_ordered=False, n_apart=0, branches=values.branches(own))
+    by_branch = resolution_levels(
+        np.full(5, 0.2), is_ordered=False, n_special=0, branches=values.branches(own)
+    )
     west, _, east, _, york = by_branch[1].tolist()
     assert by_branch[1].tolist() == [west, west, east, east, york]
     assert len({west, east, york}) == 3
@@ -74,10 +78,10 @@ def test_levels_of_a_taxonomy_are_resolutions() -> None:
 
 def test_a_query_sums_buckets() -> None:
     ladders = [(np.arange(4), np.array([0, 0, 1, 1])), (np.arange(3),)]
-    fine, coarse = patches_of((0, 1), ladders)
+    fine, coarse = queries_for((0, 1), ladders)
     assert fine.is_full
     assert fine.cells is None
-    assert coarse == Patch.of((0, 1), (1, 0), ladders) != fine
+    assert coarse == MarginalQuery.of((0, 1), (1, 0), ladders) != fine
     table = np.arange(12.0).reshape(4, 3)
     assert coarse.shape == (2, 3)
     assert coarse.added_up(table).tolist() == (table[::2] + table[1::2]).ravel().tolist()
@@ -85,18 +89,18 @@ def test_a_query_sums_buckets() -> None:
 
 
 def test_coarse_tables_are_candidates_if_noise_dominates_fine_ones() -> None:
-    ladders = [ladder(np.full(32, 1 / 32), is_ordered=True, n_apart=0)] * 2
+    ladders = [resolution_levels(np.full(32, 1 / 32), is_ordered=True, n_special=0)] * 2
     table = np.full((32, 32), 10_000 / 1024)
-    quiet, loud = (offers_of([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
-    assert [offer.patch.shape for offer in quiet] == [(32, 32)]
-    assert [offer.patch.shape for offer in loud] == [(32, 32), (16, 16), (8, 8), (4, 4)]
+    quiet, loud = (candidates_for([(0, 1)], [table], ladders, std, None) for std in (0.1, 20.0))
+    assert [offer.query.shape for offer in quiet] == [(32, 32)]
+    assert [offer.query.shape for offer in loud] == [(32, 32), (16, 16), (8, 8), (4, 4)]
     penalties = [offer.scored.penalty for offer in loud]
     assert penalties == sorted(penalties, reverse=True)
     # The penalty of its cells: half the mean absolute noise, or the expected count if that is less.
     assert penalties[-1] == round(0.5 * (2 / np.pi) ** 0.5 * 16 * 20)
     for offer in loud:
         assert offer.scored.expected.sum() == pytest.approx(10_000, abs=520)
-        assert len(offer.scored.expected) == offer.patch.n_cells
+        assert len(offer.scored.expected) == offer.query.n_cells
 
 
 # --- lines ----------------------------------------------------------------------------------------
@@ -109,7 +113,7 @@ def line_of(size: int, apart: tuple[int, ...] = ()) -> BucketLine:
 def test_lines_keep_straight_lines_and_the_mean_of_each_cell() -> None:
     masses = np.random.default_rng(shifted(3)).uniform(1, 3, 12)
     cells = np.repeat([0, 1, 2], 4)
-    matrix = spread(line_of(12), cells, masses, 1.0)
+    matrix = interpolation_matrix(line_of(12), cells, masses, 1.0)
     assert matrix.sum(axis=1) == pytest.approx(np.ones(12))
     centers = np.bincount(cells, masses * np.arange(12)) / np.bincount(cells, masses)
     assert matrix @ centers == pytest.approx(np.arange(12.0))
@@ -120,13 +124,13 @@ def test_lines_keep_straight_lines_and_the_mean_of_each_cell() -> None:
 
 def test_without_similarity_factors_are_steps() -> None:
     cells = np.repeat([0, 1, 2], 4)
-    matrix = spread(line_of(12), cells, np.ones(12), 0.0)
+    matrix = interpolation_matrix(line_of(12), cells, np.ones(12), 0.0)
     assert matrix.tolist() == np.eye(3)[cells].tolist()
 
 
 def test_values_that_stand_out_are_not_on_the_line() -> None:
     cells = np.array([0, 0, 1, 2, 2, 3])  # 2 is a spike, 5 is missing; each has its own cell
-    matrix = spread(line_of(6, apart=(2, 5)), cells, np.ones(6), 1.0)
+    matrix = interpolation_matrix(line_of(6, apart=(2, 5)), cells, np.ones(6), 1.0)
     assert matrix[2].tolist() == [0, 1, 0, 0]
     assert matrix[5].tolist() == [0, 0, 0, 1]
     assert (matrix[[0, 1, 3, 4]][:, [1, 3]] == 0).all()
@@ -145,12 +149,14 @@ def deviations(shuffled: bool, seed: int) -> list[Any]:
 
 def test_similarity_is_estimated() -> None:
     # Noise of the mean product of neighbors is about 1/40 of the signal here.
-    assert alikeness(deviations(shuffled=False, seed=1)) == 0.9
-    assert alikeness(deviations(shuffled=True, seed=1)) < 0.5
+    assert estimate_similarity(deviations(shuffled=False, seed=1)) == 0.9
+    assert estimate_similarity(deviations(shuffled=True, seed=1)) < 0.5
     nothing = np.random.default_rng(shifted(2)).normal(0, 20, (32, 8))
-    assert 0 <= alikeness([(nothing, np.full((32, 8), 100.0), 20.0, 1.0)]) <= 0.9
-    assert alikeness([]) == 0
-    assert alikeness([(nothing[:2], np.full((2, 8), 100.0), 20.0, 16.0)]) == 0  # too few to tell
+    assert 0 <= estimate_similarity([(nothing, np.full((32, 8), 100.0), 20.0, 1.0)]) <= 0.9
+    assert estimate_similarity([]) == 0
+    assert (
+        estimate_similarity([(nothing[:2], np.full((2, 8), 100.0), 20.0, 16.0)]) == 0
+    )  # too few to tell
 
 
 def test_smooth_factors_solve_their_equation() -> None:
@@ -203,9 +209,9 @@ def bilinear(size: int, cells: np.ndarray, *, shuffled: bool = False) -> tuple[A
     return joint, wanted
 
 
-def coarse_field(wanted: Any, cells: Any, lines: Any, seed: int = 3) -> Field:
+def coarse_field(wanted: Any, cells: Any, lines: Any, seed: int = 3) -> LogLinearModel:
     size = len(cells)
-    field = Field(
+    field = LogLinearModel(
         [np.full(size, 1 / size)] * 3,
         total=1e5,
         n_particles=60_000,
@@ -226,7 +232,7 @@ def test_coarse_tables_are_fitted_and_gibbs_agrees(with_lines: bool) -> None:
     cells = np.repeat(np.arange(8), 4)
     joint, wanted = bilinear(32, cells)
     field = coarse_field(wanted, cells, [line_of(32) if with_lines else None] * 3)
-    patch = Patch((0, 1), (1, 1), (cells, cells))
+    patch = MarginalQuery((0, 1), (1, 1), (cells, cells))
 
     def gap() -> float:
         found = patch.added_up(field.answers([(0, 1)])[0])
@@ -242,7 +248,7 @@ def test_coarse_tables_are_fitted_and_gibbs_agrees(with_lines: bool) -> None:
 
 def test_two_resolutions_of_a_pair_add_up() -> None:
     cells = np.repeat(np.arange(4), 2)
-    field = Field([np.full(8, 1 / 8)] * 2, total=100.0, n_particles=1000, seed=shifted(0))
+    field = LogLinearModel([np.full(8, 1 / 8)] * 2, total=100.0, n_particles=1000, seed=shifted(0))
     field.add((0, 1), np.full(64, 1.0), 1.0).theta = np.arange(64.0) / 64
     field.add((0, 1), np.full(16, 4.0), 1.0, [cells, cells]).theta = np.arange(16.0) / 4
     assert len(field.tables) == 2
@@ -255,7 +261,7 @@ def test_two_resolutions_of_a_pair_add_up() -> None:
 
 def test_rows_follow_the_slope_of_the_factors() -> None:
     cells = np.repeat(np.arange(4), 2)
-    field = Field(
+    field = LogLinearModel(
         [np.full(8, 1 / 8)] * 2,
         total=100.0,
         n_particles=1000,
@@ -269,5 +275,5 @@ def test_rows_follow_the_slope_of_the_factors() -> None:
     assert field.tilts(rows, 0)[:2] == pytest.approx([-0.5, 0.5], abs=0.1)
     assert field.tilts(rows, 0)[2] == 0  # it stands out
     assert field.tilts(rows, 1).tolist() == [0, 0, 0]  # no order
-    field.alike[0] = 0.0
+    field.similarity[0] = 0.0
     assert not field.tilts(rows, 0).any()

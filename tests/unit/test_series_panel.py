@@ -12,8 +12,8 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from hushtable.errors import DataError, HushtableError, ParameterError, Refused, ReleaseError
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.meter import TableMechanism
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.meter import TableNoise
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series.following import Move, People, carried_on, n_staying
@@ -278,7 +278,7 @@ def test_panel_rows_are_written(panel: Series, tmp_path: Path) -> None:
 
 
 def exact(column: str, counts: object) -> Move:
-    return Move(column, np.array(counts), TableMechanism("concentrated", parameter=Fraction(1, 64)))
+    return Move(column, np.array(counts), TableNoise("concentrated", parameter=Fraction(1, 64)))
 
 
 def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
@@ -290,7 +290,13 @@ def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
     buckets = {"a": np.arange(2), "b": np.array([0, 0, 1, 1])}
     moved[1] = exact("b", np.diag([450, 450]))
     found = carried_on(
-        before, drawn, moved, buckets, scale=1.0, next_person=2000, coins=Coins(shifted(3))
+        before,
+        drawn,
+        moved,
+        buckets,
+        scale=1.0,
+        next_person=2000,
+        rng=PostprocessingRng(shifted(3)),
     )
     assert np.array_equal(np.bincount(found.codes["b"]), [250] * 4)
     assert abs(np.bincount(found.codes["a"])[0] - 350) < 20
@@ -307,12 +313,14 @@ def test_nobody_stays_where_nobody_was() -> None:
     nobody = People(np.empty(0, np.int64), {"a": np.empty(0, np.int64)})
     drawn, buckets = {"a": np.array([0, 1, 1])}, {"a": np.arange(2)}
     moved = [exact("a", [[5, 0], [0, 5]])]
-    found = carried_on(nobody, drawn, moved, buckets, scale=1.0, next_person=7, coins=Coins(1))
+    found = carried_on(
+        nobody, drawn, moved, buckets, scale=1.0, next_person=7, rng=PostprocessingRng(1)
+    )
     assert found.persons.tolist() == [7, 8, 9]
     assert np.sort(found.codes["a"]).tolist() == [0, 1, 1]
     none = carried_on(
         People(np.array([1]), {"a": np.array([0])}), {"a": np.empty(0, np.int64)}, moved, buckets,
-        scale=1.0, next_person=2, coins=Coins(1),
+        scale=1.0, next_person=2, rng=PostprocessingRng(1),
     )  # fmt: skip
     assert len(none.persons) == 0
 
@@ -320,7 +328,7 @@ def test_nobody_stays_where_nobody_was() -> None:
 def test_noise_alone_makes_nobody_move() -> None:
     """If noise explains all moves, few are wanted, and those by chance."""
     rng = np.random.default_rng(shifted(9))
-    noise = TableMechanism("concentrated", parameter=Fraction(100))
+    noise = TableNoise("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)
     wanted = Move("a", counts, noise).wanted(np.full(20, 0.05), 10_000, 1.0)
     assert wanted.min() >= 0

@@ -16,7 +16,7 @@ import numpy as np
 from hushtable.kernels import picking
 from hushtable.kernels.field import Particles
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.field import Field
+from hushtable.methods.quilt.field import LogLinearModel
 
 N_DRAWS = 4
 """Draws of each row."""
@@ -32,12 +32,12 @@ def n_draws(n_rows: int) -> int:
     return N_DRAWS if 0 < n_rows <= MANY else 1
 
 
-def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Particles:
+def balanced(field: LogLinearModel, draws: Sequence[Particles], own: Sequence[int]) -> Particles:
     """Pick one of several draws for each row.
 
     Parameters
     ----------
-    field : Field
+    field : LogLinearModel
         The model.
     draws : sequence of int arrays (row, column)
         They differ only in the columns `own`.
@@ -70,7 +70,7 @@ def balanced(field: Field, draws: Sequence[Particles], own: Sequence[int]) -> Pa
     picked = np.zeros(len(draws[0]), np.int64)
     order = np.arange(len(picked))
     for _ in range(_N_SWEEPS):
-        field.coins.shuffle(order)
+        field.rng.shuffle(order)
         picking.pick(together, picked, order, excess, tables)
     chosen: Particles = together[picked, np.arange(len(picked))]
     return chosen

@@ -21,10 +21,10 @@ from hushtable.kernels.sequence import Siblings
 from hushtable.linked.balance import balanced, n_draws
 from hushtable.linked.steps import Step, arranged
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.columns import KnownColumn
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.columns import OneWayModel
 from hushtable.methods.quilt.domains import Integers
-from hushtable.methods.quilt.patchwork import Patchwork
+from hushtable.methods.quilt.patchwork import FitState
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
 from hushtable.predicate.facts import LinkedFact
@@ -49,9 +49,9 @@ class Drawn:
         return len(next(iter(self.codes.values())))
 
 
-def draw_persons(quilt: Patchwork, n_rows: int) -> Drawn:
+def draw_persons(quilt: FitState, n_rows: int) -> Drawn:
     """Draw the persons."""
-    rows = quilt.field.draw(n_rows)
+    rows = quilt.model.draw(n_rows)
     names = [known.counted.values.name for known in quilt.columns]
     codes = {name: codes_drawn(quilt, rows, place) for place, name in enumerate(names)}
     return Drawn(codes, np.empty(0, np.int64))
@@ -75,7 +75,7 @@ def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Inte
 
 
 def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must hold
-    quilt: Patchwork,
+    quilt: FitState,
     schema: LinkedSchema,
     drawn: Mapping[str, Drawn],
     name: str,
@@ -87,9 +87,9 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     sizes = n_drawn(schema, drawn, name)
     owners = np.repeat(np.arange(len(sizes)), sizes)
     turns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    quilt.field.grow(_ROOM)
-    if quilt.field.is_lost:
-        quilt.field.restart()
+    quilt.model.grow(_ROOM)
+    if quilt.model.is_lost:
+        quilt.model.restart()
     fixed = seen_below(schema, drawn, table.parent or "")
     codes = {
         column: np.empty(len(owners), np.int64)
@@ -102,7 +102,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     for column, found in _given(quilt, given, [*codes], len(apart)).items():
         codes[column][apart] = found
     children = Drawn(codes, owners)
-    keep_facts(children, drawn[table.parent or ""], facts, quilt.field.coins)
+    keep_facts(children, drawn[table.parent or ""], facts, quilt.model.rng)
     if table.order is None:
         return children
     order = np.lexsort((turns, codes[table.order], owners))
@@ -115,7 +115,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
         {step.column: _buckets(known[step.column], codes[step.column]) for step in steps},
         {column: _buckets(known[column], seen[owners]) for column, seen in fixed.items()},
         Siblings(turns, sizes[owners], _marks(codes, facts, table.order)),
-        quilt.field.coins,
+        quilt.model.rng,
     )
     codes = {
         column: found[places[:, 0 if column == table.order else 1]]
@@ -137,7 +137,7 @@ def _marks(codes: Mapping[str, Integers], facts: Mapping[str, LinkedFact], order
 
 
 def _given(
-    quilt: Patchwork, given: Mapping[str, Integers], free: list[str], n_rows: int
+    quilt: FitState, given: Mapping[str, Integers], free: list[str], n_rows: int
 ) -> dict[str, Integers]:
     """Draw the free columns of rows whose other columns are given."""
     place_of = {known.counted.values.name: place for place, known in enumerate(quilt.columns)}
@@ -149,13 +149,15 @@ def _given(
     for _ in range(n_draws(n_rows)):
         draws.append(rows.copy())
         for place in places:
-            draws[-1][:, place] = quilt.field.coins.spread(quilt.columns[place].masses, n_rows)
-        quilt.field.draw_given(draws[-1], places, N_SWEEPS)
-    drawn = particles.Drawn(balanced(quilt.field, draws, places), np.arange(n_rows))
+            draws[-1][:, place] = quilt.model.rng.systematic_sample(
+                quilt.columns[place].masses, n_rows
+            )
+        quilt.model.draw_given(draws[-1], places, N_SWEEPS)
+    drawn = particles.SampledParticles(balanced(quilt.model, draws, places), np.arange(n_rows))
     return {column: codes_drawn(quilt, drawn, place_of[column]) for column in free}
 
 
-def _buckets(known: KnownColumn, codes: Integers) -> Integers:
+def _buckets(known: OneWayModel, codes: Integers) -> Integers:
     """Return the buckets of codes of the schema."""
     values = known.counted.values
     counted = PriorRows({values.name: codes}).values(values)
@@ -167,7 +169,7 @@ def _buckets(known: KnownColumn, codes: Integers) -> Integers:
 
 
 def keep_facts(
-    children: Drawn, parents: Drawn, facts: Mapping[str, LinkedFact], coins: Coins
+    children: Drawn, parents: Drawn, facts: Mapping[str, LinkedFact], rng: PostprocessingRng
 ) -> None:
     """Change as few drawn children as possible until the facts of their parents hold, in place.
 
@@ -177,7 +179,7 @@ def keep_facts(
     """
     for column in dict.fromkeys(fact.column for fact in facts.values()):
         mine = {name: fact for name, fact in facts.items() if fact.column == column}
-        _settle(children, parents, column, mine, coins)
+        _settle(children, parents, column, mine, rng)
     for name, fact in facts.items():
         holds = np.zeros(parents.n_rows, np.int64)
         holds[children.parent[fact.truth[children.codes[fact.column]]]] = 1
@@ -185,7 +187,11 @@ def keep_facts(
 
 
 def _settle(
-    children: Drawn, parents: Drawn, column: str, facts: Mapping[str, LinkedFact], coins: Coins
+    children: Drawn,
+    parents: Drawn,
+    column: str,
+    facts: Mapping[str, LinkedFact],
+    rng: PostprocessingRng,
 ) -> None:
     """Change one column of children to satisfy the facts about it."""
     codes, owners = children.codes[column], children.parent
@@ -200,7 +206,7 @@ def _settle(
         barred = np.zeros(len(truths[0]), bool)
         for flag, truth in zip(flags, truths, strict=True):
             barred |= truth & (not flag)
-        _replace(codes, rows[barred[codes[rows]]], pool[~barred[pool]], coins)
+        _replace(codes, rows[barred[codes[rows]]], pool[~barred[pool]], rng)
         for flag, truth in zip(flags, truths, strict=True):
             if not flag:
                 continue
@@ -208,12 +214,12 @@ def _settle(
             has = np.zeros(parents.n_rows, bool)
             has[owners[rows[wanted[codes[rows]]]]] = True
             # Choose one random child of each parent without a match.
-            lacking = coins.shuffle(rows[~has[owners[rows]]])
+            lacking = rng.shuffle(rows[~has[owners[rows]]])
             one = lacking[np.unique(owners[lacking], return_index=True)[1]]
-            _replace(codes, one, pool[wanted[pool]], coins)
+            _replace(codes, one, pool[wanted[pool]], rng)
 
 
-def _replace(codes: Integers, rows: Integers, pool: Integers, coins: Coins) -> None:
+def _replace(codes: Integers, rows: Integers, pool: Integers, rng: PostprocessingRng) -> None:
     """Replace the values of rows by values from a pool, if it has any."""
     if len(rows) and len(pool):
-        codes[rows] = pool[coins.spread(np.ones(len(pool)), len(rows))]
+        codes[rows] = pool[rng.systematic_sample(np.ones(len(pool)), len(rows))]

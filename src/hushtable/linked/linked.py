@@ -44,7 +44,7 @@ from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.domains import values_of
 from hushtable.methods.quilt.handed_out import warnings_of
 from hushtable.methods.quilt.meter import as_share, budget_of
-from hushtable.methods.quilt.patchwork import Patchwork
+from hushtable.methods.quilt.patchwork import FitState
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import (
     LEAST_PARTICLES,
@@ -197,11 +197,11 @@ class LinkedPlan(Plan[SealedTables]):
         """Measure and draw each table, parents first; then write all of them with their keys."""
         facts = facts_of(self.linked)
         drawn: dict[str, Drawn] = {}
-        quilts: dict[str, Patchwork] = {}
+        quilts: dict[str, FitState] = {}
         made: dict[str, Released] = {}
         steps: dict[str, list[Step]] = {}
         for name, part in self.parts.items():
-            quilt, purse = self._prepared(name, drawn, part).sewn(source.table(name), noise)
+            quilt, budget = self._prepared(name, drawn, part).fitted(source.table(name), noise)
             quilts[name] = quilt
             steps[name] = self._stepped(name, source, noise, quilt)
             drawn[name] = (
@@ -210,7 +210,7 @@ class LinkedPlan(Plan[SealedTables]):
                 else draw_children(quilt, self.linked, drawn, name, facts[name], steps[name])
             )
             size = {"rows": numbers(np.zeros(drawn[name].n_rows, np.int8))}
-            made[name] = part.released(quilt, purse, pa.table(size))
+            made[name] = part.released(quilt, budget, pa.table(size))
         tables = {name: self._written(name, drawn[name]) for name in self.parts}
         for name, released in made.items():
             tables |= {f"{name}.{kind}": released.tables[kind] for kind in KINDS}
@@ -235,15 +235,15 @@ class LinkedPlan(Plan[SealedTables]):
         )
 
     def _stepped(
-        self, name: str, source: SealedTables, noise: Noise, quilt: Patchwork
+        self, name: str, source: SealedTables, noise: Noise, quilt: FitState
     ) -> list[Step]:
         """Measure transitions between successive rows of a table with an order."""
         table = self.linked.tables[name]
         if table.order is None:
             return []
         columns = [table.order, *(column for column in table.attributes if column != table.order)]
-        purse = replace(self.parts[name].purse(), total=self.steps[name])
-        return measure_steps(source.steps(name), quilt, columns, noise, purse)
+        budget = replace(self.parts[name].budget(), total=self.steps[name])
+        return measure_steps(source.steps(name), quilt, columns, noise, budget)
 
     def _prepared(self, name: str, drawn: Mapping[str, Drawn], part: QuiltPlan) -> QuiltPlan:
         """Return the plan with drawn parents as prior: their columns are already known."""
@@ -272,7 +272,7 @@ class LinkedPlan(Plan[SealedTables]):
             | {column: to_values(kind, rows.codes[column]) for column, kind in kinds.items()}
         )
 
-    def _notes(self, quilts: Mapping[str, Patchwork]) -> list[str]:
+    def _notes(self, quilts: Mapping[str, FitState]) -> list[str]:
         root = self.linked.root
         notes = [
             f"`{root}` and its child tables contain synthetic rows; no row describes a real "

@@ -22,9 +22,9 @@ import numpy as np
 from hushtable.engine.sealed import SealedTable
 from hushtable.kernels import sequence
 from hushtable.kernels.field import Floats, Integers
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.meter import Purse, TableMechanism
-from hushtable.methods.quilt.patchwork import Patchwork, divided
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.meter import BudgetFilter, TableNoise
+from hushtable.methods.quilt.patchwork import FitState, divided
 from hushtable.privacy.noise import Noise
 from hushtable.schema.linked import PREVIOUS
 
@@ -41,7 +41,7 @@ class Step:
 
     column: str
     counts: Integers  # noisy, by bucket and previous bucket
-    noise: TableMechanism
+    noise: TableNoise
 
     def target(self, rows: Integers, before: Integers) -> Floats:
         """Return the wanted number of rows in each cell, from the measured counts.
@@ -65,7 +65,7 @@ class Step:
 
 
 def measure_steps(
-    table: SealedTable, quilt: Patchwork, columns: Sequence[str], noise: Noise, purse: Purse
+    table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetFilter
 ) -> list[Step]:
     """Measure the transitions of each column; shares are proportional to the number of buckets."""
     merging = quilt.merging()
@@ -77,8 +77,8 @@ def measure_steps(
     shares = divided(1.0, [sizes[name] ** 2 for name in columns])
     for name, counts, share in zip(columns, sealed, shares, strict=True):
         what = f"steps of {name}"
-        purse.pay(what, share)
-        law = purse.count_noise(share)
+        budget.pay(what, share)
+        law = budget.count_noise(share)
         noisy = noise.open(counts.ravel(), law.law, what)
         made.append(Step(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))
     return made
@@ -89,7 +89,7 @@ def arranged(
     own: Mapping[str, Integers],
     above: Mapping[str, Integers],
     kin: sequence.Siblings,
-    coins: Coins,
+    rng: PostprocessingRng,
 ) -> Integers:
     """Return the drawn rows that supply each row's ordering value and its other columns.
 
@@ -102,7 +102,7 @@ def arranged(
         rows of one parent are contiguous and in order.
     kin : Siblings
         Position of each row among its siblings.
-    coins : Coins
+    rng : PostprocessingRng
         Random number generator.
     """
     columns = [*own.values(), *above.values()]
@@ -135,7 +135,7 @@ def arranged(
     if len(after):
         tries = min(TRIES_PER_ROW * n, MAX_TRIES)
         flat = np.concatenate(excess)
-        sequence.arrange(rows, kin, places, n_own, flat, counted, tries, coins.state)
+        sequence.arrange(rows, kin, places, n_own, flat, counted, tries, rng.state)
     return places
 
 

@@ -118,7 +118,7 @@ class SeriesAnswers:
         return self._paths[where]
 
     def _found(self, predicate: Predicate, where: str) -> tuple[Path, tuple[int, ...]]:
-        answers = [estimator.told(predicate) for estimator in self._own]
+        answers = [estimator.answer_from_tables(predicate) for estimator in self._own]
         told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
         found = [
             answer or wave.release.count(where)

@@ -12,22 +12,28 @@ from hushtable.release import Release
 _BESIDE_TABLES = ("choices", "number of rows")
 
 
-def spent_rho(settings: Mapping[str, Any], *, reach: int, rho: Fraction) -> Fraction:
-    """Return the cost of a release as zCDP of one person with up to `reach` rows.
+def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction) -> Fraction:
+    """Return the cost of a release as zCDP of one person with up to `rows_per_unit` rows.
 
     A table with Gaussian noise of variance v costs reach^2 / (2 v), one of transitions 1 / (2 v).
     Selections and the number of rows cost their stated shares of the release's rho.
     """
     own = [table for table in settings["tables"] if "carried" not in table]
     of_moves = settings.get("moves", {"tables": []})["tables"]
-    tables = sum((Fraction(reach**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0))
+    tables = sum(
+        (Fraction(rows_per_unit**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0)
+    )
     tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
     said = settings["spent"]
     return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
 
 
 def problems_of(
-    releases: Mapping[str, Release], entries: list[Entry], *, reach: int, digests: Mapping[str, str]
+    releases: Mapping[str, Release],
+    entries: list[Entry],
+    *,
+    rows_per_unit: int,
+    digests: Mapping[str, str],
 ) -> list[str]:
     """Return the discrepancies between releases and ledger.
 
@@ -37,7 +43,7 @@ def problems_of(
         By name.
     entries : list of Entry
         The charges that are not void.
-    reach : int
+    rows_per_unit : int
         Rows per person in the schema of the series.
     digests : mapping of str to str
         The digest that the ledger should have for each release, by name.
@@ -58,13 +64,13 @@ def problems_of(
         if entry.note != digests[name]:
             found.append(f"{name}: its tables differ from those charged (entry {entry.id}).")
         settings = release.statement.estimator
-        if settings["reach"] != reach:
+        if settings["reach"] != rows_per_unit:
             found.append(
                 f"{name}: its noise is for {settings['reach']} rows per person, but the schema "
-                f"allows {reach}."
+                f"allows {rows_per_unit}."
             )
         rho = entry.concentrated.rho
-        spent = spent_rho(settings, reach=reach, rho=rho)
+        spent = spent_rho(settings, rows_per_unit=rows_per_unit, rho=rho)
         if spent > rho:
             found.append(
                 f"{name}: its noise costs rho {float(spent):.4g}, but only "

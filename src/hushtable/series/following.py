@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from hushtable.estimate.simplex import on_simplex
 from hushtable.kernels import follow
 from hushtable.kernels.field import Floats, Integers
-from hushtable.methods.quilt.coins import Coins
-from hushtable.methods.quilt.meter import TableMechanism
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.meter import TableNoise
 
 TRIES_PER_VALUE = 12
 MAX_TRIES = 20_000_000
@@ -37,7 +37,7 @@ class Move:
 
     column: str
     counts: Integers  # noisy counts of people in both waves, by bucket before and now
-    noise: TableMechanism
+    noise: TableNoise
 
     def wanted(self, shares: Floats, n_stay: int, scale: float) -> Floats:
         """Return the wanted number of staying people in each cell.
@@ -85,7 +85,7 @@ def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
     Examples
     --------
     >>> from fractions import Fraction
-    >>> noise = TableMechanism("concentrated", parameter=Fraction(4))
+    >>> noise = TableNoise("concentrated", parameter=Fraction(4))
     >>> n_staying([Move("sex", np.array([[40, 2], [3, 55]]), noise)])
     (100.0, 16.0)
     """
@@ -110,7 +110,7 @@ def carried_on(
     *,
     scale: float,
     next_person: int,
-    coins: Coins,
+    rng: PostprocessingRng,
 ) -> People:
     """Continue people of the previous wave as rows with the counts of drawn rows.
 
@@ -128,7 +128,7 @@ def carried_on(
         Published rows per row of the private table.
     next_person : int
         Number of the first new synthetic person.
-    coins : Coins
+    rng : PostprocessingRng
         Random number generator.
     """
     names = [move.column for move in moves]
@@ -136,7 +136,7 @@ def carried_on(
     old, new = (_stacked(codes, names, bucket_of) for codes in (before.codes, drawn))
     n, n_before = len(new), len(old)
     n_stay = int(np.clip(round(n_staying(moves)[0] * scale), 0, min(n, n_before)))
-    order = coins.shuffle(np.arange(n_before))
+    order = rng.shuffle(np.arange(n_before))
     who = np.append(order[:n_stay], np.full(n - n_stay, -1))
     gone = order[n_stay:].copy()
     now = np.concatenate([old[who[:n_stay]], new[n_stay:]])
@@ -147,7 +147,7 @@ def carried_on(
         ]
         counted, excess = _counted(new, now, old, who, wanted, sizes)
         tries = min(TRIES_PER_VALUE * now.size, MAX_TRIES)
-        follow.follow(now, who, old, gone, excess, counted, tries, coins.state)
+        follow.follow(now, who, old, gone, excess, counted, tries, rng.state)
     came = who < 0
     persons = np.where(came, 0, before.persons[who] if n_before else 0)
     persons[came] = next_person + np.arange(int(came.sum()))
@@ -156,7 +156,7 @@ def carried_on(
     for at, name in enumerate(names):
         mine = before.codes[name][who] if n_before else np.zeros(n, np.int64)
         may_keep = ~came & (old[who, at] == now[:, at]) if n_before else ~came
-        found = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], coins)
+        found = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], rng)
         codes[name] = found[order]
     return People(persons[order], codes)
 
@@ -221,7 +221,7 @@ def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     may_keep: NDArray[np.bool_],
     drawn: Integers,
     bucket_of: Integers,
-    coins: Coins,
+    rng: PostprocessingRng,
 ) -> Integers:
     """Return a code for the bucket of each row: its own if it may be kept, else a drawn one's.
 
@@ -229,7 +229,7 @@ def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     """
     found = np.full(len(buckets), -1, np.int64)
     left = np.bincount(drawn, minlength=len(bucket_of))
-    rows = coins.shuffle(np.flatnonzero(may_keep))
+    rows = rng.shuffle(np.flatnonzero(may_keep))
     rows = rows[np.argsort(mine[rows], kind="stable")]
     turn = np.arange(len(rows)) - np.searchsorted(mine[rows], mine[rows])
     rows = rows[turn < left[mine[rows]]]
@@ -238,12 +238,12 @@ def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
     rest = np.repeat(np.arange(len(left)), left)
     for bucket in np.unique(buckets[found < 0]):
         rows = np.flatnonzero((found < 0) & (buckets == bucket))
-        pool = coins.shuffle(rest[bucket_of[rest] == bucket])
+        pool = rng.shuffle(rest[bucket_of[rest] == bucket])
         if len(pool) < len(rows):
             others = drawn[bucket_of[drawn] == bucket]
             if not len(others):
                 others = np.flatnonzero(bucket_of == bucket)
-            more = others[coins.spread(np.ones(len(others)), len(rows) - len(pool))]
+            more = others[rng.systematic_sample(np.ones(len(others)), len(rows) - len(pool))]
             pool = np.append(pool, more)
         found[rows] = pool[: len(rows)]
     return found

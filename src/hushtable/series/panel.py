@@ -37,8 +37,8 @@ from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.meter import TableMechanism
-from hushtable.methods.quilt.patchwork import Patchwork
+from hushtable.methods.quilt.meter import TableNoise
+from hushtable.methods.quilt.patchwork import FitState
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
 from hushtable.pipeline import publish_plan
@@ -51,7 +51,7 @@ from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.following import Move, People, carried_on
-from hushtable.series.plan import MOVES_SHARE, moves_purse, share_of_moves
+from hushtable.series.plan import MOVES_SHARE, moves_budget, share_of_moves
 
 PERSONS, MOVES = "persons", "moves"
 
@@ -87,7 +87,7 @@ def moves_of(release: Release) -> list[Move]:
     for table in told["tables"]:
         size = table["size"]
         part = counts[start : start + size * size].reshape(size, size)
-        noise = TableMechanism("concentrated", parameter=Fraction(table["parameter"]))
+        noise = TableNoise("concentrated", parameter=Fraction(table["parameter"]))
         found.append(Move(table["column"], part.astype(np.int64), noise))
         start += size * size
     return found
@@ -164,7 +164,7 @@ class PanelPlan(Plan[SealedWaves]):
     @property
     def move_std(self) -> float:
         """Standard deviation of one count of people who moved between two buckets."""
-        return moves_purse(self.total).count_noise(share_of_moves(len(self.quilt.values))).std
+        return moves_budget(self.total).count_noise(share_of_moves(len(self.quilt.values))).std
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Return the error of a count of rows of the wave."""
@@ -175,9 +175,9 @@ class PanelPlan(Plan[SealedWaves]):
     def release(self, source: SealedWaves, noise: Noise) -> Released:
         """Measure transitions and the wave, fit, draw, and continue people of the previous wave."""
         moves = [] if source.followed is None else self._measured(source.followed, noise)
-        quilt, purse = self.quilt.sewn(source.now, noise)
+        quilt, budget = self.quilt.fitted(source.now, noise)
         n_rows = self.quilt.n_published(quilt)
-        rows = quilt.field.draw(n_rows)
+        rows = quilt.model.draw(n_rows)
         names = [known.counted.values.name for known in quilt.columns]
         codes = {name: codes_drawn(quilt, rows, place) for place, name in enumerate(names)}
         if self.before is None:
@@ -186,12 +186,12 @@ class PanelPlan(Plan[SealedWaves]):
             people = carried_on(
                 self.before.people(self.schema), codes, moves, _buckets(quilt),
                 scale=n_rows / max(quilt.total, 1.0), next_person=self.next_person,
-                coins=quilt.field.coins,
+                rng=quilt.model.rng,
             )  # fmt: skip
         written = {
             name: to_values(self.schema.attributes[name], people.codes[name]) for name in names
         }
-        made = self.quilt.released(quilt, purse, pa.table(written))
+        made = self.quilt.released(quilt, budget, pa.table(written))
         tables = {**made.tables, PERSONS: pa.table({"person": numbers(people.persons)})}
         if moves:
             tables[MOVES] = below_each_other([move.counts for move in moves])
@@ -199,9 +199,9 @@ class PanelPlan(Plan[SealedWaves]):
 
     def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
         """Measure each column before by now, in the buckets of earlier waves."""
-        carried = self.quilt.carried
+        carried = self.quilt.earlier
         assert carried is not None  # noqa: S101 - there is a wave before
-        purse, made = moves_purse(self.total), []
+        budget, made = moves_budget(self.total), []
         names = [values.name for values in self.quilt.values]
         sizes = [int(column.buckets.max()) + 1 for column in carried.columns]
         recode: dict[str, Recoding] = {}
@@ -211,9 +211,9 @@ class PanelPlan(Plan[SealedWaves]):
                 recode |= {values.name: recoding, previous(values.name): recoding}
         sealed = table.marginals([[previous(name), name] for name in names], recode=recode)
         share = share_of_moves(len(names))
-        law = purse.count_noise(share)
+        law = budget.count_noise(share)
         for name, size, counts in zip(names, sizes, sealed, strict=True):
-            purse.pay(MOVES, share)
+            budget.pay(MOVES, share)
             noisy = noise.open(counts.ravel(), law.law, f"moves of {name}")
             made.append(Move(name, np.asarray(noisy).reshape(size, size), law))
         return made
@@ -252,7 +252,7 @@ class PanelPlan(Plan[SealedWaves]):
         return {**of_quilt, "spent": spent, "notes": notes, MOVES: told}
 
 
-def _buckets(quilt: Patchwork) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
+def _buckets(quilt: FitState) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
     """Return the bucket of each code of the schema, by column."""
     found = {}
     for known in quilt.columns:

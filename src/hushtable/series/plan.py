@@ -19,7 +19,7 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.files.yaml_text import read_yaml, write_yaml
 from hushtable.methods.quilt.cuts import is_wide
 from hushtable.methods.quilt.domains import values_of
-from hushtable.methods.quilt.meter import Purse, as_share
+from hushtable.methods.quilt.meter import BudgetFilter, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.account import RHO_GRID, Budget, LedgerCap
 from hushtable.privacy.composition import concentrated_share
@@ -221,7 +221,7 @@ class SeriesPlan:
     def _move_std(self, place: int, schema: Schema) -> float:
         """Return the standard deviation of a count of people who moved between two values."""
         plan = self.method(place).plan(schema)
-        return moves_purse(plan.total).count_noise(share_of_moves(len(plan.values))).std
+        return moves_budget(plan.total).count_noise(share_of_moves(len(plan.values))).std
 
     # --- on disk ----------------------------------------------------------------------------------
 
@@ -293,9 +293,9 @@ def share_of_moves(n_columns: int) -> Fraction:
     return as_share(1 / n_columns)
 
 
-def moves_purse(total: Fraction) -> Purse:
+def moves_budget(total: Fraction) -> BudgetFilter:
     """Return the budget of transitions, given a wave's rho; each person has one joined row."""
-    return Purse(total=MOVES_SHARE * total, accounting="concentrated", reach=1)
+    return BudgetFilter(total=MOVES_SHARE * total, accounting="concentrated", rows_per_unit=1)
 
 
 def require_fit(schema: Schema, *, panel: bool = False) -> None:

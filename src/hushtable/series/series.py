@@ -264,7 +264,7 @@ class Series:
         found = problems_of(
             releases,
             _standing(book or self.ledger),
-            reach=self.schema.unit.max_rows or 1,
+            rows_per_unit=self.schema.unit.max_rows or 1,
             digests={name: digest_of(release.statement) for name, release in releases.items()},
         )
         if found:

@@ -15,7 +15,7 @@ from audit.broken.kind import Broken, Patch, around, n_rows
 from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.methods.quilt.meter import Purse
+from hushtable.methods.quilt.meter import BudgetFilter
 from hushtable.privacy.count_mechanisms import OneSidedGeometric
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
@@ -36,23 +36,23 @@ def _unsettled(patch: Patch) -> None:
 def two_budgets(patch: Patch) -> None:
     """Separate budgets for tables and for choices, each as large as the promise."""
     _unsettled(patch)
-    real = Purse.pay
+    real = BudgetFilter.pay
 
-    def pay(self: Purse, step: str, share: Fraction) -> None:
+    def pay(self: BudgetFilter, step: str, share: Fraction) -> None:
         if "cho" not in step and "pair" not in step:
             real(self, step, share)
 
-    patch.setattr(Purse, "pay", pay)
+    patch.setattr(BudgetFilter, "pay", pay)
     patch.setattr(
-        Purse, "count_noise",
-        lambda self, share, real=Purse.count_noise: real(self, min(Fraction(1), 2 * share)),
+        BudgetFilter, "count_noise",
+        lambda self, share, real=BudgetFilter.count_noise: real(self, min(Fraction(1), 2 * share)),
     )  # fmt: skip
 
 
 def half_charged_choice(patch: Patch) -> None:
     _unsettled(patch)
-    real = Purse.choice_epsilon
-    patch.setattr(Purse, "choice_epsilon", lambda self, share: 2 * real(self, share))
+    real = BudgetFilter.choice_epsilon
+    patch.setattr(BudgetFilter, "choice_epsilon", lambda self, share: 2 * real(self, share))
 
 
 def log10_for_ln(patch: Patch) -> None:
@@ -124,13 +124,13 @@ def price_of_half(patch: Patch) -> None:
 
 
 def _sharpen(patch: Patch) -> None:
-    real = Purse.count_noise
+    real = BudgetFilter.count_noise
 
-    def count_noise(self: Purse, share: Fraction) -> Any:
+    def count_noise(self: BudgetFilter, share: Fraction) -> Any:
         noise = real(self, share)
         return replace(noise, parameter=noise.parameter / 2)
 
-    patch.setattr(Purse, "count_noise", count_noise)
+    patch.setattr(BudgetFilter, "count_noise", count_noise)
 
 
 def gaussian_without_two(patch: Patch) -> None:

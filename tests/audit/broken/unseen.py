@@ -60,7 +60,7 @@ from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition.mondrian import Mondrian
-from hushtable.methods.quilt.meter import Meter, Purse
+from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
@@ -318,42 +318,44 @@ def cuts_by_exact_counts(patch: Patch) -> None:
     """Wide columns binned by exact counts."""
     real = cuts_module._cut_heavy
     counts: list[Any] = []
-    measure = Meter.measure
+    measure = PrivateMeasurer.measure
 
-    def noticed(self: Meter, step: str, group: Any, share: Any, cells: Any = None) -> Any:
+    def noticed(self: PrivateMeasurer, step: str, group: Any, share: Any, cells: Any = None) -> Any:
         counts[:] = [unseal(self._counts(group, cells))]
         return measure(self, step, group, share, cells)
 
     def by_exact(starts: Any, table: Any, n_values: int) -> Any:
         return real(starts, replace(table, counts=counts[0]), n_values)
 
-    patch.setattr(Meter, "measure", noticed)
+    patch.setattr(PrivateMeasurer, "measure", noticed)
     patch.setattr(cuts_module, "_cut_heavy", by_exact)
 
 
 def cuts_are_free(patch: Patch) -> None:
     """Bins that are not charged."""
     _unsettled(patch)
-    real = Purse.pay
+    real = BudgetFilter.pay
 
-    def pay(self: Purse, step: str, share: Fraction) -> None:
+    def pay(self: BudgetFilter, step: str, share: Fraction) -> None:
         if "cuts" not in step:
             real(self, step, share)
 
-    patch.setattr(Purse, "pay", pay)
+    patch.setattr(BudgetFilter, "pay", pay)
 
 
 def rounds_by_exact_fit(patch: Patch) -> None:
     """Selection that stops when the model fits the exact tables."""
-    real = Meter.choose
+    real = PrivateMeasurer.choose
 
-    def choose(self: Meter, step: str, candidates: Sequence[Any], **how: Any) -> list[int]:
+    def choose(
+        self: PrivateMeasurer, step: str, candidates: Sequence[Any], **how: Any
+    ) -> list[int]:
         off = [
             np.abs(unseal(self._counts(c.group, c.cells)) - c.expected).sum() for c in candidates
         ]
         return real(self, step, candidates, **how) if max(off, default=0) > 8 else []
 
-    patch.setattr(Meter, "choose", choose)
+    patch.setattr(PrivateMeasurer, "choose", choose)
 
 
 def private_prior(real: Any, plan: Any, source: Any, noise: Any) -> Released:
@@ -375,13 +377,15 @@ def private_prior(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 def gaussian_for_pure(patch: Patch) -> None:
     """A charge in rho for a promise of pure epsilon."""
     _unsettled(patch)
-    whole = QuiltPlan.purse
+    whole = QuiltPlan.budget
 
-    def purse(self: QuiltPlan) -> Purse:
+    def purse(self: QuiltPlan) -> BudgetFilter:
         made = whole(self)
-        return Purse(total=made.total**2 / 2, accounting="concentrated", reach=made.reach)
+        return BudgetFilter(
+            total=made.total**2 / 2, accounting="concentrated", rows_per_unit=made.rows_per_unit
+        )
 
-    patch.setattr(QuiltPlan, "purse", purse)
+    patch.setattr(QuiltPlan, "budget", purse)
 
 
 def delta_once(patch: Patch) -> None:

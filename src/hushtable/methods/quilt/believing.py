@@ -12,53 +12,56 @@ import numpy as np
 from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.patchwork import Patchwork, settle
-from hushtable.methods.quilt.prior import PairBelief, PriorRows
+from hushtable.methods.quilt.patchwork import FitState, refit
+from hushtable.methods.quilt.prior import PairPriorWeight, PriorRows
 
 
-def believe(quilt: Patchwork, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
+def apply_prior(state: FitState, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
     """Fit the pair marginals of a prior, before any pair is measured.
 
     `std` is the noise of a pair's table if all edges of the spanning forest are measured.
     """
     buckets: list[Integers | None] = []
-    for column, belief in zip(quilt.columns, quilt.beliefs, strict=True):
+    for column, prior_weight in zip(state.columns, state.column_priors, strict=True):
         # The regularizer allows a variance of `std` per row; a prior with more would weigh less.
-        known = belief is not None and belief.c <= std
+        known = prior_weight is not None and prior_weight.c <= std
         values = prior.values(column.counted.values) if known else None
         buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
     if sum(places is not None for places in buckets) < 2:
         return
-    quilt.belief = PairBelief(
+    state.pair_prior = PairPriorWeight(
         buckets,
-        [column.masses for column in quilt.columns],
-        quilt.field.total,
-        quilt.doubt,
+        [column.masses for column in state.columns],
+        state.model.total,
+        state.prior_variance,
         groups,
     )
-    _lay(quilt, std)
-    settle(quilt.field)
+    _fit_prior(state, std)
+    refit(state.model)
 
 
-def _lay(quilt: Patchwork, std: float) -> None:
+def _fit_prior(state: FitState, std: float) -> None:
     """Add the prior's pair marginals to the model, or update their weights."""
-    model = quilt.field
+    model = state.model
     particle = model.total / len(model.rows)
-    if quilt.belief is not None:
-        for group, counts in quilt.belief.tables.items():
-            model.believe(group, counts, quilt.belief.stds(group, std, particle))
+    if state.pair_prior is not None:
+        for group, counts in state.pair_prior.tables.items():
+            model.add_prior(group, counts, state.pair_prior.stds(group, std, particle))
 
 
-def learn(quilt: Patchwork, std: float) -> None:
+def update_prior_weight(state: FitState, std: float) -> None:
     """Re-estimate the prior variance from all measured pairs; drop a prior that explains little."""
-    if quilt.belief is None:
+    if state.pair_prior is None:
         return
-    quilt.belief.learn(
-        [(p.patch, p.table.counts.astype(np.float64), p.table.noise.std) for p in quilt.pieces]
+    state.pair_prior.update(
+        [
+            (p.query, p.table.counts.astype(np.float64), p.table.noise.std)
+            for p in state.measurements
+        ]
     )
-    quilt.doubt = quilt.belief.c
-    if quilt.belief.is_useless:
-        quilt.belief = None
-        quilt.field.disbelieve()
+    state.prior_variance = state.pair_prior.c
+    if state.pair_prior.is_useless:
+        state.pair_prior = None
+        state.model.drop_prior()
     else:
-        _lay(quilt, std)
+        _fit_prior(state, std)

@@ -27,7 +27,7 @@ def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
     return None if rises else np.argsort(bins, kind="stable"), np.cumsum(sizes) - sizes
 
 
-def reaches(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
+def range_in_bins(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
     """Return the range (maximum minus minimum) of each factor within each bin, by column.
 
     All rows of a bin may share one value, because people round their answers and queries ask for
@@ -37,7 +37,7 @@ def reaches(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Fl
     Examples
     --------
     >>> one_of_three = RowFunction({"age": np.array([0.0, 1.0, 0.0, 1.0, 1.0])})
-    >>> reaches(one_of_three, {"age": np.array([0, 0, 0, 1, 1])})["age"].tolist()
+    >>> range_in_bins(one_of_three, {"age": np.array([0, 0, 0, 1, 1])})["age"].tolist()
     [1.0, 0.0]
     """
     found = {}
@@ -45,9 +45,9 @@ def reaches(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Fl
         if name not in function.powers and int(bins[name].max()) + 1 < len(factor):
             order, first = by_bin(bins[name])
             ordered = factor if order is None else factor[order]
-            reach = np.maximum.reduceat(ordered, first) - np.minimum.reduceat(ordered, first)
-            if reach.any():
-                found[name] = np.asarray(reach)
+            ranges = np.maximum.reduceat(ordered, first) - np.minimum.reduceat(ordered, first)
+            if ranges.any():
+                found[name] = np.asarray(ranges)
     return found
 
 

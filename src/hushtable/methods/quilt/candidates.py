@@ -12,7 +12,7 @@ import numpy as np
 from hushtable.methods.quilt.domains import Floats
 from hushtable.methods.quilt.meter import ScoredTable
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.resolutions import Ladder, Patch, patches_of
+from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels, queries_for
 
 PENALTY = 0.5
 """Cost of a table's noise, as a share of its expected absolute error."""
@@ -28,10 +28,10 @@ SPOILED = 0.05
 
 
 @dataclass(frozen=True)
-class Offer:
+class Candidate:
     """A marginal query that may be selected, with the model's prediction."""
 
-    patch: Patch
+    query: MarginalQuery
     expected: Floats
     scored: ScoredTable
 
@@ -50,40 +50,40 @@ def groups_of(sizes: Sequence[int], target: int | None) -> list[Group]:
     ]
 
 
-def offers_of(
+def candidates_for(
     groups: Sequence[Group],
     expected: Sequence[Floats],
-    ladders: Sequence[Ladder],
+    levels: Sequence[ResolutionLevels],
     std: float,
     target: int | None,
-) -> list[Offer]:
+) -> list[Candidate]:
     """Return the candidates of each group at the resolutions that may be worth it, finest first.
 
     `expected` are the model's counts by bucket, `std` is the noise that a table would have, and
     tables with the `target` get more weight.
     """
-    made: list[Offer] = []
+    made: list[Candidate] = []
     for group, table in zip(groups, expected, strict=True):
-        for patch in patches_of(group, ladders):
-            offer = _offer(patch, patch.added_up(table), std, target)
-            made.append(offer)
-            if noise_cost(offer.expected, std) < PENALTY * SPOILED * float(table.sum()):
+        for query in queries_for(group, levels):
+            candidate = _candidate(query, query.added_up(table), std, target)
+            made.append(candidate)
+            if noise_cost(candidate.expected, std) < PENALTY * SPOILED * float(table.sum()):
                 break
     return made
 
 
-def _offer(patch: Patch, expected: Floats, std: float, target: int | None) -> Offer:
+def _candidate(query: MarginalQuery, expected: Floats, std: float, target: int | None) -> Candidate:
     weight = WEIGHT
-    if target in patch.group:
-        weight = TARGET_PAIR if len(patch.group) == 2 else TARGET_TRIPLE
+    if target in query.group:
+        weight = TARGET_PAIR if len(query.group) == 2 else TARGET_TRIPLE
     scored = ScoredTable(
-        patch.group,
+        query.group,
         np.rint(expected).astype(np.int64),
         round(noise_cost(expected, std)),
         weight,
-        patch.cells,
+        query.cells,
     )
-    return Offer(patch, expected, scored)
+    return Candidate(query, expected, scored)
 
 
 def noise_cost(expected: Floats, std: float) -> float:

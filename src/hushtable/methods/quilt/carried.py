@@ -25,7 +25,7 @@ import numpy as np
 from hushtable.methods.prior import EarlierEstimates, EarlierTable
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.prior import Belief
+from hushtable.methods.quilt.prior import PriorWeight
 
 SURPRISE = 4.0
 """Deviation of a sum of squares, in standard deviations, that shows a larger change of a column."""
@@ -35,16 +35,16 @@ _N_BISECTIONS = 40
 
 
 @dataclass(frozen=True)
-class CarriedColumn:
+class EarlierColumn:
     """A column of earlier waves: its buckets, shares that define its resolutions, and counts."""
 
     buckets: Integers
     shares: Floats
-    belief: Belief
+    prior: PriorWeight
 
 
 @dataclass(frozen=True)
-class CarriedPatch:
+class EarlierMarginal:
     """A table of several columns that was measured before."""
 
     group: Group
@@ -53,7 +53,7 @@ class CarriedPatch:
     std: Floats
 
 
-class Carried:
+class EarlierMeasurements:
     """Measurements of earlier waves in terms of a schema's columns.
 
     Parameters
@@ -69,16 +69,16 @@ class Carried:
         self.tables = earlier.tables
         single = {table.columns[0]: table for table in earlier.tables if len(table.columns) == 1}
         self.columns = [
-            CarriedColumn(
+            EarlierColumn(
                 earlier.buckets[name],
                 earlier.shares[name],
-                Belief(single[name].counts, single[name].variances),
+                PriorWeight(single[name].counts, single[name].variances),
             )
             for name in names
         ]
         sizes = {name: int(places.max()) + 1 for name, places in earlier.buckets.items()}
-        self.patches = [
-            CarriedPatch(
+        self.marginals = [
+            EarlierMarginal(
                 tuple(names.index(name) for name in table.columns),
                 tuple(
                     np.arange(sizes[name]) if places is None else places
@@ -91,7 +91,7 @@ class Carried:
             if len(table.columns) > 1
         ]
 
-    def doubted(self, noisy: Sequence[Floats], stds: Sequence[float]) -> Carried:
+    def with_drift(self, noisy: Sequence[Floats], stds: Sequence[float]) -> EarlierMeasurements:
         """Increase the variances where the current one-way tables contradict the earlier ones.
 
         If the differences of a column exceed what noise and variances allow, by `SURPRISE` standard
@@ -99,7 +99,7 @@ class Carried:
         every table with it: more changed than expected.
         """
         factors = {
-            name: _factor(told - column.belief.counts, std**2, column.belief.variances)
+            name: _factor(told - column.prior.counts, std**2, column.prior.variances)
             for name, column, told, std in zip(self._names, self.columns, noisy, stds, strict=True)
         }
         if max(factors.values()) <= 1:
@@ -108,12 +108,12 @@ class Carried:
             replace(t, variances=t.variances * max(factors[name] for name in t.columns))
             for t in self.tables
         ]
-        return Carried(replace(self._earlier, tables=tables), self._names)
+        return EarlierMeasurements(replace(self._earlier, tables=tables), self._names)
 
     def total(self) -> tuple[float, float]:
         """Return the number of rows estimated from the columns, and its variance."""
-        sums = np.array([column.belief.counts.sum() for column in self.columns])
-        precision = np.array([1 / column.belief.variances.sum() for column in self.columns])
+        sums = np.array([column.prior.counts.sum() for column in self.columns])
+        precision = np.array([1 / column.prior.variances.sum() for column in self.columns])
         return float(sums @ precision / precision.sum()), float(1 / precision.sum())
 
     def stds(self) -> list[float]:

@@ -8,7 +8,7 @@ from hushtable.kernels import field as kernels
 from hushtable.kernels.field import Floats, Integers
 
 
-class Coins:
+class PostprocessingRng:
     """Random number generator of post-processing: fast, repeatable, not cryptographic.
 
     Parameters
@@ -19,7 +19,7 @@ class Coins:
 
     Examples
     --------
-    >>> Coins(1).places(np.array([3.0, 0.0, 1.0]), 4).tolist()
+    >>> PostprocessingRng(1).places(np.array([3.0, 0.0, 1.0]), 4).tolist()
     [0, 0, 0, 2]
     """
 
@@ -43,6 +43,6 @@ class Coins:
         kernels.take_evenly(cumulated, kernels.uniform(self.state), found)
         return found
 
-    def spread(self, weights: Floats, n: int) -> Integers:
+    def systematic_sample(self, weights: Floats, n: int) -> Integers:
         """Return a systematic sample of n indices by weight, in random order."""
         return self.shuffle(self.places(weights, n))

@@ -19,8 +19,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Integers, Values
-from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
+from hushtable.methods.quilt.domains import CountedDomain, Integers
+from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
 from hushtable.recoding import recode
 from hushtable.schema import Categorical
 
@@ -43,35 +43,35 @@ CUT_SHARE = 0.3
 """Maximum cost of binning, as a share of the column's budget."""
 
 
-def is_wide(values: Values) -> bool:
+def is_wide(values: CountedDomain) -> bool:
     """Return whether a column is binned by noisy counts."""
     return not isinstance(values.column, Categorical) and values.n_values > WIDE
 
 
-def planned_size(values: Values) -> int:
+def planned_size(values: CountedDomain) -> int:
     """Return the number of values for which a column gets budget."""
     return min(values.size, WIDE) if is_wide(values) else values.size
 
 
-def cut(
-    meter: Meter, place: int, values: Values, share: Fraction
-) -> tuple[Values, list[tuple[PaidTable, Integers]], Integers]:
+def bin_wide_column(
+    measurer: PrivateMeasurer, place: int, values: CountedDomain, share: Fraction
+) -> tuple[CountedDomain, list[tuple[NoisyTable, Integers]], Integers]:
     """Bin a wide column by noisy counts.
 
     Parameters
     ----------
-    meter : Meter
+    measurer : PrivateMeasurer
         Source of noisy tables.
     place : int
         Index of the column, which was read.
-    values : Values
+    values : CountedDomain
         How it was read.
     share : Fraction
         Budget of the column, including its binning.
 
     Returns
     -------
-    Values
+    CountedDomain
         How the column is counted from now on.
     list of (PaidTable, int array)
         The tables measured for binning, with the interval of each value of the first result.
@@ -79,10 +79,10 @@ def cut(
         The interval of each value that was read.
     """
     starts = _first_starts(values)
-    story: list[tuple[PaidTable, Integers]] = []
+    story: list[tuple[NoisyTable, Integers]] = []
     each = as_share(float(share) * CUT_SHARE / MAX_CUTS)
     for _ in range(MAX_CUTS):
-        table = meter.measure("cuts of wide columns", (place,), each, _cells(starts, values))
+        table = measurer.measure("cuts of wide columns", (place,), each, _cells(starts, values))
         story.append((table, starts))
         finer = _cut_heavy(starts, table, values.n_values)
         if len(finer) == len(starts):
@@ -96,7 +96,7 @@ def cut(
     )
 
 
-def _first_starts(values: Values) -> Integers:
+def _first_starts(values: CountedDomain) -> Integers:
     """Return starts of equal-width intervals; the ends and zero get their own."""
     n = values.n_values
     alone = {0, n - 1, *values.zero}
@@ -104,7 +104,7 @@ def _first_starts(values: Values) -> Integers:
     return np.array(sorted(starts - {n}), np.int64)
 
 
-def _cut_heavy(starts: Integers, table: PaidTable, n_values: int) -> Integers:
+def _cut_heavy(starts: Integers, table: NoisyTable, n_values: int) -> Integers:
     """Split the intervals with many rows."""
     widths = np.diff(np.append(starts, n_values))
     heavy = table.counts[: len(starts)] >= WORTH_CUTTING * table.noise.std
@@ -114,7 +114,7 @@ def _cut_heavy(starts: Integers, table: PaidTable, n_values: int) -> Integers:
     return np.unique(np.concatenate(parts))
 
 
-def _cells(starts: Integers, values: Values) -> Integers:
+def _cells(starts: Integers, values: CountedDomain) -> Integers:
     """Return the interval of each value; special values and missing come last."""
     cells = np.zeros(values.size, np.int64)
     cells[starts[1:]] = 1
@@ -122,12 +122,12 @@ def _cells(starts: Integers, values: Values) -> Integers:
     return np.cumsum(cells)
 
 
-def _read_at(starts: Integers, values: Values) -> Integers:
+def _read_at(starts: Integers, values: CountedDomain) -> Integers:
     """Return the first value of each interval, then special values and missing."""
     return np.append(starts, np.arange(values.n_values, values.size))
 
 
-def _recoded(values: Values, starts: Integers) -> Values:
+def _recoded(values: CountedDomain, starts: Integers) -> CountedDomain:
     """Return how the column is counted in these intervals, in codes of the schema."""
     codes = starts if values.recoding is None else values.first_codes[starts]
     lowest = [values.column.value(int(code)) for code in codes]

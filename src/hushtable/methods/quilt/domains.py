@@ -19,7 +19,7 @@ from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import TaxonomyNode
 
 if TYPE_CHECKING:  # so that reading a release does not load compiled kernels
-    from hushtable.methods.quilt.coins import Coins
+    from hushtable.methods.quilt.coins import PostprocessingRng
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -39,7 +39,7 @@ MAX_INTERVALS = 32
 HEAVY = 3.0
 """Minimum count of a bucket of an ordered column, in standard deviations of its noise."""
 
-HEAVY_APART = 0.7
+HEAVY_UNORDERED = 0.7
 """Share of `HEAVY` that suffices for unordered values: merging one loses its meaning."""
 
 
@@ -48,7 +48,7 @@ TILT_LIMIT = 3.0
 
 
 @dataclass(frozen=True)
-class Values:
+class CountedDomain:
     """Counting rule of one column; public."""
 
     name: str
@@ -115,7 +115,7 @@ class Values:
         elif self.is_ordered:
             found = merge_neighbors(counts, heavy, MAX_INTERVALS)
         else:
-            found = merge_rare(counts, HEAVY_APART * heavy, most, self._tree())
+            found = merge_rare(counts, HEAVY_UNORDERED * heavy, most, self._tree())
         return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
 
     def _tree(self) -> TaxonomyNode | None:
@@ -176,7 +176,7 @@ class Values:
         of_rows: Integers,
         buckets: Integers,
         shares: Floats,
-        coins: Coins,
+        rng: PostprocessingRng,
         tilts: Floats | None = None,
     ) -> Integers:
         """Draw a code of the schema for the bucket of each row.
@@ -186,7 +186,7 @@ class Values:
         """
         if int(buckets.max()) + 1 == self.size:
             values = np.argsort(buckets)[of_rows]
-            return values if self.recoding is None else self._inside(values, coins)
+            return values if self.recoding is None else self._inside(values, rng)
         values = np.empty(len(of_rows), np.int64)
         order = np.argsort(of_rows.astype(np.int16), kind="stable")  # short numbers sort faster
         bounds = np.append(0, np.cumsum(np.bincount(of_rows, minlength=int(buckets.max()) + 1)))
@@ -196,26 +196,26 @@ class Values:
             if len(among) == 1:
                 values[mine] = among[0]
             elif len(mine):
-                values[mine] = among[coins.spread(shares[among] + 1e-9, len(mine))]
+                values[mine] = among[rng.systematic_sample(shares[among] + 1e-9, len(mine))]
         if tilts is not None:
-            values = tilted(of_rows, values, self.places, tilts, coins)
+            values = tilted(of_rows, values, self.places, tilts, rng)
         if self.recoding is None:
             return values
-        return self._inside(values, coins)
+        return self._inside(values, rng)
 
-    def _inside(self, values: Integers, coins: Coins) -> Integers:
+    def _inside(self, values: Integers, rng: PostprocessingRng) -> Integers:
         """Draw codes uniformly from bins."""
         assert self.recoding is not None  # noqa: S101 - the caller checks it
         bin_of = self.recoding.apply(np.arange(self.column.size))
         by_bin = np.argsort(bin_of, kind="stable")
         starts = np.searchsorted(bin_of[by_bin], np.arange(self.size))
         widths = self.widths
-        coin = coins.spread(np.ones(1 << 20), len(values)) / (1 << 20)
+        coin = rng.systematic_sample(np.ones(1 << 20), len(values)) / (1 << 20)
         return by_bin[starts[values] + (coin * widths[values]).astype(np.int64)]
 
 
 def tilted(
-    of_rows: Integers, values: Integers, places: Floats, tilts: Floats, coins: Coins
+    of_rows: Integers, values: Integers, places: Floats, tilts: Floats, rng: PostprocessingRng
 ) -> Integers:
     """Permute the values of the rows within each bucket so that they follow a tilt.
 
@@ -225,17 +225,17 @@ def tilted(
 
     Examples
     --------
-    >>> from hushtable.methods.quilt.coins import Coins
+    >>> from hushtable.methods.quilt.coins import PostprocessingRng
     >>> rows, tilts = np.zeros(4, np.int64), np.array([9.0, 0.0, 0.0, -9.0])
-    >>> tilted(rows, np.array([1, 2, 2, 5]), np.arange(6.0), tilts, Coins(1)).tolist()
+    >>> tilted(rows, np.array([1, 2, 2, 5]), np.arange(6.0), tilts, PostprocessingRng(1)).tolist()
     [5, 2, 2, 1]
     """
     n, at = np.maximum(np.bincount(of_rows), 1), places[values]
     mean = np.bincount(of_rows, at) / n
     variance = np.maximum(np.bincount(of_rows, at**2) / n - mean**2, 0.0)
-    reach = TILT_LIMIT * np.sqrt(variance)[of_rows]
-    moved = at + coins.spread(np.ones(1 << 16), len(values)) / (1 << 16)
-    moved += np.clip(tilts * variance[of_rows], -reach, reach)
+    limit = TILT_LIMIT * np.sqrt(variance)[of_rows]
+    moved = at + rng.systematic_sample(np.ones(1 << 16), len(values)) / (1 << 16)
+    moved += np.clip(tilts * variance[of_rows], -limit, limit)
     moved -= moved.min(initial=0.0)
     by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
     found = np.empty_like(values)
@@ -244,11 +244,11 @@ def tilted(
     return found
 
 
-def values_of(schema: Schema) -> list[Values]:
+def values_of(schema: Schema) -> list[CountedDomain]:
     """Return how each column is counted; raise `TooLarge` for columns that cannot be."""
     found, problems = [], []
     for name, column in schema.attributes.items():
-        values, bins = Values(name, column), bins_of(column)
+        values, bins = CountedDomain(name, column), bins_of(column)
         if bins is not None:
             lowest = [column.value(start) for start in bins.starts]
             rule = [value for value in lowest if value is not None]
@@ -269,7 +269,7 @@ def values_of(schema: Schema) -> list[Values]:
             )
             continue
         try:
-            found.append(Values(name, column, level, recode(name, column, level)))
+            found.append(CountedDomain(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -277,7 +277,7 @@ def values_of(schema: Schema) -> list[Values]:
     return found
 
 
-def _bins(values: Values) -> Intervals:
+def _bins(values: CountedDomain) -> Intervals:
     """Return public equal-width bins for a numeric column with too many values.
 
     The minimum, the maximum and 0, which often have many rows, get their own bins.

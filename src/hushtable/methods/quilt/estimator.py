@@ -20,12 +20,12 @@ from hushtable.estimate.moments import count_of
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import SumEstimates, joined, no_less
-from hushtable.methods.quilt.bins import reaches
+from hushtable.methods.quilt.bins import range_in_bins
 from hushtable.methods.quilt.domains import Floats, Integers
-from hushtable.methods.quilt.field_error import FieldError, Missed, ValueOf
-from hushtable.methods.quilt.kept import kept
+from hushtable.methods.quilt.field_error import ModelError, UnmeasuredError, ValueOf
+from hushtable.methods.quilt.kept import association_kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
-from hushtable.methods.quilt.redraw import Rows, redrawn_weights
+from hushtable.methods.quilt.redraw import QuiltRows, redrawn_weights
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.predicate import Predicate, parse
 from hushtable.recoding import recode
@@ -35,7 +35,7 @@ MAX_ENUMERATED = 2_000_000  # combinations of values that are enumerated
 N_LAST = 6
 """Number of groups, measured last, that are used to estimate the error in unmeasured groups."""
 
-MODELED_REACH = 2.5
+MODEL_Z = 2.5
 """Half-width of the 95% interval for model error, in standard deviations.
 
 It exceeds the normal 1.96: model error varies from pair to pair and only its average is known, so
@@ -123,10 +123,10 @@ class QuiltEstimator(Estimator):
         return TableSums(self.measured, self.bins)
 
     @cached_property
-    def _missed(self) -> Missed:
+    def _missed(self) -> UnmeasuredError:
         return missed(self.settings["rounds"], self.measured)
 
-    def error(self, columns: Sequence[str]) -> FieldError:
+    def error(self, columns: Sequence[str]) -> ModelError:
         """Return the error model for sums over the rows that depend on some columns."""
         key = frozenset(columns)
         if key not in self._errors:
@@ -135,12 +135,12 @@ class QuiltEstimator(Estimator):
         return self._errors[key]
 
     @cached_property
-    def _errors(self) -> dict[frozenset[str], FieldError]:
+    def _errors(self) -> dict[frozenset[str], ModelError]:
         return {}
 
-    def _error(self, columns: Sequence[str]) -> FieldError:
+    def _error(self, columns: Sequence[str]) -> ModelError:
         codes, times = self._distinct(columns)
-        return FieldError(
+        return ModelError(
             codes,
             self.bins,
             self.weight,
@@ -191,7 +191,7 @@ class QuiltEstimator(Estimator):
             return count_of(cut, 0, max(1.0, self.measured.total.value), scope="people")
         return self._from_rows(columns, predicate, function)
 
-    def told(self, predicate: Predicate) -> LinearAnswer | None:
+    def answer_from_tables(self, predicate: Predicate) -> LinearAnswer | None:
         """Answer from the noisy tables alone, not clipped at 0; None if they do not suffice."""
         columns, truth = self._decided(predicate)
         return None if truth is None else self._from_tables(columns, truth)
@@ -234,7 +234,7 @@ class QuiltEstimator(Estimator):
 
     def association_kept(self) -> dict[tuple[str, str], float]:
         """Return the share of each pair's dependence that remains in the rows."""
-        return kept(
+        return association_kept(
             self.table_sums,
             {name: self.bins[name][codes] for name, codes in self.codes.items()},
             weight=self.weight,
@@ -244,7 +244,7 @@ class QuiltEstimator(Estimator):
     def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
         """Draw weights of the rows from the uncertainty of the tables."""
         values = {name: self.bins[name][codes] for name, codes in self.codes.items()}
-        rows = Rows(self.schema, self.codes, values)
+        rows = QuiltRows(self.schema, self.codes, values)
         return self.codes, redrawn_weights(self.table_sums, rows, rng)
 
     # --- sums -------------------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class QuiltEstimator(Estimator):
         self, sums: SumEstimates, functions: Sequence[RowFunction], *, together: bool
     ) -> SumEstimates:
         """Add an allowance for heaping: all rows of a bin may satisfy the condition, or none."""
-        if not any(reaches(function, self.bins) for function in functions):
+        if not any(range_in_bins(function, self.bins) for function in functions):
             return sums
         columns = tuple(dict.fromkeys(name for one in functions for name in one.columns))
         heaped = self.error(columns).heaped(functions, together=together)
@@ -298,7 +298,7 @@ class QuiltEstimator(Estimator):
             model[i, j] = model[j, i] = (both.model - model[i, i] - model[j, j]) / 2
         if together:
             privacy, model = no_less(privacy), no_less(model)
-        return SumEstimates(values, privacy, model, NORMAL, MODELED_REACH, notes=(_MODELED,))
+        return SumEstimates(values, privacy, model, NORMAL, MODEL_Z, notes=(_MODELED,))
 
     def _from_rows(
         self, columns: tuple[str, ...], predicate: Predicate, function: RowFunction
@@ -309,10 +309,10 @@ class QuiltEstimator(Estimator):
         value = self.weight * float(mask @ error.times)
         spread = error.of(columns, mask, lambda codes: predicate.mask(codes).astype(np.float64))
         heaped = float(error.heaped([function], together=False)[0, 0])
-        model = spread.model + heaped / MODELED_REACH**2
-        half = (NORMAL**2 * spread.privacy + MODELED_REACH**2 * model) ** 0.5
+        model = spread.model + heaped / MODEL_Z**2
+        half = (NORMAL**2 * spread.privacy + MODEL_Z**2 * model) ** 0.5
         total = self.measured.total
-        most = max(0.0, total.value + total.reach)
+        most = max(0.0, total.value + total.half_width)
         return Estimate(
             value=value,
             low=max(0.0, value - half),
@@ -338,15 +338,16 @@ def _estimate(found: LinearAnswer) -> Estimate:
     value = max(0.0, found.value)
     return Estimate(
         value=value,
-        low=max(0.0, found.value - found.reach),
-        high=value + found.reach,  # around the clipped value: a negative answer does not prove 0
+        low=max(0.0, found.value - found.half_width),
+        high=value
+        + found.half_width,  # around the clipped value: a negative answer does not prove 0
         privacy_std=found.std,
         model_std=0.0,
         notes=(_MEASURED,),
     )
 
 
-def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Missed:
+def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> UnmeasuredError:
     """Estimate the error of the model in groups that were never measured.
 
     Before a group was measured, the model made a prediction for it: independence in the spanning
@@ -369,7 +370,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
         if back <= N_LAST  # the tables of the adaptive rounds come last
     ]
     if not last:
-        return Missed(1.0, 1.0)
+        return UnmeasuredError(1.0, 1.0)
     distance = sum(story[0] for _, story in last)
     noise = sum(table.counts.size * table.std**2 for table, _ in last)
     spread = sum(2 * table.counts.size * table.std**4 for table, _ in last) ** 0.5
@@ -377,7 +378,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Mis
     squares = sum(story[1] * part for (_, story), part in zip(last, free, strict=True))
     share = ((max(0.0, distance - noise) + spread) / max(squares, 1.0)) ** 0.5
     rows = max(1.0, measured.total.value) * sum(free)
-    return Missed(share, share**2 * squares / rows, _per_cell(rounds, measured))
+    return UnmeasuredError(share, share**2 * squares / rows, _per_cell(rounds, measured))
 
 
 def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> float:

@@ -27,7 +27,7 @@ class FactorTable:
     lines: tuple[Floats, ...] | None = None  # interpolation matrix (code, cell), by column
     strength: float = 1.0  # relative strength of its regularizer
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
-    believed: bool = False  # whether it is a prior's table, with `std` from its prior variance
+    from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -42,7 +42,7 @@ class FactorTable:
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
         """Return whether this is a noisy table of these columns at these resolutions."""
         return (
-            not self.believed
+            not self.from_prior
             and self.group == group
             and all(
                 np.array_equal(mine, other) for mine, other in zip(self.maps, maps, strict=True)

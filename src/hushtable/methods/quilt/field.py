@@ -33,17 +33,17 @@ from numpy.typing import NDArray
 from hushtable.kernels import field as kernels
 from hushtable.kernels.field import Floats, Index, Integers, Particles
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.factors import FactorTable, log_factors
-from hushtable.methods.quilt.particles import Drawn, Group, strides_of
+from hushtable.methods.quilt.particles import Group, SampledParticles, strides_of
 from hushtable.methods.quilt.smoothing import (
     STRAIGHT,
     TREND,
     BucketLine,
     Stiffness,
-    alikeness,
+    estimate_similarity,
+    interpolation_matrix,
     smoothed,
-    spread,
 )
 
 SHRINKAGE = 1.25
@@ -61,7 +61,7 @@ JOINT_CORRELATION = 0.8
 SAME = 2e-4
 """Fitting stops when no table moves more than this share of the weight."""
 
-ROOM = 60_000
+EXTRA_PARTICLES = 60_000
 """Maximum number of particles in excess of the drawn rows (and at most two per row)."""
 
 MANY = 200_000
@@ -92,7 +92,7 @@ _LEAST_PROBABILITY = 1e-4
 _MAX_PAIRS_BALANCED = 500
 
 
-class Field:
+class LogLinearModel:
     """A log-linear model of rows, fitted to noisy tables.
 
     Parameters
@@ -123,7 +123,7 @@ class Field:
 
     Examples
     --------
-    >>> field = Field([np.array([0.5, 0.5])] * 2, total=100.0, n_particles=1000, seed=7)
+    >>> field = LogLinearModel([np.array([0.5, 0.5])] * 2, total=100.0, n_particles=1000, seed=7)
     >>> table = field.add((0, 1), np.array([40, 10, 10, 40]), std=1.0)
     >>> field.fit()
     >>> np.abs(field.answers([(0, 1)])[0].ravel() - [40, 10, 10, 40]).max() < 3
@@ -145,8 +145,8 @@ class Field:
         self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
         self.tables: list[FactorTable] = []
         self.lines = list(lines) if lines else [None] * len(self.sizes)
-        self.alike = [1.0] * len(self.sizes)
-        self.coins = Coins(seed)
+        self.similarity = [1.0] * len(self.sizes)
+        self.rng = PostprocessingRng(seed)
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Particles = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -179,25 +179,25 @@ class Field:
                 return table
         table = FactorTable(group, y, std, np.zeros(n_cells), maps)
         self._straighten(table)
-        at = sum(not table.believed for table in self.tables)  # tables of a prior stay last
+        at = sum(not table.from_prior for table in self.tables)  # tables of a prior stay last
         self.tables.insert(at, table)
         self._cells.insert(at, particles.cells_of(self.rows, group, maps))
         return table
 
-    def believe(self, group: Group, counts: Floats, std: Floats) -> None:
+    def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
         """Add a prior's table over all codes, or update its standard deviations."""
         for table in self.tables:
-            if table.believed and table.group == group:
+            if table.from_prior and table.group == group:
                 table.std = std
                 return
         maps = tuple(np.arange(self.sizes[column]) for column in group)
-        table = FactorTable(group, counts, std, np.zeros(len(counts)), maps, believed=True)
+        table = FactorTable(group, counts, std, np.zeros(len(counts)), maps, from_prior=True)
         self.tables.append(table)
         self._cells.append(particles.cells_of(self.rows, group, maps))
 
-    def disbelieve(self) -> None:
+    def drop_prior(self) -> None:
         """Remove a prior's tables and fit the others from the start."""
-        self.tables = [table for table in self.tables if not table.believed]
+        self.tables = [table for table in self.tables if not table.from_prior]
         self.restart()
 
     def fit(self, max_sweeps: int = 12) -> None:
@@ -239,7 +239,7 @@ class Field:
         self.fit(2 * N_LAST_SWEEPS)
 
     def _independent(self, n_particles: int) -> Particles:
-        columns = [self.coins.spread(marginal, n_particles) for marginal in self._base]
+        columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
         return np.stack(columns, axis=1).astype(np.int16)
 
     def sweep(self) -> tuple[float, float]:
@@ -256,7 +256,7 @@ class Field:
         if not self.tables:
             return 0.0, 0.0
         order = np.arange(len(self.tables))
-        self.coins.shuffle(order)
+        self.rng.shuffle(order)
         floor = FLOOR * self.total / len(self.rows)
         before, factors = self._cells[order[0]], np.ones(len(self.tables[order[0]].theta))
         most = starved = 0.0
@@ -296,11 +296,11 @@ class Field:
         shares = [
             answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
         ]
-        pairs = [table for table in self.tables if len(table.group) == 2 and not table.believed]
+        pairs = [table for table in self.tables if len(table.group) == 2 and not table.from_prior]
         for column, line in enumerate(self.lines):
             mine = [table for table in pairs if column in table.group]
             if line is not None and mine:
-                self.alike[column] = alikeness(
+                self.similarity[column] = estimate_similarity(
                     [self._gaps(table, column, shares) for table in mine]
                 )
         for table in self.tables:
@@ -328,7 +328,9 @@ class Field:
             line = self.lines[column] or BucketLine(
                 np.arange(float(len(cells))), np.ones(len(cells), bool)
             )
-            lines.append(spread(line, cells, self._base[column], self.alike[column]))
+            lines.append(
+                interpolation_matrix(line, cells, self._base[column], self.similarity[column])
+            )
             bent |= self.lines[column] is not None and lines[-1].shape[1] < len(cells)
         table.lines = tuple(lines) if bent else None
 
@@ -340,12 +342,12 @@ class Field:
         """
         floor = FLOOR * self.total / len(self.rows)
         for position, table in enumerate(self.tables):
-            if len(table.group) < 2 or table.believed:
+            if len(table.group) < 2 or table.from_prior:
                 continue
             lines = [self.lines[column] for column in table.group]
             trend = 0.0 if None in lines else TREND  # only if all columns are ordered
             axes = [
-                Stiffness.of(cells, line, self.alike[column], trend)
+                Stiffness.of(cells, line, self.similarity[column], trend)
                 for column, cells, line in zip(table.group, table.maps, lines, strict=True)
             ]
             if all(axis.is_plain for axis in axes):
@@ -369,7 +371,7 @@ class Field:
 
     def _move(self, n_particles: int, n_sweeps: int) -> None:
         """Resample particles to equal weights and move them by Gibbs sweeps."""
-        self.rows = self.rows[particles.by_weight(self.rows, self.weights, n_particles, self.coins)]
+        self.rows = self.rows[particles.by_weight(self.rows, self.weights, n_particles, self.rng)]
         self._gibbs(n_sweeps)
         self._place()
 
@@ -395,7 +397,7 @@ class Field:
         squares = float(np.einsum("i,i->", self.weights, self.weights))
         return float(self.weights.sum()) ** 2 / squares / len(self.weights) if squares else 0.0
 
-    def misfit(self) -> Floats:
+    def fit_error(self) -> Floats:
         """Return the distance of each table's fit from its optimum, in noise standard deviations.
 
         It is the root mean square over cells of (y - m) / std - shrinkage * theta, which is 0 at
@@ -425,7 +427,7 @@ class Field:
         """Return the expected counts of groups of columns, one array for each."""
         return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
-    def draw(self, n_rows: int) -> Drawn:
+    def draw(self, n_rows: int) -> SampledParticles:
         """Draw rows for publication, balanced so that their pair counts match the model's.
 
         Rows are chosen from the particles. The particles are grown first, to up to three per row,
@@ -434,16 +436,16 @@ class Field:
         already.
         """
         if n_rows <= 0:
-            return Drawn(self.rows, np.empty(0, np.int64))
-        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, ROOM)), MANY))
+            return SampledParticles(self.rows, np.empty(0, np.int64))
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
         if self.is_lost:
             self.restart()
-        chosen = particles.by_weight(self.rows, self.weights, n_rows, self.coins)
+        chosen = particles.by_weight(self.rows, self.weights, n_rows, self.rng)
         pairs = self._balanced_pairs()
         if pairs and n_rows < len(self.rows):
-            particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.coins)
-        self.coins.shuffle(chosen)
-        return Drawn(self.rows, chosen)
+            particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.rng)
+        self.rng.shuffle(chosen)
+        return SampledParticles(self.rows, chosen)
 
     def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
         """Redraw some columns of rows, in place, given the other columns."""
@@ -451,8 +453,8 @@ class Field:
         alone = len(self.sizes)  # marks a site of a single column
         free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
         for _ in range(n_sweeps):
-            self.coins.shuffle(free)
-            kernels.gibbs(rows, sites[free], layout, self.coins.state)
+            self.rng.shuffle(free)
+            kernels.gibbs(rows, sites[free], layout, self.rng.state)
 
     def tilts(self, rows: Particles, column: int) -> Floats:
         """Return each row's slope of the log-density along an ordered column, given the others.
@@ -461,9 +463,9 @@ class Field:
         """
         found = np.zeros(len(rows))
         line = self.lines[column]
-        if line is None or np.count_nonzero(~line.apart) < 2:
+        if line is None or np.count_nonzero(~line.off_line) < 2:
             return found
-        places = np.flatnonzero(~line.apart)
+        places = np.flatnonzero(~line.off_line)
         for group, theta in log_factors(self.tables).items():
             if column not in group or len(group) < 2:
                 continue
@@ -474,7 +476,7 @@ class Field:
             slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
             columns, strides = np.array(group, np.int64), strides_of(theta.shape)
             kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
-        straight: Floats = min(1.0, self.alike[column] / STRAIGHT) * found
+        straight: Floats = min(1.0, self.similarity[column] / STRAIGHT) * found
         return straight
 
     def _balanced_pairs(self) -> list[Group]:
@@ -491,8 +493,8 @@ class Field:
         layout, sites = self._layout(), self._sites()
         for _ in range(n_sweeps):
             order = np.arange(len(sites))
-            self.coins.shuffle(order)
-            kernels.gibbs(self.rows, sites[order], layout, self.coins.state)
+            self.rng.shuffle(order)
+            kernels.gibbs(self.rows, sites[order], layout, self.rng.state)
 
     def _layout(self) -> kernels.Layout:
         """Return the base distribution and the factors of each column, packed for the kernels."""

@@ -1,6 +1,6 @@
 """Error of counts over synthetic rows.
 
-`FieldError.of` takes a sum that no measured table determines and returns two variances for it: one
+`ModelError.of` takes a sum that no measured table determines and returns two variances for it: one
 from noise, one from what the model does not know.
 
 A condition on columns S, as a function on the cells of S, is the sum of a constant, a part for each
@@ -16,7 +16,7 @@ of one marginal of the model:
   minus the noise, estimates this bias (`_fitted`).
 - In a pair that was never measured, the relative error of a cell is unknown. It is estimated from
   the tables measured last: they were selected because the model seemed to fit them worst, so it
-  fits the others no worse (`Missed`).
+  fits the others no worse (`UnmeasuredError`).
 - Dependence of higher order is not measured. It is allowed for by the variance that the count would
   have if the private rows had been drawn from the model, and by a relative error for triples.
 - Rare values that were merged share the dependence of their bucket. Dependence inside a bucket is
@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.methods.quilt.bins import by_bin, heaped, reaches
+from hushtable.methods.quilt.bins import by_bin, heaped, range_in_bins
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
 
@@ -74,22 +74,22 @@ _MAX_KEPT = 5000  # up to this number of rows, their cells are cached
 
 
 @dataclass(frozen=True)
-class Spread:
+class ErrorVariance:
     """Variances of two sources of error."""
 
     privacy: float = 0.0
     model: float = 0.0
 
-    def __add__(self, other: Spread) -> Spread:
-        return Spread(self.privacy + other.privacy, self.model + other.model)
+    def __add__(self, other: ErrorVariance) -> ErrorVariance:
+        return ErrorVariance(self.privacy + other.privacy, self.model + other.model)
 
-    def times(self, factor: float) -> Spread:
+    def times(self, factor: float) -> ErrorVariance:
         """Return the variances multiplied by a factor."""
-        return Spread(factor * self.privacy, factor * self.model)
+        return ErrorVariance(factor * self.privacy, factor * self.model)
 
 
 @dataclass(frozen=True)
-class Missed:
+class UnmeasuredError:
     """Error of the model in a marginal that was never measured.
 
     It is estimated from the tables measured last: the squared distance between each noisy table and
@@ -126,7 +126,7 @@ class Missed:
 
 
 @dataclass(frozen=True)
-class Added:
+class WeightedRows:
     """The rows that contribute to a sum, and their contributions."""
 
     where: Integers  # indices of the rows
@@ -142,7 +142,7 @@ class ColumnNoise:
     gaps: Floats  # noisy count minus count in the rows, by value
 
 
-class FieldError:
+class ModelError:
     """Error model of sums over the synthetic rows.
 
     Parameters
@@ -157,7 +157,7 @@ class FieldError:
         The noisy tables to which the model was fitted.
     shrinkage : float
         Strength of the regularizer, in standard deviations of the noise.
-    missed : Missed
+    missed : UnmeasuredError
         Error in cells of pairs that were never measured.
     times : float array, optional
         Frequency of each row; 1 by default.
@@ -173,7 +173,7 @@ class FieldError:
         measured: MeasuredTables,
         *,
         shrinkage: float,
-        missed: Missed,
+        missed: UnmeasuredError,
         times: Floats | None = None,
         ordered: frozenset[str] = frozenset(),
     ) -> None:
@@ -194,7 +194,7 @@ class FieldError:
         self._posed: dict[str, dict[str, Integers]] = {}
         self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
 
-    def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> Spread:
+    def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> ErrorVariance:
         """Return the error of a sum over the rows.
 
         `columns` determine the sum. `added` is the contribution of each row (1 if counted, else 0),
@@ -207,7 +207,7 @@ class FieldError:
         # The errors of one- and two-way marginals are estimated directly; for more columns, allow
         # for the private table being a sample from the model.
         drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
-        return self._of(columns, self._added(added), function) + Spread(
+        return self._of(columns, self._added(added), function) + ErrorVariance(
             mean**2 * self.measured.total.std**2,
             drawn * self.weight * squares,  # one row more than observed: 0 is never certain
         )
@@ -223,18 +223,18 @@ class FieldError:
 
     def _heaps(self, function: RowFunction) -> dict[str, Floats]:
         found = {}
-        for name, reach in reaches(function, self.bins).items():
+        for name, ranges in range_in_bins(function, self.bins).items():
             others = function.without(name).values(self.codes) * self.times
-            there = np.bincount(self._values_of(name), others, len(reach))
-            found[name] = self.weight * reach * there
+            there = np.bincount(self._values_of(name), others, len(ranges))
+            found[name] = self.weight * ranges * there
         return found
 
-    def _added(self, values: Floats) -> Added:
+    def _added(self, values: Floats) -> WeightedRows:
         where = np.flatnonzero(values)
-        return Added(where, (values * self.times)[where])
+        return WeightedRows(where, (values * self.times)[where])
 
-    def _of(self, columns: Sequence[str], added: Added, function: ValueOf) -> Spread:
-        spread = Spread()
+    def _of(self, columns: Sequence[str], added: WeightedRows, function: ValueOf) -> ErrorVariance:
+        spread = ErrorVariance()
         for name in columns:
             spread += self._column(name, added, function)
         for pair in combinations(sorted(columns), 2):
@@ -248,7 +248,7 @@ class FieldError:
 
     # --- single columns -------------------------------------------------------------------------
 
-    def _column(self, name: str, added: Added, function: ValueOf) -> Spread:
+    def _column(self, name: str, added: WeightedRows, function: ValueOf) -> ErrorVariance:
         """Return the error from one column: noise between buckets and between their values."""
         places = self.measured.buckets[name]
         inside, everyone = self._rows_by_value(name, added, function)
@@ -264,7 +264,7 @@ class FieldError:
         # counts, minus its noise.
         part = shares - overall
         along = float(part @ known.gaps) ** 2 - known.variance * float(part @ part)
-        return Spread(between + within, self._inside_bins(name, function) + max(0.0, along))
+        return ErrorVariance(between + within, self._inside_bins(name, function) + max(0.0, along))
 
     def _known_column(self, name: str) -> ColumnNoise:
         if name not in self._columns:
@@ -276,7 +276,9 @@ class FieldError:
             )
         return self._columns[name]
 
-    def _rows_by_value(self, name: str, added: Added, function: ValueOf) -> tuple[Floats, Floats]:
+    def _rows_by_value(
+        self, name: str, added: WeightedRows, function: ValueOf
+    ) -> tuple[Floats, Floats]:
         """Return contributions and row counts by value of a column; every count is positive."""
         values, size = self._values_of(name), len(self.measured.buckets[name])
         everyone = np.bincount(values, self.times, size).astype(np.float64)
@@ -363,7 +365,9 @@ class FieldError:
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(self, group: tuple[str, ...], added: Added, function: ValueOf) -> Spread:
+    def _group(
+        self, group: tuple[str, ...], added: WeightedRows, function: ValueOf
+    ) -> ErrorVariance:
         """Return the error from a group of columns, by its table or else by `missed`."""
         shares, model = self._means(group, added)
         counts = model
@@ -376,16 +380,16 @@ class FieldError:
             missed = self.missed.variance(part, counts)
             if len(group) == PAIR and self.ordered >= set(group):
                 missed = max(missed, self.missed.rising(part, counts))
-            spread = Spread(0.0, scale * missed)
+            spread = ErrorVariance(0.0, scale * missed)
         else:
             # The error of the coarse table, and the unmeasured differences inside its cells.
             weights = _summed(counts, known.cells)
             mean = _summed(part * counts, known.cells) / np.maximum(weights, 1e-12)
             spread = self._fitted(mean, _summed(model, known.cells), known.counts, known.std)
             inside = part - mean[np.ix_(*known.cells)]
-            spread += Spread(0.0, scale * self.missed.variance(inside, counts))
+            spread += ErrorVariance(0.0, scale * self.missed.variance(inside, counts))
         if len(group) == PAIR:
-            spread += Spread(0.0, self._inside_buckets(group, part, added))
+            spread += ErrorVariance(0.0, self._inside_buckets(group, part, added))
         return spread
 
     def _with_unseen(
@@ -433,7 +437,7 @@ class FieldError:
             self._codes_of_buckets[name] = self._codes_at(name, 0)[values]
         return self._codes_of_buckets[name]
 
-    def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> Spread:
+    def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> ErrorVariance:
         """Return the error of a weighted sum over a table that the model was fitted to.
 
         The fit is penalized. If a noisy count changes by 1, the fitted count m changes by
@@ -458,9 +462,9 @@ class FieldError:
         held = max(min(scale, 25.0) * variance, held_back * float(np.mean(part**2)))
         # All biases may have the sign of `part`; the residual along it shows this, up to noise.
         along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
-        return Spread(variance, max(held, along))
+        return ErrorVariance(variance, max(held, along))
 
-    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: Added) -> float:
+    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: WeightedRows) -> float:
         """Return the variance from dependence between single values of merged buckets.
 
         `coarse` is the interaction of the pair, by bucket.
@@ -489,7 +493,7 @@ class FieldError:
     # --- counting rows ----------------------------------------------------------------------------
 
     def _means(
-        self, group: tuple[str, ...], added: Added, fine: frozenset[str] = frozenset()
+        self, group: tuple[str, ...], added: WeightedRows, fine: frozenset[str] = frozenset()
     ) -> tuple[Floats, Floats]:
         """Return the mean contribution and the count of each cell.
 

@@ -15,7 +15,7 @@ Five tables:
   each resolution, in the order of their first occurrence in ``tables``. The density of a row of
   buckets is proportional to the product of the buckets' shares times the exponential of the sum of
   the factors. Between the centers of coarse cells, factors are interpolated linearly. See
-  `hushtable.methods.quilt.field.Field`.
+  `hushtable.methods.quilt.field.LogLinearModel`.
 - ``candidates``: the candidates of the last round: ``columns`` (their indices), ``levels`` (their
   resolutions; 0 means all buckets), ``penalty`` and ``weight`` (see `ScoredTable`).
 
@@ -41,7 +41,8 @@ The settings of the estimator:
   before it), ``missed_squares`` (sum of squared differences) and ``expected_squares`` (sum of
   squares of the prediction).
 - ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
-  model in the order of ``factors`` (see `Field.misfit`, `Field.residuals`), ``shrinkage``.
+  model in the order of ``factors`` (see `LogLinearModel.fit_error`, `LogLinearModel.residuals`),
+  ``shrinkage``.
 - ``prior``, if there was one: its ``columns``, ``doubt`` (variance of a cell's true count around
   the prior's count, per row of that count; null if no column is usable), and ``believed``: the
   pairs whose prior marginals were fitted together with the noisy tables, in the order in which
@@ -61,32 +62,32 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import numbers
-from hushtable.methods.quilt.meter import PaidTable, Purse
-from hushtable.methods.quilt.patchwork import Patchwork
+from hushtable.methods.quilt.meter import BudgetFilter, NoisyTable
+from hushtable.methods.quilt.patchwork import FitState
 
 AxisCells = Sequence[NDArray[np.int64] | None]
 """For each axis of a table the cell of each value; None if each has its own."""
 
-MISFIT = 1.0
+MAX_FIT_ERROR = 1.0
 """Fit error of a table (root mean square, in noise standard deviations) that is reported."""
 
 SEEN = 0.001
 """They are reported only if that error also exceeds this share of all rows."""
 
 
-def tables_of(quilt: Patchwork) -> dict[str, pa.Table]:
+def tables_of(state: FitState) -> dict[str, pa.Table]:
     """Return the published tables that determine the rows."""
-    columns = quilt.columns
+    columns = state.columns
     buckets: dict[str, list[NDArray[Any]]] = {
         "bucket": [column.buckets.astype(np.int32) for column in columns],
         "share": [column.shares for column in columns],
     }
-    factors = [table.theta for table in quilt.field.tables]
+    factors = [table.theta for table in state.model.tables]
     return {
-        "measured": _lists("table", "cell", {"count": _counts(quilt)}),
+        "measured": _lists("table", "cell", {"count": _counts(state)}),
         "buckets": _lists("column", "value", buckets),
         "factors": _lists("table", "cell", {"factor": factors}),
-        "candidates": _last_candidates(quilt),
+        "candidates": _last_candidates(state),
     }
 
 
@@ -102,21 +103,23 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
     )
 
 
-def _counts(quilt: Patchwork) -> list[NDArray[Any]]:
+def _counts(state: FitState) -> list[NDArray[Any]]:
     """Return the counts of all tables in the order of the settings; adaptive measurements last."""
-    paid = [table.counts for table in quilt.tables]
-    if quilt.carried is None:
+    paid = [table.counts for table in state.tables]
+    if state.earlier is None:
         return list(paid)
-    at = len(paid) - len(quilt.pieces)
-    return [*paid[:at], *(table.counts for table in quilt.carried.tables), *paid[at:]]
+    at = len(paid) - len(state.measurements)
+    return [*paid[:at], *(table.counts for table in state.earlier.tables), *paid[at:]]
 
 
-def _last_candidates(quilt: Patchwork) -> pa.Table:
-    offers = quilt.rounds[-1].offers if quilt.rounds else []
-    last = [offer.scored for offer in offers]
+def _last_candidates(state: FitState) -> pa.Table:
+    candidates = state.rounds[-1].candidates if state.rounds else []
+    last = [candidate.scored for candidate in candidates]
     ends = np.cumsum([0, *(len(c.group) for c in last)], dtype=np.int32)
     members = np.array([column for c in last for column in c.group], np.int32)
-    levels = np.array([level for offer in offers for level in offer.patch.levels], np.int32)
+    levels = np.array(
+        [level for candidate in candidates for level in candidate.query.levels], np.int32
+    )
     return pa.table(
         {
             "columns": pa.ListArray.from_arrays(numbers(ends), numbers(members)),
@@ -130,60 +133,64 @@ def _last_candidates(quilt: Patchwork) -> pa.Table:
 _NOISE = {"pure": "laplace", "concentrated": "gaussian", "gaussian": "rounded-gaussian"}
 
 
-def settings_of(quilt: Patchwork, purse: Purse, n_rows: int) -> dict[str, Any]:
+def settings_of(state: FitState, budget: BudgetFilter, n_rows: int) -> dict[str, Any]:
     """Return everything that the estimator needs besides the tables."""
-    counted = [column.counted.values for column in quilt.columns]
+    counted = [column.counted.values for column in state.columns]
     names = [v.name for v in counted]
-    model, sizes = quilt.field, quilt.field.sizes
+    model, sizes = state.model, state.model.sizes
     tables = [_bought([v.name], [None], column.counted.table)
-              for v, column in zip(counted, quilt.columns, strict=True)]  # fmt: skip
+              for v, column in zip(counted, state.columns, strict=True)]  # fmt: skip
     tables += [
         _bought([v.name], [cells], table)
-        for v, column in zip(counted, quilt.columns, strict=True)
+        for v, column in zip(counted, state.columns, strict=True)
         for table, cells in column.counted.cuts
     ]
-    if quilt.carried is not None:
+    if state.earlier is not None:
         tables += [
             _described(table.columns, table.cells, table.shape, carried=True, std=std)
-            for table, std in zip(quilt.carried.tables, quilt.carried.stds(), strict=True)
+            for table, std in zip(state.earlier.tables, state.earlier.stds(), strict=True)
         ]
     tables += [
         _bought(
-            [names[column] for column in piece.patch.group],
-            [cells if level else None
-             for level, cells in zip(piece.patch.levels, piece.patch.maps, strict=True)],
-            piece.table,
-            piece.patch.shape,
+            [names[column] for column in measurement.query.group],
+            [
+                cells if level else None
+                for level, cells in zip(
+                    measurement.query.levels, measurement.query.maps, strict=True
+                )
+            ],
+            measurement.table,
+            measurement.query.shape,
         )
-        for piece in quilt.pieces
-    ]  # fmt: skip
-    misfit, residual = model.misfit(), model.residuals()
+        for measurement in state.measurements
+    ]
+    fit_error, residual = model.fit_error(), model.residuals()
     return {
-        "total": quilt.total,
-        "total_std": quilt.total_std,
-        "noise": _NOISE[purse.accounting],
-        "reach": purse.reach,
+        "total": state.total,
+        "total_std": state.total_std,
+        "noise": _NOISE[budget.accounting],
+        "reach": budget.rows_per_unit,
         "columns": {
             v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
             for v, size in zip(counted, sizes, strict=True)
         },
         "tables": tables,
-        "rounds": [made.plain() for made in quilt.rounds],
+        "rounds": [made.plain() for made in state.rounds],
         "fit": {
             "effective_share": model.effective_share,
-            "misfit": misfit.round(4).tolist(),
+            "misfit": fit_error.round(4).tolist(),
             "residual": residual.round(4).tolist(),
             "shrinkage": model.shrinkage,
         },
-        "spent": {step: str(share) for step, share in purse.spent().items()},
-        "notes": _notes(quilt, purse, misfit, n_rows),
+        "spent": {step: str(share) for step, share in budget.spent().items()},
+        "notes": _notes(state, budget, fit_error, n_rows),
     }
 
 
-def warnings_of(quilt: Patchwork, rows: str = "data") -> list[str]:
+def warnings_of(state: FitState, rows: str = "data") -> list[str]:
     """Return a warning if the fit failed twice; it concerns post-processing only."""
-    names = [column.counted.values.name for column in quilt.columns]
-    lost = quilt.field.lost_columns()
+    names = [column.counted.values.name for column in state.columns]
+    lost = state.model.lost_columns()
     if not lost:
         return []
     amiss = ", ".join(f"{names[column]} ({share:.1%})" for column, share in lost.items())
@@ -195,7 +202,7 @@ def warnings_of(quilt: Patchwork, rows: str = "data") -> list[str]:
 
 
 def _bought(
-    columns: Sequence[str], cells: AxisCells, table: PaidTable, shape: Sequence[int] = ()
+    columns: Sequence[str], cells: AxisCells, table: NoisyTable, shape: Sequence[int] = ()
 ) -> dict[str, Any]:
     noise = table.noise
     shape = shape or [len(table.counts)]
@@ -214,41 +221,41 @@ def _described(
     }
 
 
-def _notes(quilt: Patchwork, purse: Purse, misfit: Any, n_rows: int) -> list[str]:
-    names = [column.counted.values.name for column in quilt.columns]
+def _notes(state: FitState, budget: BudgetFilter, fit_error: Any, n_rows: int) -> list[str]:
+    names = [column.counted.values.name for column in state.columns]
     groups = [
         " x ".join(names[column] for column in table.group)
-        for table in (piece.table for piece in quilt.pieces)
+        for table in (measurement.table for measurement in state.measurements)
     ]
     notes = [
         "`data` contains synthetic rows; no row describes a real person. `measured` contains the "
         "noisy tables behind them. Their counts are unbiased and may be negative; "
         "`statement.json` states the noise of each."
     ]
-    if any(quilt.beliefs):
+    if any(state.column_priors):
         notes.append(
             "The rows also follow the prior named in the parameters, as far as the noisy tables "
             "agree with it."
-            if quilt.belief is not None
+            if state.pair_prior is not None
             else "The noisy tables show that the prior named in the parameters explains little of "
             "the dependence between columns, so it was not used for pairs of columns."
         )
     if groups:
         notes.append(f"Measured besides one-way tables: {', '.join(dict.fromkeys(groups))}.")
-    merged = [c.counted.values.name for c in quilt.columns if c.n_buckets < c.counted.values.size]
+    merged = [c.counted.values.name for c in state.columns if c.n_buckets < c.counted.values.size]
     if merged:
         notes.append(
             f"Rare or neighboring values were merged before pairs were counted: {', '.join(merged)}"
             ". Values in the rows are drawn from the merged ones by the column's noisy counts."
         )
-    if n_rows and quilt.total > 1.01 * n_rows:
-        notes.append(f"Each row of `data` represents {quilt.total / n_rows:.3g} original rows.")
-    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in purse.spent().items())
+    if n_rows and state.total > 1.01 * n_rows:
+        notes.append(f"Each row of `data` represents {state.total / n_rows:.3g} original rows.")
+    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in budget.spent().items())
     notes.append(f"Shares of the budget spent: {shares}.")
     bad = [
         " x ".join(names[column] for column in table.group)
-        for table, off in zip(quilt.field.tables, misfit, strict=True)
-        if off > MISFIT and off * float(np.mean(table.std)) > SEEN * quilt.total
+        for table, off in zip(state.model.tables, fit_error, strict=True)
+        if off > MAX_FIT_ERROR and off * float(np.mean(table.std)) > SEEN * state.total
     ]
     if bad:
         notes.append(

@@ -2,8 +2,8 @@
 
 A bucket contains values whose noisy counts are too small to distinguish, and its rows must be
 distributed over them. Distributed by the noisy counts alone, they would follow noise: in the tail
-of a column, rows would be far from all private rows. `drawn_together` shrinks the counts of a
-bucket toward a simple shape with the same sum:
+of a column, rows would be far from all private rows. `shrink_within_buckets` shrinks the counts of
+a bucket toward a simple shape with the same sum:
 
 - in an unordered column: uniform;
 - inside an ordered column: a density with the slope between the neighboring buckets;
@@ -28,7 +28,7 @@ from hushtable.methods.quilt.domains import Floats, Integers
 _N_BISECTIONS = 60
 
 
-def drawn_together(
+def shrink_within_buckets(
     counts: Floats, std: float, buckets: Integers, widths: Floats, *, is_ordered: bool
 ) -> Floats:
     """Shrink the counts inside each bucket toward its shape; sums of buckets do not change.

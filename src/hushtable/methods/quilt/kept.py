@@ -21,7 +21,7 @@ SURE = 3.0
 """Minimum dependence of a pair, in standard deviations of its noise; others are left out."""
 
 
-def kept(
+def association_kept(
     tables: TableSums, values: Mapping[str, Integers], *, weight: float, shrinkage: float
 ) -> dict[tuple[str, str], float]:
     """Return the share of dependence that remains in the rows, for measured, dependent pairs.

@@ -58,7 +58,7 @@ class MeasuredTable:
 
 
 @dataclass(frozen=True)
-class KnownSums:
+class ClassTotals:
     """Independent noisy sums of classes of cells."""
 
     place: Integers  # index of the sum that contains each class
@@ -73,7 +73,7 @@ class LinearAnswer:
 
     value: float
     std: float
-    reach: float
+    half_width: float
     """Half-width of the 95% interval."""
     with_total: float = 0.0
     """Covariance of its noise with that of the number of rows estimated from all tables."""
@@ -160,7 +160,7 @@ class MeasuredTables:
                 return None
             weights = weights.take(_first_of(places), axis)
             classes[name] = places[self.buckets[name]]
-        if not any(self._tells_apart(table, classes) for table in tables):
+        if not any(self._distinguishes(table, classes) for table in tables):
             return None
         return self._answer(weights.ravel(), self._known(classes))
 
@@ -215,7 +215,7 @@ class MeasuredTables:
         classes = {
             name: places[self.buckets[name]] for name, places in zip(columns, cells, strict=True)
         }
-        known = self._combined([t for t in tables if self._tells_apart(t, classes)], classes)
+        known = self._combined([t for t in tables if self._distinguishes(t, classes)], classes)
         shape = tuple(int(places.max()) + 1 for places in cells)
         std = float(known.variances.mean() ** 0.5)
         return MeasuredTable(columns, known.sums.reshape(shape), std, cells)
@@ -226,31 +226,31 @@ class MeasuredTables:
         expected = np.full((), total)
         for name in table.columns:
             classes = {name: self.axis(table, name)}
-            fine = [t for t in self.tables if name in t.columns and self._tells_apart(t, classes)]
+            fine = [t for t in self.tables if name in t.columns and self._distinguishes(t, classes)]
             shares = np.maximum(self._combined(fine, classes).sums, 0.0) / total
             expected = np.multiply.outer(expected, shares)
         return float(np.sum((table.counts - expected) ** 2)), float(np.sum(expected**2))
 
     # --- sums of classes ------------------------------------------------------------------------
 
-    def _tells_apart(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
+    def _distinguishes(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
         """Return whether every cell of a table is contained in one class of each column."""
         return set(classes) <= set(table.columns) and all(
             _refines(self.axis(table, name), of_value) for name, of_value in classes.items()
         )
 
-    def _known(self, classes: Mapping[str, Integers]) -> list[KnownSums]:
+    def _known(self, classes: Mapping[str, Integers]) -> list[ClassTotals]:
         """Return the noisy sums of classes from all tables, one entry per way to sum them."""
         n = int(np.prod([of_value.max() + 1 for of_value in classes.values()]))
         groups: dict[bytes, list[MeasuredTable]] = {}
         for table in self.tables:
-            if n <= MAX_UNKNOWNS or self._tells_apart(table, classes):
+            if n <= MAX_UNKNOWNS or self._distinguishes(table, classes):
                 place, _, _ = self._added_up(table, classes)
                 groups.setdefault(place.tobytes(), []).append(table)
         made = [self._combined(tables, classes) for tables in groups.values()]
         if self.n_rows is not None and n <= MAX_UNKNOWNS:
             rows, exact = np.array([float(self.n_rows)]), np.array([_EXACT_STD**2])
-            made.append(KnownSums(np.zeros(n, np.int64), rows, exact, np.zeros(1)))
+            made.append(ClassTotals(np.zeros(n, np.int64), rows, exact, np.zeros(1)))
         return made
 
     def _added_up(
@@ -287,7 +287,7 @@ class MeasuredTables:
 
     def _combined(
         self, tables: Sequence[MeasuredTable], classes: Mapping[str, Integers]
-    ) -> KnownSums:
+    ) -> ClassTotals:
         """Average equal sums by precision."""
         parts = [(*self._added_up(table, classes), table.std) for table in tables]
         precision = np.sum([1 / (width * std**2) for _, _, width, std in parts], axis=0)
@@ -296,9 +296,9 @@ class MeasuredTables:
             [width * std**4 / (width * std**2 * precision) ** 4 for _, _, width, std in parts],
             axis=0,
         )
-        return KnownSums(parts[0][0], sums, 1 / precision, self.kurtosis * fourth)
+        return ClassTotals(parts[0][0], sums, 1 / precision, self.kurtosis * fourth)
 
-    def _answer(self, wanted: Floats, known: Sequence[KnownSums]) -> LinearAnswer:
+    def _answer(self, wanted: Floats, known: Sequence[ClassTotals]) -> LinearAnswer:
         """Return the generalized least squares estimate of a weighted sum of classes."""
         if not wanted.any():
             return LinearAnswer(0.0, 0.0, 0.0)

@@ -52,7 +52,7 @@ def as_share(value: float) -> Fraction:
 
 
 @dataclass(frozen=True)
-class TableMechanism:
+class TableNoise:
     """Noise of the cells of one table.
 
     Laplace noise is discrete ("pure"), Gaussian noise discrete ("concentrated") or rounded
@@ -81,14 +81,14 @@ class TableMechanism:
 
 
 @dataclass
-class Purse:
+class BudgetFilter:
     """Privacy filter of one run: it pays shares of the budget, in fractions, and never exceeds it.
 
     A share s of the budget pays for noisy counts of cost s * total, or for a selection.
 
     Examples
     --------
-    >>> budget = Purse(total=Fraction(1, 50), accounting="concentrated", reach=1)
+    >>> budget = BudgetFilter(total=Fraction(1, 50), accounting="concentrated", rows_per_unit=1)
     >>> budget.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
     Fraction(100, 1)
     >>> budget.pay("one", Fraction(3, 4))
@@ -100,7 +100,7 @@ class Purse:
 
     total: Fraction  # see `budget_of`
     accounting: Accounting
-    reach: int  # rows per unit: every sensitivity is a multiple of it
+    rows_per_unit: int  # rows per unit: every sensitivity is a multiple of it
     payments: dict[str, Fraction] = field(default_factory=dict)  # by step
 
     @property
@@ -123,13 +123,13 @@ class Purse:
         """Return the payments by step."""
         return dict(self.payments)
 
-    def count_noise(self, share: Fraction) -> TableMechanism:
+    def count_noise(self, share: Fraction) -> TableNoise:
         """Return the noise of a table paid with a share, rounded up to a simple fraction."""
         spend = share * self.total
-        exact = self.reach / spend if self.pure else self.reach**2 / (2 * spend)
+        exact = self.rows_per_unit / spend if self.pure else self.rows_per_unit**2 / (2 * spend)
         # Sampling is faster for simple fractions, and rounding up only adds privacy.
         grid = 1 if exact > 1000 else 64
-        return TableMechanism(self.accounting, Fraction(math.ceil(exact * grid), grid))
+        return TableNoise(self.accounting, Fraction(math.ceil(exact * grid), grid))
 
     def choice_epsilon(self, share: Fraction) -> Fraction:
         """Return the epsilon of one exponential mechanism paid with a share, rounded down.
@@ -145,15 +145,15 @@ class Purse:
 
 
 @dataclass(frozen=True)
-class PaidTable:
+class NoisyTable:
     """A noisy table that was paid for; public."""
 
     group: Group
     counts: Integers
-    noise: TableMechanism
+    noise: TableNoise
 
 
-class Meter:
+class PrivateMeasurer:
     """Sealed counts that are opened only as noisy tables and private selections, each paid first.
 
     The shares paid from the budget determine the noise. The noise layer records the actual cost in
@@ -165,12 +165,12 @@ class Meter:
         The sealed private table.
     noise : Noise
         Noise source, which opens sealed counts.
-    purse : Purse
+    budget : BudgetFilter
         Budget of the run.
     """
 
-    def __init__(self, source: SealedTable, noise: Noise, purse: Purse) -> None:
-        self.purse = purse
+    def __init__(self, source: SealedTable, noise: Noise, budget: BudgetFilter) -> None:
+        self.budget = budget
         self._source, self._noise = source, noise
         self._names = list(source.schema.attributes)
         self._sealed: dict[Group, SealedCounts] = {}
@@ -183,21 +183,21 @@ class Meter:
         tables = self._source.marginals(named, recode=recode)
         self._sealed.update(zip(groups, (table.ravel() for table in tables), strict=True))
 
-    def row_count(self, share: Fraction) -> PaidTable:
+    def row_count(self, share: Fraction) -> NoisyTable:
         """Measure the number of rows."""
         rows = next(iter(self._sealed.values())).sum().reshape(1)
         return self._paid("number of rows", (), rows, share)
 
     def measure(
         self, step: str, group: Group, share: Fraction, cells: Integers | None = None
-    ) -> PaidTable:
+    ) -> NoisyTable:
         """Measure a noisy table at a public resolution; one row changes one of its cells by 1."""
         return self._paid(step, group, self._counts(group, cells), share)
 
-    def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> PaidTable:
-        self.purse.pay(step, share)
-        count_noise = self.purse.count_noise(share)
-        return PaidTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
+    def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> NoisyTable:
+        self.budget.pay(step, share)
+        count_noise = self.budget.count_noise(share)
+        return NoisyTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
     def _counts(self, group: Group, cells: Integers | None) -> SealedCounts:
         """Return sealed counts, merged to cells; a row still counts in exactly one cell."""
@@ -219,7 +219,7 @@ class Meter:
         With `may_stop`, the result may be empty: stopping is an option with score 0. When a
         candidate is selected, all candidates with the same columns are removed.
         """
-        self.purse.pay(step, k * share)
+        self.budget.pay(step, k * share)
         scores = distance_scores(
             [self._counts(candidate.group, candidate.cells) for candidate in candidates],
             [candidate.expected for candidate in candidates],
@@ -231,8 +231,8 @@ class Meter:
         # the range of the exponential mechanism's privacy loss, and that of permute-and-flip is
         # wider.
         choice = TopChoices(
-            self.purse.choice_epsilon(share), k,
-            "permute-and-flip" if self.purse.pure else "exponential",
+            self.budget.choice_epsilon(share), k,
+            "permute-and-flip" if self.budget.pure else "exponential",
             exclusive_groups=tuple(candidate.group for candidate in candidates),
         )  # fmt: skip
         chosen: list[int] = self._noise.open(scores, choice, step)
@@ -254,6 +254,6 @@ class ScoredTable:
             raise TypeError(f"expected counts are {self.expected.dtype}; they must be int64")
 
 
-def sensitivity(candidates: Sequence[ScoredTable], reach: int) -> int:
+def score_sensitivity(candidates: Sequence[ScoredTable], rows_per_unit: int) -> int:
     """Return a bound on the change of any score by one unit: its rows times the largest weight."""
-    return reach * max(candidate.weight for candidate in candidates)
+    return rows_per_unit * max(candidate.weight for candidate in candidates)

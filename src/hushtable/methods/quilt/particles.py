@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable.kernels import field as kernels
 from hushtable.kernels.field import Floats, Integers, Particles
-from hushtable.methods.quilt.coins import Coins
+from hushtable.methods.quilt.coins import PostprocessingRng
 
 Group = tuple[int, ...]
 """Indices of columns, increasing."""
@@ -21,7 +21,7 @@ _MAX_TRIES = 2_000_000
 
 
 @dataclass(frozen=True)
-class Drawn:
+class SampledParticles:
     """Sampled rows, as indices of particles, which may repeat."""
 
     particles: Particles  # shape (particle, column)
@@ -74,10 +74,10 @@ def tables_of(
     return [flat[start:stop].reshape(shape) for start, stop, shape in bounds]
 
 
-def by_weight(rows: Particles, weights: Floats, n: int, coins: Coins) -> Integers:
+def by_weight(rows: Particles, weights: Floats, n: int, rng: PostprocessingRng) -> Integers:
     """Return a systematic sample of n row indices by weight, along the sorted rows."""
     order = np.lexsort(tuple(np.ascontiguousarray(column) for column in rows.T[::-1]))
-    return order[coins.places(weights[order], n)]
+    return order[rng.places(weights[order], n)]
 
 
 def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is measured by
@@ -86,7 +86,7 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     weights: Floats,
     sizes: Group,
     pairs: Sequence[Group],
-    coins: Coins,
+    rng: PostprocessingRng,
 ) -> None:
     """Replace sampled row indices until their pair counts are close to those of all rows."""
     n = len(chosen)
@@ -97,5 +97,5 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     left, right = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
     offsets = np.cumsum([0, *(table.size for table in found)])[:-1]
     strides = np.array(sizes, np.int64)[right]
-    offered = coins.spread(weights, min(_TRIES_PER_ROW * n, _MAX_TRIES))
-    kernels.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, coins.state)
+    offered = rng.systematic_sample(weights, min(_TRIES_PER_ROW * n, _MAX_TRIES))
+    kernels.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, rng.state)

@@ -11,82 +11,82 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.methods.quilt.candidates import Offer
-from hushtable.methods.quilt.carried import Carried
-from hushtable.methods.quilt.columns import KnownColumn
+from hushtable.methods.quilt.candidates import Candidate
+from hushtable.methods.quilt.carried import EarlierMeasurements
+from hushtable.methods.quilt.columns import OneWayModel
 from hushtable.methods.quilt.domains import Floats
 from hushtable.methods.quilt.factors import dispersion
-from hushtable.methods.quilt.field import Field
-from hushtable.methods.quilt.meter import Meter, PaidTable, as_share
-from hushtable.methods.quilt.prior import Belief, PairBelief
-from hushtable.methods.quilt.resolutions import Ladder, Patch
+from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
+from hushtable.methods.quilt.prior import PairPriorWeight, PriorWeight
+from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels
 from hushtable.recoding import Recoding
 
-_N_SETTLING = 3  # refreshes of the particles after new tables
+_N_REFITS = 3  # refreshes of the particles after new tables
 
 
 @dataclass(frozen=True)
-class Round:
+class SelectionRound:
     """Public record of one selection round; it bounds errors of unselected tables."""
 
     choice_epsilon: Fraction  # epsilon of one selection
     sensitivity: int  # of the scores
-    offers: list[Offer]  # the candidates
+    candidates: list[Candidate]  # the candidates
     chosen: list[int]  # indices of the selected ones
-    measured: list[PaidTable]  # their noisy tables
+    measured: list[NoisyTable]  # their noisy tables
 
     def plain(self) -> dict[str, Any]:
         """Return the record as plain data."""
-        offers = [self.offers[place] for place in self.chosen]
-        missed = [m.counts - o.expected for m, o in zip(self.measured, offers, strict=True)]
+        candidates = [self.candidates[place] for place in self.chosen]
+        missed = [m.counts - o.expected for m, o in zip(self.measured, candidates, strict=True)]
         return {
             "choice_epsilon": float(self.choice_epsilon),
             "sensitivity": self.sensitivity,
-            "n_candidates": len(self.offers),
-            "chosen": [list(offer.patch.group) for offer in offers],
-            "levels": [list(offer.patch.levels) for offer in offers],
-            "penalties": [offer.scored.penalty for offer in offers],
-            "weights": [offer.scored.weight for offer in offers],
+            "n_candidates": len(self.candidates),
+            "chosen": [list(candidate.query.group) for candidate in candidates],
+            "levels": [list(candidate.query.levels) for candidate in candidates],
+            "penalties": [candidate.scored.penalty for candidate in candidates],
+            "weights": [candidate.scored.weight for candidate in candidates],
             "distances": [float(np.abs(gap).sum()) for gap in missed],
             "missed_squares": [float(np.dot(gap, gap)) for gap in missed],
-            "expected_squares": [float(np.dot(o.expected, o.expected)) for o in offers],
+            "expected_squares": [float(np.dot(o.expected, o.expected)) for o in candidates],
         }
 
 
 @dataclass(frozen=True)
-class Piece:
+class Measurement:
     """A marginal query that was measured."""
 
-    patch: Patch
-    table: PaidTable
+    query: MarginalQuery
+    table: NoisyTable
 
 
 @dataclass
-class Patchwork:
+class FitState:
     """State of the fit: noisy tables, buckets, the model and the selection rounds."""
 
     total: float
     total_std: float
-    columns: list[KnownColumn]
-    field: Field
-    pieces: list[Piece] = default(default_factory=list)
-    rounds: list[Round] = default(default_factory=list)
-    belief: PairBelief | None = None  # pair marginals of a prior, unless it was dropped
-    beliefs: list[Belief | None] = default(default_factory=list)  # its one-way marginals
-    doubt: float = math.inf  # latest estimate of its prior variance per row
-    carried: Carried | None = None  # measurements of earlier waves
+    columns: list[OneWayModel]
+    model: LogLinearModel
+    measurements: list[Measurement] = default(default_factory=list)
+    rounds: list[SelectionRound] = default(default_factory=list)
+    pair_prior: PairPriorWeight | None = None  # pair marginals of a prior, unless it was dropped
+    column_priors: list[PriorWeight | None] = default(default_factory=list)  # its one-way marginals
+    prior_variance: float = math.inf  # latest estimate of its prior variance per row
+    earlier: EarlierMeasurements | None = None  # measurements of earlier waves
 
     @property
-    def tables(self) -> list[PaidTable]:
+    def tables(self) -> list[NoisyTable]:
         """All noisy tables that were paid for, one-way tables first."""
         single = [column.counted.table for column in self.columns]
         cuts = [table for column in self.columns for table, _ in column.counted.cuts]
-        return [*single, *cuts, *(piece.table for piece in self.pieces)]
+        return [*single, *cuts, *(measurement.table for measurement in self.measurements)]
 
     @property
-    def ladders(self) -> list[Ladder]:
+    def levels(self) -> list[ResolutionLevels]:
         """The resolutions of all columns."""
-        return [column.ladder for column in self.columns]
+        return [column.levels for column in self.columns]
 
     def merging(self) -> dict[str, Recoding]:
         """Return the recodings from codes of the schema to buckets, where they differ."""
@@ -100,28 +100,28 @@ class Patchwork:
 
 
 def measure(
-    meter: Meter,
-    quilt: Patchwork,
+    measurer: PrivateMeasurer,
+    state: FitState,
     step: str,
-    offers: Sequence[Offer],
+    candidates: Sequence[Candidate],
     share: float,
     *,
     power: float = 0.5,
-) -> list[PaidTable]:
+) -> list[NoisyTable]:
     """Measure tables for a share of the budget, or what is left, and add them to the model."""
-    share = min(share, float(meter.purse.left))
-    parts = divided(share, [offer.patch.n_cells for offer in offers], power)
+    share = min(share, float(measurer.budget.left))
+    parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
     measured = [
-        meter.measure(step, offer.patch.group, part, offer.patch.cells)
-        for offer, part in zip(offers, parts, strict=True)
+        measurer.measure(step, candidate.query.group, part, candidate.query.cells)
+        for candidate, part in zip(candidates, parts, strict=True)
     ]
-    for offer, table in zip(offers, measured, strict=True):
-        patch, std = offer.patch, table.noise.std
-        is_new = not any(old.is_of(patch.group, patch.maps) for old in quilt.field.tables)
-        factors = quilt.field.add(patch.group, table.counts, std, patch.maps)
+    for candidate, table in zip(candidates, measured, strict=True):
+        query, std = candidate.query, table.noise.std
+        is_new = not any(old.is_of(query.group, query.maps) for old in state.model.tables)
+        factors = state.model.add(query.group, table.counts, std, query.maps)
         if is_new:
-            factors.strength = strength(table.counts.astype(np.float64), offer.expected, std)
-        quilt.pieces.append(Piece(patch, table))
+            factors.strength = strength(table.counts.astype(np.float64), candidate.expected, std)
+        state.measurements.append(Measurement(query, table))
     return measured
 
 
@@ -141,9 +141,9 @@ def divided(share: float, sizes: Sequence[float], power: float = 0.5) -> list[Fr
     return [as_share(part) for part in share * (1 - 1e-9) * roots / roots.sum()]
 
 
-def settle(model: Field) -> None:
+def refit(model: LogLinearModel) -> None:
     """Adapt the particles to new tables, and fit."""
-    for _ in range(_N_SETTLING):
+    for _ in range(_N_REFITS):
         model.sweep()
         model.refresh()
     model.fit()

@@ -29,14 +29,14 @@ import numpy as np
 
 from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.cuts import planned_size
-from hushtable.methods.quilt.domains import Floats, Integers, Values
+from hushtable.methods.quilt.domains import CountedDomain, Floats, Integers
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.resolutions import Patch
+from hushtable.methods.quilt.resolutions import MarginalQuery
 
 CONTRADICTED = 3.0
 """Difference of counts, in standard deviations, beyond which a value's prior gets little weight."""
 
-APART = 4.0
+OUTLYING = 4.0
 """A column has its own prior variance if its differences exceed those that the median one allows.
 
 In standard deviations of their sum of squares.
@@ -68,7 +68,7 @@ class PriorRows:
     codes: Mapping[str, Integers]  # by column; `Prior.UNKNOWN` for unknown values
     firm: bool = False  # whether it was made to determine these columns, which then get little
 
-    def wanted_size(self, values: Values) -> float:
+    def wanted_size(self, values: CountedDomain) -> float:
         """Return the number of values for which a column gets budget."""
         told = self.firm and values.name in self.codes
         return planned_size(values) * (FIRM_PART if told else 1.0)
@@ -78,7 +78,7 @@ class PriorRows:
         """Number of rows."""
         return len(next(iter(self.codes.values())))
 
-    def values(self, values: Values) -> Integers | None:
+    def values(self, values: CountedDomain) -> Integers | None:
         """Return the counted value of each row, or None without the column."""
         if values.name not in self.codes:
             return None
@@ -89,7 +89,7 @@ class PriorRows:
 
 
 @dataclass(frozen=True)
-class Belief:
+class PriorWeight:
     """Prior counts with their variances."""
 
     counts: Floats  # the prior's counts
@@ -103,12 +103,16 @@ class Belief:
         return (mine * self.counts + other * noisy) / both, 1 / both
 
 
-def doubt(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
+def prior_variance(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
     """Estimate c such that the differences have variance noise + c * units; return its error, too.
 
     Examples
     --------
-    >>> found, error = doubt(np.array([30.0, -30.0] * 50), np.full(100, 100.0), np.full(100, 10.0))
+    >>> found, error = prior_variance(
+    ...     np.array([30.0, -30.0] * 50),
+    ...     np.full(100, 100.0),
+    ...     np.full(100, 10.0),
+    ... )
     >>> round(found), round(error)
     (80, 13)
     """
@@ -128,13 +132,13 @@ def doubt(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
     return low, float((np.sum((units / spread) ** 2) / 2) ** -0.5)
 
 
-def column_beliefs(
+def column_prior_weights(
     rows: PriorRows,
-    values: Sequence[Values],
+    values: Sequence[CountedDomain],
     noisy: Sequence[Floats],
     stds: Sequence[float],
     total: float,
-) -> tuple[list[Belief | None], float]:
+) -> tuple[list[PriorWeight | None], float]:
     """Return the prior counts and variances of each column, and their shared prior variance.
 
     A column that the prior does not have is None.
@@ -143,7 +147,7 @@ def column_beliefs(
     ----------
     rows : PriorRows
         The prior.
-    values : sequence of Values
+    values : sequence of CountedDomain
         How each column is counted.
     noisy : sequence of arrays
         The noisy count of each counted value, by column.
@@ -160,19 +164,19 @@ def column_beliefs(
             expected[place] = counts
             noise = np.full(v.size, stds[place] ** 2)
             seen[place] = _Seen(noisy[place] - counts, noise, counts + total / rows.n_rows)
-    found: list[Belief | None] = [None] * len(values)
+    found: list[PriorWeight | None] = [None] * len(values)
     if not seen:
         return found, math.inf
-    own = {place: doubt(*gaps) for place, gaps in seen.items()}
+    own = {place: prior_variance(*gaps) for place, gaps in seen.items()}
     middle = float(np.median([c + error for c, error in own.values()]))
     agree = {place for place, gaps in seen.items() if gaps.fit(middle)}
-    together = sum(doubt(*_joined([seen[place] for place in agree])))
+    together = sum(prior_variance(*_joined([seen[place] for place in agree])))
     for place, (gaps, noise, units) in seen.items():
         c = together if place in agree else max(together, own[place][0])
         variances = c * units
         contradicted = np.abs(gaps) > CONTRADICTED * np.sqrt(noise + variances)
         variances = np.where(contradicted, np.maximum(gaps**2, variances), variances)
-        found[place] = Belief(expected[place], variances, c)
+        found[place] = PriorWeight(expected[place], variances, c)
     return found, together
 
 
@@ -187,7 +191,7 @@ class _Seen(NamedTuple):
         """Return whether the differences are consistent with a prior variance of c."""
         n = len(self.gaps)
         squares = float(np.sum(self.gaps**2 / (self.noise + c * self.units)))
-        return squares <= n + APART * math.sqrt(2 * n)
+        return squares <= n + OUTLYING * math.sqrt(2 * n)
 
 
 def _joined(seen: Sequence[_Seen]) -> _Seen:
@@ -204,7 +208,7 @@ def _expected(values: Integers | None, size: int, total: float) -> Floats | None
     return expected
 
 
-class PairBelief:
+class PairPriorWeight:
     """Pair marginals of a prior.
 
     Parameters
@@ -283,17 +287,17 @@ class PairBelief:
         like = self.c * (self.tables[group] + self.unit) / std
         return np.maximum(like, FIRMEST * particle)
 
-    def learn(self, measured: Sequence[tuple[Patch, Floats, float]]) -> None:
+    def update(self, measured: Sequence[tuple[MarginalQuery, Floats, float]]) -> None:
         """Re-estimate the prior variance from measured pairs (query, noisy counts, noise)."""
         told = [part for part in measured if part[0].group in self.tables]
         if not told:
             return
         seen: list[_Seen] = []
         missed = dependent = 0.0
-        for patch, counts, std in told:
-            expected = patch.added_up(self.tables[patch.group])
-            independent = patch.added_up(self._independent(patch.group))
-            widths = patch.added_up(np.ones(self.tables[patch.group].size))
+        for query, counts, std in told:
+            expected = query.added_up(self.tables[query.group])
+            independent = query.added_up(self._independent(query.group))
+            widths = query.added_up(np.ones(self.tables[query.group].size))
             noise = np.full(len(counts), std**2)
             seen.append(_Seen(counts - expected, noise, expected + self.unit * widths))
             # In units of the noise, so that cells have equal weight; the noise itself is
@@ -301,7 +305,7 @@ class PairBelief:
             missed += float(np.sum((counts - expected) ** 2 / std**2 - 1))
             dependent += float(np.sum((counts - independent) ** 2 / std**2 - 1))
         both = _joined(seen)
-        self.c = sum(doubt(*both))
+        self.c = sum(prior_variance(*both))
         unsure = math.sqrt(2 * len(both.gaps))
         self.is_useless = missed > USELESS * max(dependent, 0.0) + unsure
 

@@ -23,23 +23,23 @@ from hushtable.methods.base import CountError, Forecast, Method, Plan, Released,
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, cost_in_words, read_prior
-from hushtable.methods.quilt.carried import Carried
+from hushtable.methods.quilt.carried import EarlierMeasurements
 from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
-from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, Values, values_of
+from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, CountedDomain, values_of
 from hushtable.methods.quilt.handed_out import settings_of, tables_of, warnings_of
 from hushtable.methods.quilt.meter import (
     Accounting,
-    Meter,
-    Purse,
-    TableMechanism,
+    BudgetFilter,
+    PrivateMeasurer,
+    TableNoise,
     as_share,
     budget_of,
 )
-from hushtable.methods.quilt.particles import Drawn
-from hushtable.methods.quilt.patchwork import Patchwork, divided
+from hushtable.methods.quilt.particles import SampledParticles
+from hushtable.methods.quilt.patchwork import FitState, divided
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
-from hushtable.methods.quilt.sewing import sew
+from hushtable.methods.quilt.sewing import fit
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
@@ -203,7 +203,7 @@ class Quilt(Method):
             target=None if self.target is None else names.index(self.target),
             total=budget_of(self.epsilon, self.delta, self.added_up),
             prior=PriorRows(self.prior.codes(schema)) if self.prior and rows else None,
-            carried=None if earlier is None else Carried(earlier, names),
+            earlier=None if earlier is None else EarlierMeasurements(earlier, names),
         )
 
 
@@ -213,16 +213,18 @@ class QuiltPlan(Plan[SealedTable]):
 
     method: Quilt
     schema: Schema
-    values: tuple[Values, ...]
+    values: tuple[CountedDomain, ...]
     target: int | None  # index of the column to predict
     total: Fraction  # budget of a run, in the units of `budget_of`
     prior: PriorRows | None = None
-    carried: Carried | None = None  # measurements of earlier waves of a series
+    earlier: EarlierMeasurements | None = None  # measurements of earlier waves of a series
 
-    def purse(self) -> Purse:
+    def budget(self) -> BudgetFilter:
         """Return the unspent budget of one run."""
-        reach = self.schema.unit.max_rows or 1
-        return Purse(total=self.total, accounting=self.method.added_up, reach=reach)
+        rows_per_unit = self.schema.unit.max_rows or 1
+        return BudgetFilter(
+            total=self.total, accounting=self.method.added_up, rows_per_unit=rows_per_unit
+        )
 
     @property
     def rows_share(self) -> Fraction:
@@ -231,10 +233,10 @@ class QuiltPlan(Plan[SealedTable]):
 
     def stages(self, n_rows: int) -> Schedule:
         """Return the schedule of a run with this number of rows."""
-        purse = self.purse()
+        budget = self.budget()
         return schedule(
             n_rows=float(n_rows), sizes=[planned_size(v) for v in self.values],
-            total=float(purse.total), pure=purse.pure, reach=purse.reach,
+            total=float(budget.total), pure=budget.pure, rows_per_unit=budget.rows_per_unit,
             has_target=self.target is not None,
         )  # fmt: skip
 
@@ -348,7 +350,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     def _std(self, share: float) -> float:
         """Return the standard deviation of a count measured with a share of the budget."""
-        return self.purse().count_noise(as_share(share)).std
+        return self.budget().count_noise(as_share(share)).std
 
     @property
     def judged_share(self) -> float:
@@ -356,7 +358,7 @@ class QuiltPlan(Plan[SealedTable]):
 
         A plan that also starts from something public knows more than its own noise tells.
         """
-        return 0.1 if self.prior is None and self.carried is None else super().judged_share
+        return 0.1 if self.prior is None and self.earlier is None else super().judged_share
 
     def needed_rows(self) -> int:
         """Return how many rows a release needs that is not mostly noise, roughly."""
@@ -379,7 +381,7 @@ class QuiltPlan(Plan[SealedTable]):
         parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
         kept = [as_share(1 - CUT_SHARE) if is_wide(v) else 1 for v in self.values]
         errors = [
-            _sum_error(self.purse().count_noise(part * left), n_asked(share, size))
+            _sum_error(self.budget().count_noise(part * left), n_asked(share, size))
             for size, part, left in zip(sizes, parts, kept, strict=True)
         ]
         widths = [error.half_width for error in errors]
@@ -395,26 +397,26 @@ class QuiltPlan(Plan[SealedTable]):
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, select, fit, and draw rows."""
-        quilt, purse = self.sewn(source, noise)
-        n_rows = self.n_published(quilt)
-        drawn = quilt.field.draw(n_rows)
+        state, budget = self.fitted(source, noise)
+        n_rows = self.n_published(state)
+        drawn = state.model.draw(n_rows)
         columns = {
             known.counted.values.name: to_values(
-                known.counted.values.column, codes_drawn(quilt, drawn, place)
+                known.counted.values.column, codes_drawn(state, drawn, place)
             )
-            for place, known in enumerate(quilt.columns)
+            for place, known in enumerate(state.columns)
         }
-        return self.released(quilt, purse, pa.table(columns))
+        return self.released(state, budget, pa.table(columns))
 
-    def n_published(self, quilt: Patchwork) -> int:
+    def n_published(self, state: FitState) -> int:
         """Return the number of rows to publish."""
-        return min(max(round(quilt.total), 0), self.method.max_published)
+        return min(max(round(state.total), 0), self.method.max_published)
 
-    def sewn(self, source: SealedTable, noise: Noise) -> tuple[Patchwork, Purse]:
+    def fitted(self, source: SealedTable, noise: Noise) -> tuple[FitState, BudgetFilter]:
         """Measure, select and fit; return the state of the fit and the budget with its payments."""
-        purse = self.purse()
-        quilt = sew(
-            Meter(source, noise, purse),
+        budget = self.budget()
+        state = fit(
+            PrivateMeasurer(source, noise, budget),
             self.values,
             stages_for=self.stages,
             public_rows=self.schema.counted_rows,
@@ -422,33 +424,35 @@ class QuiltPlan(Plan[SealedTable]):
             n_particles=self.method.particles,
             seed=noise.integer_below(2**64),
             prior=self.prior,
-            carried=self.carried,
+            earlier=self.earlier,
         )
-        return quilt, purse
+        return state, budget
 
-    def released(self, quilt: Patchwork, purse: Purse, rows: pa.Table) -> Released:
+    def released(self, state: FitState, budget: BudgetFilter, rows: pa.Table) -> Released:
         """Return the drawn rows, and the tables and settings behind them."""
         return Released(
-            tables={"data": rows, **tables_of(quilt)},
-            settings={**settings_of(quilt, purse, rows.num_rows), **self._of_prior(quilt)},
-            warnings=warnings_of(quilt),
+            tables={"data": rows, **tables_of(state)},
+            settings={**settings_of(state, budget, rows.num_rows), **self._of_prior(state)},
+            warnings=warnings_of(state),
         )
 
-    def _of_prior(self, quilt: Patchwork) -> dict[str, Any]:
+    def _of_prior(self, state: FitState) -> dict[str, Any]:
         """Return the settings that describe how the prior was used."""
         if self.prior is None:
             return {}
-        believed = [] if quilt.belief is None else list(quilt.belief.tables)
+        believed = [] if state.pair_prior is None else list(state.pair_prior.tables)
         return {
             "prior": {
                 "columns": list(self.prior.codes),
-                "doubt": round(quilt.doubt, 4) if math.isfinite(quilt.doubt) else None,
+                "doubt": round(state.prior_variance, 4)
+                if math.isfinite(state.prior_variance)
+                else None,
                 "believed": [list(group) for group in believed],
             }
         }
 
 
-def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
+def _sum_error(noise: TableNoise, n_counts: int) -> CountError:
     """Return the error of a sum of this number of noisy counts."""
     if noise.pure:
         return laplace_error(1 / noise.parameter, n_counts, _ONE_COLUMN)
@@ -456,15 +460,15 @@ def _sum_error(noise: TableMechanism, n_counts: int) -> CountError:
     return gaussian_error(noise.parameter + rounding, n_counts, _ONE_COLUMN)
 
 
-def codes_drawn(quilt: Patchwork, drawn: Drawn, place: int) -> NDArray[np.int64]:
+def codes_drawn(state: FitState, drawn: SampledParticles, place: int) -> NDArray[np.int64]:
     """Draw codes of the schema for the buckets of one column of rows."""
-    known = quilt.columns[place]
+    known = state.columns[place]
     v = known.counted.values
     merged = v.is_ordered and known.n_buckets < v.size
     return v.codes(
         drawn.column(place).astype(np.int64),
         known.buckets,
         known.shares,
-        quilt.field.coins,
-        quilt.field.tilts(drawn.particles, place)[drawn.places] if merged else None,
+        state.model.rng,
+        state.model.tilts(drawn.particles, place)[drawn.places] if merged else None,
     )

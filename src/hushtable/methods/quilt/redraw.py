@@ -33,7 +33,7 @@ N_SWEEPS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class QuiltRows:
     """The rows of a quilt."""
 
     schema: Schema
@@ -41,7 +41,7 @@ class Rows:
     values: Mapping[str, Integers]  # counted values, by column
 
 
-def redrawn_weights(tables: TableSums, rows: Rows, rng: Generator) -> Floats:
+def redrawn_weights(tables: TableSums, rows: QuiltRows, rng: Generator) -> Floats:
     """Draw a weight for each row; weights sum to the drawn number of rows of the table."""
     total = max(1.0, tables.draw_total(rng))
     weights = _raked(tables, rows, total, rng)
@@ -51,7 +51,7 @@ def redrawn_weights(tables: TableSums, rows: Rows, rng: Generator) -> Floats:
     return np.asarray(weights * (total / max(float(weights.sum()), 1e-9)))
 
 
-def _raked(tables: TableSums, rows: Rows, total: float, rng: Generator) -> Floats:
+def _raked(tables: TableSums, rows: QuiltRows, total: float, rng: Generator) -> Floats:
     n_rows = len(next(iter(rows.values.values())))
     targets: list[tuple[Integers, Floats]] = []
     for name, of_rows in rows.values.items():
@@ -89,7 +89,11 @@ def _numbers(tables: TableSums, schema: Schema) -> list[RowFunction]:
 
 
 def _tilted(
-    tables: TableSums, rows: Rows, functions: list[RowFunction], weights: Floats, rng: Generator
+    tables: TableSums,
+    rows: QuiltRows,
+    functions: list[RowFunction],
+    weights: Floats,
+    rng: Generator,
 ) -> Floats:
     """Multiply weights by the exponential of a sum of functions until means are as drawn."""
     told = [(one, tables.linear(one)) for one in functions]

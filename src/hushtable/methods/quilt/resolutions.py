@@ -1,8 +1,8 @@
 """Nested resolutions of columns, and the marginal queries that quilt may measure.
 
 A column that was measured has buckets. A table of several columns need not distinguish all of them:
-`ladder` returns a few nested resolutions of a column, from all buckets to a few cells, and a
-`Patch` is a group of columns, each at one of its resolutions.
+`resolution_levels` returns a few nested resolutions of a column, from all buckets to a few cells,
+and a `MarginalQuery` is a group of columns, each at one of its resolutions.
 
 The resolution that suits a one-way table may be too fine for a pair: 32 by 32 cells of 40 rows each
 are lost in noise that hardly affects 8 by 8 cells of 625 rows, and the association of two ordered
@@ -27,15 +27,15 @@ STEPS = (16, 8, 4)
 WORTHWHILE = 1.25
 """Minimum ratio of cells between successive resolutions of an ordered column."""
 
-WORTHWHILE_APART = 2.0
+WORTHWHILE_UNORDERED = 2.0
 """The same for unordered columns, in which merged values are not similar."""
 
-Ladder = tuple[Integers, ...]
+ResolutionLevels = tuple[Integers, ...]
 """The cell of each bucket at each resolution of a column; the first has all buckets."""
 
 
 @dataclass(frozen=True)
-class Patch:
+class MarginalQuery:
     """A table that may be measured: columns, each at one of its resolutions.
 
     Two queries are equal if their columns and levels are.
@@ -46,9 +46,13 @@ class Patch:
     maps: tuple[Integers, ...] = field(compare=False, repr=False)  # the cell of each bucket
 
     @classmethod
-    def of(cls, group: Group, levels: Sequence[int], ladders: Sequence[Ladder]) -> Patch:
+    def of(
+        cls, group: Group, levels: Sequence[int], resolutions: Sequence[ResolutionLevels]
+    ) -> MarginalQuery:
         """Return the query at these levels of the columns' resolutions."""
-        maps = tuple(ladders[column][level] for column, level in zip(group, levels, strict=True))
+        maps = tuple(
+            resolutions[column][level] for column, level in zip(group, levels, strict=True)
+        )
         return cls(group, tuple(levels), maps)
 
     @property
@@ -84,18 +88,20 @@ class Patch:
         return np.bincount(self.cells, flat, self.n_cells).astype(np.float64)
 
 
-def patches_of(group: Group, ladders: Sequence[Ladder]) -> list[Patch]:
+def queries_for(group: Group, resolutions: Sequence[ResolutionLevels]) -> list[MarginalQuery]:
     """Return a group's queries, finest first; all columns become coarser together."""
-    most = max(len(ladders[column]) for column in group)
+    most = max(len(resolutions[column]) for column in group)
     return [
-        Patch.of(group, [min(step, len(ladders[column]) - 1) for column in group], ladders)
+        MarginalQuery.of(
+            group, [min(step, len(resolutions[column]) - 1) for column in group], resolutions
+        )
         for step in range(most)
     ]
 
 
-def ladder(
-    masses: Floats, *, is_ordered: bool, n_apart: int, branches: Sequence[Integers] = ()
-) -> Ladder:
+def resolution_levels(
+    masses: Floats, *, is_ordered: bool, n_special: int, branches: Sequence[Integers] = ()
+) -> ResolutionLevels:
     """Return the nested resolutions of one column.
 
     Parameters
@@ -104,13 +110,13 @@ def ladder(
         The estimated share of each bucket; special values and missing are the last.
     is_ordered : bool
         Whether the lightest neighbors are merged.
-    n_apart : int
+    n_special : int
         Number of special values and missing, which are never merged.
     branches : sequence of int arrays
         For each level of a taxonomy, from fine to coarse, the branch of each bucket. Without any,
         an unordered column keeps its largest buckets and merges the others.
     """
-    n = len(masses) - n_apart
+    n = len(masses) - n_special
     steps = [np.arange(n)]
     offered = (
         branches
@@ -121,12 +127,12 @@ def ladder(
             if size < n
         ]
     )
-    worthwhile = WORTHWHILE if is_ordered or len(branches) else WORTHWHILE_APART
+    worthwhile = WORTHWHILE if is_ordered or len(branches) else WORTHWHILE_UNORDERED
     for cells in offered:
         found = np.unique(cells[:n], return_inverse=True)[1].ravel()
         if 1 < found.max() + 1 <= len(np.unique(steps[-1])) / worthwhile:
             steps.append(found)
-    return tuple(np.append(cells, cells.max() + 1 + np.arange(n_apart)) for cells in steps)
+    return tuple(np.append(cells, cells.max() + 1 + np.arange(n_special)) for cells in steps)
 
 
 def _lightest_neighbors(masses: Floats, most: int) -> Integers:

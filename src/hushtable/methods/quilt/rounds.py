@@ -8,12 +8,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.methods.quilt.believing import learn
-from hushtable.methods.quilt.candidates import Offer, noise_cost, offers_of
+from hushtable.methods.quilt.believing import update_prior_weight
+from hushtable.methods.quilt.candidates import Candidate, candidates_for, noise_cost
 from hushtable.methods.quilt.domains import Floats
-from hushtable.methods.quilt.meter import Meter, as_share, sensitivity
+from hushtable.methods.quilt.meter import PrivateMeasurer, as_share, score_sensitivity
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.patchwork import Patchwork, Round, measure
+from hushtable.methods.quilt.patchwork import FitState, SelectionRound, measure
 from hushtable.methods.quilt.schedule import Schedule
 
 _DUST = 1e-6  # share of the budget that is too small to use
@@ -49,37 +49,41 @@ class _Pace:
         self.choice, self.table = 2 * self.choice, 2 * self.table
 
 
-def make_rounds(
-    meter: Meter, quilt: Patchwork, stages: Schedule, groups: Sequence[Group], target: int | None
+def fit_adaptive(
+    measurer: PrivateMeasurer,
+    state: FitState,
+    stages: Schedule,
+    groups: Sequence[Group],
+    target: int | None,
 ) -> None:
     """Select and measure the tables that the model fits worst, until the budget is spent."""
-    model, purse = quilt.field, meter.purse
-    pace = _Pace.planned(stages, float(purse.left))
-    groups, until = list(groups), _pairs_until(stages) * float(purse.left)
-    while (left := float(purse.left)) > _DUST:
+    model, budget = state.model, measurer.budget
+    pace = _Pace.planned(stages, float(budget.left))
+    groups, until = list(groups), _pairs_until(stages) * float(budget.left)
+    while (left := float(budget.left)) > _DUST:
         offered = _pairs_first(groups) if left > until else groups
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
-        std = purse.count_noise(as_share(each) - of_choice).std
-        offers = offers_of(offered, model.answers(offered), quilt.ladders, std, target)
-        scored = [offer.scored for offer in offers]
-        chosen = meter.choose("choices", scored, k=k, share=of_choice)
-        picked = [offers[place] for place in chosen]
+        std = budget.count_noise(as_share(each) - of_choice).std
+        candidates = candidates_for(offered, model.answers(offered), state.levels, std, target)
+        scored = [candidate.scored for candidate in candidates]
+        chosen = measurer.choose("choices", scored, k=k, share=of_choice)
+        picked = [candidates[place] for place in chosen]
         share = each * k - float(of_choice) * k
-        measured = measure(meter, quilt, "tables of the rounds", picked, share)
-        quilt.rounds.append(
-            Round(
-                choice_epsilon=purse.choice_epsilon(of_choice),
-                sensitivity=sensitivity(scored, purse.reach),
-                offers=offers,
+        measured = measure(measurer, state, "tables of the rounds", picked, share)
+        state.rounds.append(
+            SelectionRound(
+                choice_epsilon=budget.choice_epsilon(of_choice),
+                sensitivity=score_sensitivity(scored, budget.rows_per_unit),
+                candidates=candidates,
                 chosen=chosen,
                 measured=measured,
             )
         )
-        learn(quilt, std)
+        update_prior_weight(state, std)
         model.fit()
-        answers = model.answers([offer.patch.group for offer in picked])
-        vain = [offer.patch.group for offer in _in_vain(picked, answers, std)]
+        answers = model.answers([candidate.query.group for candidate in picked])
+        vain = [candidate.query.group for candidate in _in_vain(picked, answers, std)]
         if 2 * len(vain) > k:
             pace.double()
             until = 1.0  # pairs show little more; admit triples
@@ -98,11 +102,13 @@ def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
     return [group for group in groups if len(group) == 2] or groups
 
 
-def _in_vain(offers: Sequence[Offer], after: Sequence[Floats], std: float) -> list[Offer]:
+def _in_vain(
+    candidates: Sequence[Candidate], after: Sequence[Floats], std: float
+) -> list[Candidate]:
     """Return the tables that moved the model by no more than the cost of their noise."""
     found = []
-    for offer, table in zip(offers, after, strict=True):
-        now = offer.patch.added_up(table)
-        if float(np.abs(now - offer.expected).sum()) <= noise_cost(now, std):
-            found.append(offer)
+    for candidate, table in zip(candidates, after, strict=True):
+        now = candidate.query.added_up(table)
+        if float(np.abs(now - candidate.expected).sum()) <= noise_cost(now, std):
+            found.append(candidate)
     return found

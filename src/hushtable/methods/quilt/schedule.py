@@ -65,7 +65,7 @@ def schedule(
     sizes: Sequence[int],
     total: float,
     pure: bool,
-    reach: int,
+    rows_per_unit: int,
     has_target: bool = False,
 ) -> Schedule:
     """Return how to divide the budget.
@@ -84,14 +84,14 @@ def schedule(
         The budget.
     pure : bool
         Whether the budget is an epsilon; else it is a rho or mu**2/2.
-    reach : int
+    rows_per_unit : int
         Rows per unit.
     has_target : bool
         Whether there is a target that may be preferred.
 
     Examples
     --------
-    >>> schedule(n_rows=30_000, sizes=[8] * 13, total=0.012, pure=False, reach=1).n_rounds
+    >>> schedule(n_rows=30_000, sizes=[8] * 13, total=0.012, pure=False, rows_per_unit=1).n_rounds
     8
     """
     n_columns = len(sizes)
@@ -99,7 +99,7 @@ def schedule(
         return Schedule(1.0, 0.0, 0.0, 0, 0, 0, every_pair=False, prefers_target=False)
     typical = (sum(map(math.sqrt, sizes)) / n_columns) ** 2
     fewer = max(1.0, _TYPICAL_VALUES / typical)
-    felt = max(n_rows, LEAST_ROWS) / reach * fewer**2
+    felt = max(n_rows, LEAST_ROWS) / rows_per_unit * fewer**2
     n_patches = _n_patches(sizes)
     if pure:
         signal = felt * total / (math.sqrt(2) * n_columns)

@@ -13,10 +13,10 @@ are
    and the model is refitted. If most of them changed the model by less than their noise, later
    tables get twice the budget. The last round takes what is left.
 
-Privacy: only the `Meter` sees exact counts. It releases noisy tables and private selections, each
-paid first. All decisions here (buckets, candidates, penalties, shares, stopping) are functions of
-earlier outputs, so they are post-processing, and the filter of the `Purse` bounds the cost of such
-an adaptive sequence of queries (``quilt.md``).
+Privacy: only the `PrivateMeasurer` sees exact counts. It releases noisy tables and private
+selections, each paid first. All decisions here (buckets, candidates, penalties, shares, stopping)
+are functions of earlier outputs, so they are post-processing, and the filter of the `BudgetFilter`
+bounds the cost of such an adaptive sequence of queries (``quilt.md``).
 
 Rationale: one table of all columns would be mostly noise, and there are too many pairs to measure
 all. A spanning forest is the best model for its number of pairs, and it is selected without a fit,
@@ -31,24 +31,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from hushtable.methods.quilt.believing import believe
-from hushtable.methods.quilt.candidates import groups_of, offers_of
-from hushtable.methods.quilt.carried import Carried
+from hushtable.methods.quilt.believing import apply_prior
+from hushtable.methods.quilt.candidates import candidates_for, groups_of
+from hushtable.methods.quilt.carried import EarlierMeasurements
 from hushtable.methods.quilt.columns import (
-    CountedColumn,
+    MeasuredColumn,
     estimated_total,
-    known_column,
     measure_columns,
+    one_way_model,
 )
 from hushtable.methods.quilt.cuts import planned_size
-from hushtable.methods.quilt.domains import Values
-from hushtable.methods.quilt.field import N_LAST_SWEEPS, Field
-from hushtable.methods.quilt.forest import edge_std, forest
-from hushtable.methods.quilt.meter import Meter, as_share
+from hushtable.methods.quilt.domains import CountedDomain
+from hushtable.methods.quilt.field import N_LAST_SWEEPS, LogLinearModel
+from hushtable.methods.quilt.forest import edge_std, fit_tree
+from hushtable.methods.quilt.meter import PrivateMeasurer, as_share
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.patchwork import Patchwork, divided, measure, settle, strength
-from hushtable.methods.quilt.prior import Belief, PriorRows, column_beliefs
-from hushtable.methods.quilt.rounds import make_rounds
+from hushtable.methods.quilt.patchwork import FitState, divided, measure, refit, strength
+from hushtable.methods.quilt.prior import PriorRows, PriorWeight, column_prior_weights
+from hushtable.methods.quilt.rounds import fit_adaptive
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
 
 AFTER_WAVES = 16
@@ -64,9 +64,9 @@ _FOR_DISTANCE = 2 / 3  # power that minimizes the total absolute noise
 _N_SMOOTHINGS = 3  # smoothing steps of the last fit
 
 
-def sew(
-    meter: Meter,
-    values: Sequence[Values],
+def fit(
+    measurer: PrivateMeasurer,
+    values: Sequence[CountedDomain],
     *,
     stages_for: Callable[[int], Schedule],
     public_rows: int | None,
@@ -74,15 +74,15 @@ def sew(
     n_particles: int,
     seed: int,
     prior: PriorRows | None = None,
-    carried: Carried | None = None,
-) -> Patchwork:
+    earlier: EarlierMeasurements | None = None,
+) -> FitState:
     """Run all stages; measurements of earlier waves replace the spanning forest.
 
     Parameters
     ----------
-    meter : Meter
+    measurer : PrivateMeasurer
         Source of noisy tables and selections.
-    values : sequence of Values
+    values : sequence of CountedDomain
         How each column is counted.
     stages_for : callable
         Returns the schedule for a public or noisy number of rows.
@@ -94,122 +94,126 @@ def sew(
         Parameters of the model.
     prior : PriorRows, optional
         Public rows to start from.
-    carried : Carried, optional
+    earlier : EarlierMeasurements, optional
         Measurements of earlier waves.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
-    meter.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
-    rows = public_rows if public_rows is not None else int(meter.row_count(ROWS_SHARE).counts[0])
+    measurer.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
+    rows = public_rows if public_rows is not None else int(measurer.row_count(ROWS_SHARE).counts[0])
     stages = stages_for(rows)
-    every_pair = carried is not None and bool(carried.patches) and stages.every_pair
-    share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(meter.purse.left))
+    every_pair = earlier is not None and bool(earlier.marginals) and stages.every_pair
+    share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(measurer.budget.left))
     size_of = planned_size if prior is None else prior.wanted_size
-    counted = measure_columns(meter, values, divided(share, [size_of(v) for v in values]))
-    if carried is not None:
-        carried = carried.doubted(
+    counted = measure_columns(measurer, values, divided(share, [size_of(v) for v in values]))
+    if earlier is not None:
+        earlier = earlier.with_drift(
             [column.table.counts.astype(np.float64) for column in counted],
             [column.table.noise.std for column in counted],
         )
-    quilt = _start(counted, public_rows, target, prior, carried, n_particles=n_particles, seed=seed)
+    state = _start(counted, public_rows, target, prior, earlier, n_particles=n_particles, seed=seed)
     preferred = target if stages.prefers_target else None
-    groups = groups_of(quilt.field.sizes, preferred)
-    meter.read(groups, quilt.merging())
+    groups = groups_of(state.model.sizes, preferred)
+    measurer.read(groups, state.merging())
     if groups and prior is not None:
-        believe(quilt, prior, groups, edge_std(meter, stages))
-    if carried is not None and carried.patches:
-        _carry(quilt, carried)
+        apply_prior(state, prior, groups, edge_std(measurer, stages))
+    if earlier is not None and earlier.marginals:
+        _use_earlier(state, earlier)
     elif groups:
-        forest(meter, quilt, stages, groups, target=target, preferred=preferred)
+        fit_tree(measurer, state, stages, groups, target=target, preferred=preferred)
     if every_pair and groups:
-        _every_pair(meter, quilt, groups)
+        _every_pair(measurer, state, groups)
     elif groups and stages.n_rounds:
-        make_rounds(meter, quilt, stages, groups, preferred)
-    quilt.field.learn_order()
-    quilt.field.refresh()
+        fit_adaptive(measurer, state, stages, groups, preferred)
+    state.model.learn_order()
+    state.model.refresh()
     for _ in range(_N_SMOOTHINGS):
-        quilt.field.smooth()
-        quilt.field.fit(quilt.field.patience * N_LAST_SWEEPS // _N_SMOOTHINGS)
-    return quilt
+        state.model.smooth()
+        state.model.fit(state.model.patience * N_LAST_SWEEPS // _N_SMOOTHINGS)
+    return state
 
 
 # --- columns --------------------------------------------------------------------------------------
 
 
 def _start(
-    columns: list[CountedColumn],
+    columns: list[MeasuredColumn],
     public_rows: int | None,
     target: int | None,
     prior: PriorRows | None,
-    carried: Carried | None,
+    earlier: EarlierMeasurements | None,
     *,
     n_particles: int,
     seed: int,
-) -> Patchwork:
+) -> FitState:
     """Start the model from the one-way tables."""
     exact = (float(public_rows), 0.0) if public_rows is not None else None
-    total, total_std = exact or estimated_total(columns, carried)
+    total, total_std = exact or estimated_total(columns, earlier)
     whole = max(total, 1.0)
-    beliefs: list[Belief | None] = [None] * len(columns)
+    beliefs: list[PriorWeight | None] = [None] * len(columns)
     doubt = math.inf
     if prior is not None:
-        beliefs, doubt = column_beliefs(
+        beliefs, doubt = column_prior_weights(
             prior,
             [column.values for column in columns],
             [column.table.counts.astype(np.float64) for column in columns],
             [column.table.noise.std for column in columns],
             whole,
         )
-    kept = carried.columns if carried is not None else [None] * len(columns)
+    kept = earlier.columns if earlier is not None else [None] * len(columns)
     known = [
-        known_column(
+        one_way_model(
             column,
             whole,
             is_target=place == target,
-            belief=beliefs[place] if here is None else here.belief,
-            carried=here,
+            prior_weight=beliefs[place] if here is None else here.prior,
+            earlier=here,
         )
         for place, (column, here) in enumerate(zip(columns, kept, strict=True))
     ]
-    model = Field(
+    model = LogLinearModel(
         [column.masses for column in known],
         total=whole,
         n_particles=n_particles,
         seed=seed,
         lines=[column.line for column in known],
-        patience=1 if carried is None else PATIENCE,
+        patience=1 if earlier is None else PATIENCE,
     )
     for place, column in enumerate(known):
         model.add((place,), column.counts, column.std)
-    return Patchwork(total, total_std, known, model, beliefs=beliefs, doubt=doubt, carried=carried)
+    return FitState(
+        total, total_std, known, model, column_priors=beliefs, prior_variance=doubt, earlier=earlier
+    )
 
 
 # --- earlier waves --------------------------------------------------------------------------------
 
 
-def _carry(quilt: Patchwork, carried: Carried) -> None:
+def _use_earlier(state: FitState, earlier: EarlierMeasurements) -> None:
     """Fit the measurements of earlier waves."""
-    model = quilt.field
-    shares = [column.masses / column.masses.sum() for column in quilt.columns]
-    for patch in carried.patches:
-        factors = model.add(patch.group, patch.counts, patch.std, patch.maps)
+    model = state.model
+    shares = [column.masses / column.masses.sum() for column in state.columns]
+    for query in earlier.marginals:
+        factors = model.add(query.group, query.counts, query.std, query.maps)
         independent = np.full((), model.total)
-        for column, places in zip(patch.group, patch.maps, strict=True):
+        for column, places in zip(query.group, query.maps, strict=True):
             independent = np.multiply.outer(independent, np.bincount(places, shares[column]))
-        std = float(np.sqrt(np.mean(patch.std**2)))
-        factors.strength = strength(patch.counts, independent.ravel(), std)
+        std = float(np.sqrt(np.mean(query.std**2)))
+        factors.strength = strength(query.counts, independent.ravel(), std)
     model.learn_order()
-    settle(model)
+    refit(model)
 
 
-def _every_pair(meter: Meter, quilt: Patchwork, groups: Sequence[Group]) -> None:
+def _every_pair(measurer: PrivateMeasurer, state: FitState, groups: Sequence[Group]) -> None:
     """Measure all pairs with the remaining budget if they are few; nothing is spent on selection.
 
     Their resolution is the one that is best after some more waves.
     """
-    std = meter.purse.count_noise(as_share(float(meter.purse.left) / len(groups))).std
-    offers = offers_of(
-        groups, quilt.field.answers(groups), quilt.ladders, std / AFTER_WAVES**0.5, None
+    std = measurer.budget.count_noise(as_share(float(measurer.budget.left) / len(groups))).std
+    candidates = candidates_for(
+        groups, state.model.answers(groups), state.levels, std / AFTER_WAVES**0.5, None
     )
-    finest = {offer.patch.group: offer for offer in offers}  # the last offer of each group
-    measure(meter, quilt, "tables of all pairs", list(finest.values()), 1.0, power=_FOR_DISTANCE)
-    quilt.field.fit()
+    finest = {
+        candidate.query.group: candidate for candidate in candidates
+    }  # the last offer of each group
+    measure(measurer, state, "tables of all pairs", list(finest.values()), 1.0, power=_FOR_DISTANCE)
+    state.model.fit()

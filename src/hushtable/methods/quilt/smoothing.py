@@ -3,15 +3,15 @@
 Neighboring values of an ordered column are usually similar. The model uses this twice:
 
 - the log-factors of a coarse table do not jump from cell to cell: they are interpolated linearly
-  between the centers of cells (`spread`);
+  between the centers of cells (`interpolation_matrix`);
 - shrinkage is smooth: neighboring cells are shrunk toward each other, and all toward zero
   (`smoothed`).
 
 Some orders mean little (occupation codes, numbers used as names), so the similarity of neighbors is
-estimated for each column (`alikeness`): noise in different cells is independent, so it does not
-change the mean product of the deviations of two neighbors from independence. If the similarity is
-zero, lines become steps without smoothing. Missing values, and values that stand out from
-their neighbors, are not on the line.
+estimated for each column (`estimate_similarity`): noise in different cells is independent, so it
+does not change the mean product of the deviations of two neighbors from independence. If the
+similarity is zero, lines become steps without smoothing. Missing values, and values that stand out
+from their neighbors, are not on the line.
 
 Shrinkage cell by cell would remove a little from each of a thousand cells, and with it most of the
 association of two columns, which is distributed over all cells. Smooth shrinkage keeps it, because
@@ -32,10 +32,10 @@ from hushtable.kernels.field import THETA_LIMIT, Floats, Integers
 LENGTH = 3.0
 """Number of buckets over which similarity falls to 1/e."""
 
-MOST_ALIKE = 0.9
+MAX_SIMILARITY = 0.9
 """Maximum similarity: part of each cell stays independent of its neighbors."""
 
-LEAST_ALIKE = 0.05
+MIN_SIMILARITY = 0.05
 """Similarity below which none is assumed."""
 
 STRAIGHT = 0.5
@@ -55,16 +55,18 @@ class BucketLine:
     """Positions of the buckets of an ordered column."""
 
     at: Floats  # the mean position of the values of each bucket
-    apart: NDArray[np.bool_]  # buckets not on the line: missing, and values that stand out
+    off_line: NDArray[np.bool_]  # buckets not on the line: missing, and values that stand out
 
 
-def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> Floats:
+def interpolation_matrix(
+    line: BucketLine, cells: Integers, masses: Floats, similarity: float
+) -> Floats:
     """Return the interpolation matrix (bucket, cell) from log-factors of cells to buckets.
 
     Examples
     --------
     >>> line = BucketLine(np.arange(4.0), np.zeros(4, bool))
-    >>> spread(line, np.array([0, 0, 1, 1]), np.ones(4), 1.0)
+    >>> interpolation_matrix(line, np.array([0, 0, 1, 1]), np.ones(4), 1.0)
     array([[ 1.25, -0.25],
            [ 0.75,  0.25],
            [ 0.25,  0.75],
@@ -72,10 +74,10 @@ def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> F
     """
     steps = np.zeros((len(cells), int(cells.max()) + 1))
     steps[np.arange(len(cells)), cells] = 1.0
-    on_line = ~line.apart
+    on_line = ~line.off_line
     knots = np.unique(cells[on_line])
-    weight = min(1.0, alike / STRAIGHT)
-    if len(knots) < 2 or len(cells) == steps.shape[1] or weight < LEAST_ALIKE:
+    weight = min(1.0, similarity / STRAIGHT)
+    if len(knots) < 2 or len(cells) == steps.shape[1] or weight < MIN_SIMILARITY:
         return steps
     mass = np.bincount(cells[on_line], masses[on_line], steps.shape[1])[knots]
     centers = np.bincount(cells[on_line], (masses * line.at)[on_line], steps.shape[1])[knots] / mass
@@ -95,7 +97,7 @@ def spread(line: BucketLine, cells: Integers, masses: Floats, alike: float) -> F
     return mixed
 
 
-def alikeness(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
+def estimate_similarity(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
     """Estimate the similarity of neighbors along the first axis of tables.
 
     Each part is a table's noisy deviations from independence, its expected counts, the standard
@@ -112,7 +114,7 @@ def alikeness(parts: Sequence[tuple[Floats, Floats, float, float]]) -> float:
         signal = float((scaled**2 - (std * weights) ** 2).sum())
         itself += signal * math.exp(-width / LENGTH)
     found = neighbors / itself if itself > 0 else 0.0
-    return min(found, MOST_ALIKE) if found > LEAST_ALIKE else 0.0
+    return min(found, MAX_SIMILARITY) if found > MIN_SIMILARITY else 0.0
 
 
 @dataclass(frozen=True)
@@ -124,25 +126,27 @@ class Stiffness:
     is_plain: bool  # whether cells are independent
 
     @classmethod
-    def of(cls, cells: Integers, line: BucketLine | None, alike: float, trend: float) -> Stiffness:
+    def of(
+        cls, cells: Integers, line: BucketLine | None, similarity: float, trend: float
+    ) -> Stiffness:
         """Return the regularizer for a column's cells; without a line, cells are independent."""
         size = int(cells.max()) + 1
         centered = np.eye(size) - 1 / size
-        if line is None or alike < LEAST_ALIKE or size < 3:
+        if line is None or similarity < MIN_SIMILARITY or size < 3:
             return cls(centered, centered, is_plain=True)
-        like = _likeness(cells, line, alike, trend)
+        like = _similarity(cells, line, similarity, trend)
         return cls(centered, centered @ np.linalg.inv(like) @ centered, is_plain=False)
 
 
-def _likeness(cells: Integers, line: BucketLine, alike: float, trended: float) -> Floats:
+def _similarity(cells: Integers, line: BucketLine, similarity: float, trended: float) -> Floats:
     """Return the expected similarity of the cells of an ordered column."""
     at = np.bincount(cells, np.arange(len(cells))) / np.bincount(cells)
-    alone = np.bincount(cells, line.apart) == np.bincount(cells)
+    alone = np.bincount(cells, line.off_line) == np.bincount(cells)
     trend = at - at[~alone].mean() if not alone.all() else at
     trend = trend / max(float(np.sqrt(np.mean(trend**2))), 1e-12)
-    like: Floats = alike * np.exp(-np.abs(at[:, None] - at) / LENGTH)
+    like: Floats = similarity * np.exp(-np.abs(at[:, None] - at) / LENGTH)
     np.fill_diagonal(like, 1.0 + 1e-3)
-    like += trended * alike * np.outer(trend, trend)
+    like += trended * similarity * np.outer(trend, trend)
     own = np.diag(np.diag(like))
     like[alone], like[:, alone] = own[alone], own[:, alone]
     return like

@@ -30,7 +30,7 @@ from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates
-from hushtable.methods.quilt.bins import reaches
+from hushtable.methods.quilt.bins import range_in_bins
 from hushtable.methods.quilt.domains import Floats, Integers, shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
@@ -60,7 +60,7 @@ class Margin:
 
 
 @dataclass(frozen=True, eq=False)
-class CountedValues:
+class ValueCounts:
     """The single values of a column, from its one-way tables."""
 
     counts: Floats  # noisy
@@ -70,7 +70,7 @@ class CountedValues:
 
 
 @dataclass(eq=False)
-class Linear:
+class LinearQuery:
     """A sum over rows as a linear combination of the total, single values and marginals."""
 
     constant: float = 0.0  # weight of the total
@@ -103,7 +103,7 @@ class TableSums:
         self.bins = bins
         self._margins: dict[Group, Margin | None] = {}
         self._resolved: dict[tuple[Group, bytes], Margin] = {}
-        self._values: dict[str, CountedValues] = {}
+        self._values: dict[str, ValueCounts] = {}
 
     # --- total, values and marginals --------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class TableSums:
         value = sum(w * t.counts.sum() for w, t in zip(weights, self.measured.tables, strict=True))
         return float(value), 1 / sum(precisions), weights
 
-    def _values_of(self, name: str) -> CountedValues:
+    def _values_of(self, name: str) -> ValueCounts:
         if name not in self._values:
             own = [
                 (table, weight)
@@ -129,7 +129,7 @@ class TableSums:
             shares = shares_of(counts, self.measured.buckets[name], max(1.0, self._total[0]))
             # Sum over tables of: weight in the total, times weight in the average, times variance.
             with_total = sum(weight for _, weight in own) / precision
-            self._values[name] = CountedValues(counts, 1 / precision, with_total, shares)
+            self._values[name] = ValueCounts(counts, 1 / precision, with_total, shares)
         return self._values[name]
 
     def cells_of(self, table: MeasuredTable, name: str) -> Integers:
@@ -225,7 +225,7 @@ class TableSums:
 
     # --- functions --------------------------------------------------------------------------------
 
-    def linear(self, function: RowFunction) -> Linear | None:
+    def linear(self, function: RowFunction) -> LinearQuery | None:
         """Return the sum of a function as a linear combination; None if not determined."""
         if function.over_rows is not None:
             return self._joint(function)
@@ -238,19 +238,19 @@ class TableSums:
         columns = tuple(sorted(factors))
         if len(columns) > 1 and not self._tells(factors, columns):
             return None
-        made = Linear()
+        made = LinearQuery()
         if not columns or scale == 0.0:
             made.constant = scale
             return made
         self._add_product(made, scale, factors)
-        reach = reaches(function, self.bins)
+        ranges = range_in_bins(function, self.bins)
         for name in columns:
             spread = self._inside_bins(name, function.factors[name])
             if spread is not None:
                 others = scale * prod(self._mean(n, f) for n, f in factors.items() if n != name)
                 made.model[name] = others * spread
-                if name in reach:
-                    made.heaps[name] = abs(others) * self._there(name) * reach[name]
+                if name in ranges:
+                    made.heaps[name] = abs(others) * self._there(name) * ranges[name]
         return made
 
     def _there(self, name: str) -> Floats:
@@ -260,7 +260,7 @@ class TableSums:
     def _mean(self, name: str, factor: Floats) -> float:
         return float(self._values_of(name).shares @ factor)
 
-    def _add_product(self, made: Linear, scale: float, factors: Mapping[str, Floats]) -> None:
+    def _add_product(self, made: LinearQuery, scale: float, factors: Mapping[str, Floats]) -> None:
         """Add a product: its mean, a part per column, and one per larger set of columns."""
         columns = tuple(sorted(factors))
         if len(columns) == 1:
@@ -345,7 +345,7 @@ class TableSums:
 
     def _add_group(
         self,
-        made: Linear,
+        made: LinearQuery,
         group: Group,
         scale: float,
         factors: Mapping[str, Floats],
@@ -372,7 +372,7 @@ class TableSums:
         self._add_table(made, group, margin.places, added)
 
     def _add_table(
-        self, made: Linear, group: Group, places: Sequence[Integers], table: Floats
+        self, made: LinearQuery, group: Group, places: Sequence[Integers], table: Floats
     ) -> None:
         """Split a function of cells into parts that sum to zero along each axis, and add them."""
         axes = range(table.ndim)
@@ -389,7 +389,7 @@ class TableSums:
                     margin = self.margin_at(names, [places[axis] for axis in kept])
                     made.margins[margin] = made.margins.get(margin, 0.0) + part
 
-    def _joint(self, function: RowFunction) -> Linear | None:
+    def _joint(self, function: RowFunction) -> LinearQuery | None:
         """Express a function of several columns jointly as weights of the cells of one table."""
         columns = tuple(sorted(function.columns))
         margin = self.margin(columns) if len(columns) > 1 else None
@@ -406,7 +406,7 @@ class TableSums:
         n = np.bincount(cells, minlength=margin.counts.size)
         means = np.bincount(cells, values, margin.counts.size) / n
         spread = np.bincount(cells, (values - means[cells]) ** 2, margin.counts.size) / n
-        made = Linear()
+        made = LinearQuery()
         self._add_table(made, columns, margin.places, means.reshape(margin.counts.shape))
         there = np.maximum(margin.counts.ravel(), 0.0)
         cut = there[spread > 1e-12].sum()
@@ -417,7 +417,7 @@ class TableSums:
 
     # --- sums -------------------------------------------------------------------------------------
 
-    def sums(self, linear: Sequence[Linear], *, together: bool) -> SumEstimates:
+    def sums(self, linear: Sequence[LinearQuery], *, together: bool) -> SumEstimates:
         """Return sums of functions with the covariance of the noise."""
         total, total_variance, _ = self._total
         constants = np.array([one.constant for one in linear])
@@ -470,7 +470,7 @@ class TableSums:
         fine = functions - means[:, buckets] + of_own * centered[:, buckets]
         return fine, (1 - of_own) * centered, overall
 
-    def _model(self, linear: Sequence[Linear], *, together: bool) -> Floats:
+    def _model(self, linear: Sequence[LinearQuery], *, together: bool) -> Floats:
         """Return the covariance of the model error from buckets and public bins."""
         inside = np.array([one.inside for one in linear])
         model = np.diag(inside**2)
@@ -500,7 +500,7 @@ def _possible(heaps: Floats | None, variance: float) -> float:
     """Return the factor that limits a deviation to what the rows of partly covered bins allow.
 
     All bins may deviate in the same direction, by at most all of their rows. Independent deviations
-    of single bins are added separately (`FieldError.heaped`).
+    of single bins are added separately (`ModelError.heaped`).
     """
     if heaps is None or variance <= 0:
         return 1.0

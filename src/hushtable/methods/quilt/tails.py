@@ -2,9 +2,9 @@
 
 The outermost values of a numeric column are often empty, and there may be many of them. Each has a
 noisy count, and after clipping at 0 the remainders add up to rows far from all others, which have
-the largest influence on a variance or a slope. `cut` returns the values at the ends that appear to
-be empty, provided that the values between them clearly have rows. They stay empty when counts are
-shrunk and made to add up.
+the largest influence on a variance or a slope. `trim_tails` returns the values at the ends that
+appear to be empty, provided that the values between them clearly have rows. They stay empty when
+counts are shrunk and made to add up.
 
 The cost: rows in a tail that are too few to stand out from noise are lost, so the variance of a
 column with a long thin tail is underestimated.
@@ -32,12 +32,12 @@ stated error would be that of the few remaining values.
 """
 
 
-def cut(counts: Floats, std: float) -> NDArray[np.bool_]:
+def trim_tails(counts: Floats, std: float) -> NDArray[np.bool_]:
     """Return which values at the ends of an ordered column appear to be empty.
 
     Examples
     --------
-    >>> cut(np.array([0.3, -1.2, 0.4, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
+    >>> trim_tails(np.array([0.3, -1.2, 0.4, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
     [True, True, True, False, False, False, False, True]
     """
     empty = np.zeros(len(counts), bool)
