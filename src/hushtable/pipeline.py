@@ -48,7 +48,7 @@ from hushtable.statement import SEEDED, LedgerReceipt, Statement, digest_of
 if TYPE_CHECKING:
     from hushtable.engine.sealed import Counting
 
-BARE = "This method sees exact counts: {}"
+EXACT_COUNTS_NOTE = "This method sees exact counts: {}"
 """Sentence of a statement for methods that see exact counts."""
 
 
@@ -324,7 +324,9 @@ def carry_out(
             book.leave_receipt(writer.folder.parent)
         progress("counting", 0.1)
         # Before a byte is written: what was looked at must have cost what was promised.
-        released = plan.accounted(open_source(), noise, on_query=_looking(progress)).released
+        released = plan.accounted(
+            open_source(), noise, on_query=_reporting_queries(progress)
+        ).released
         released = _keeping_rules(released, schema, noise)
         progress("writing", 0.9)
         statement = _statement(
@@ -369,11 +371,15 @@ def _statement(
         unprotected=(
             *dict.fromkeys(s for p in promised for s in p.unprotected),
             *plan.conditions,
-            *([BARE.format(method.sees_exact_counts)] if method.sees_exact_counts else []),
+            *(
+                [EXACT_COUNTS_NOTE.format(method.sees_exact_counts)]
+                if method.sees_exact_counts
+                else []
+            ),
         ),
         split={step: str(share) for step, share in split.items()},
         public_schema=schema.to_dict(),
-        estimator=_told(
+        estimator=_add_association_note(
             {"kind": method.estimator_kind, **_warned(released)},
             schema,
             method.parameters(),
@@ -390,17 +396,17 @@ def _statement(
     )
 
 
-def _looking(progress: Progress) -> Callable[[int, float], None]:
+def _reporting_queries(progress: Progress) -> Callable[[int, float], None]:
     """Return a callback that reports noisy answers; the share spent measures progress."""
     furthest = 0.0
 
-    def heard(n_looks: int, share: float) -> None:
+    def on_query(n_queries: int, share: float) -> None:
         nonlocal furthest
         furthest = min(max(furthest, share), 1.0)  # parallel parts report their own shares
-        drawn = f"{n_looks:,} noisy answer{'s' * (n_looks != 1)}"
+        drawn = f"{n_queries:,} noisy answer{'s' * (n_queries != 1)}"
         progress(counted("counting", drawn), 0.1 + 0.8 * furthest)
 
-    return heard
+    return on_query
 
 
 def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released:
@@ -432,7 +438,7 @@ def _warned(released: Released) -> dict[str, Any]:
     return settings
 
 
-def _told(
+def _add_association_note(
     settings: dict[str, Any],
     schema: Schema,
     parameters: Mapping[str, Any],

@@ -40,7 +40,7 @@ _GRAMMAR = re.compile(
 
 
 @dataclass(frozen=True)
-class Want:
+class ErrorTarget:
     """An error target: a bound on the 95% half-width of a count of a share of the rows.
 
     Parameters
@@ -54,11 +54,11 @@ class Want:
 
     Examples
     --------
-    >>> Want.parse("count error 50 at 1%")
-    Want(error=Fraction(50, 1), share=Fraction(1, 100), relative=False)
-    >>> Want.parse("count error 5% at 10%").limit(rows=20_000)
+    >>> ErrorTarget.parse("count error 50 at 1%")
+    ErrorTarget(error=Fraction(50, 1), share=Fraction(1, 100), relative=False)
+    >>> ErrorTarget.parse("count error 5% at 10%").limit(rows=20_000)
     100.0
-    >>> Want.parse("fast")
+    >>> ErrorTarget.parse("fast")
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: want is 'fast'; write "count error 50 at 1%": with 95% \
@@ -71,7 +71,7 @@ count.
     relative: bool
 
     @classmethod
-    def parse(cls, text: str) -> Want:
+    def parse(cls, text: str) -> ErrorTarget:
         """Parse ``count error ROWS at SHARE%`` or ``count error PART% at SHARE%``."""
         found = _GRAMMAR.fullmatch(text)
         if found is None:
@@ -110,7 +110,7 @@ count.
 
 
 @dataclass(frozen=True)
-class Point:
+class ErrorAtEpsilon:
     """The error at one epsilon, or the reason why there is none."""
 
     epsilon: Fraction
@@ -130,7 +130,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class ErrorCurve:
     """The error of a count as a function of epsilon.
 
     Parameters
@@ -139,13 +139,13 @@ class Curve:
         Share of the rows that are counted.
     rows : int or None
         Expected number of rows.
-    points : tuple of Point
+    points : tuple of ErrorAtEpsilon
         By increasing epsilon.
     """
 
     share: float
     rows: int | None
-    points: tuple[Point, ...]
+    points: tuple[ErrorAtEpsilon, ...]
 
     @property
     def known(self) -> list[tuple[float, float]]:
@@ -208,7 +208,7 @@ def error_curve(
     rows: int | None = None,
     share: float = SHARE,
     epsilons: Sequence[Fraction] = EPSILONS,
-) -> Curve:
+) -> ErrorCurve:
     """Compute the error of a count for several epsilons; reads no data.
 
     Parameters
@@ -222,7 +222,7 @@ def error_curve(
 
     Returns
     -------
-    Curve
+    ErrorCurve
         The error at each epsilon.
 
     Raises
@@ -243,16 +243,16 @@ def error_curve(
     for epsilon in sorted(set(epsilons)):
         try:
             error = _error_at(method, schema, epsilon, rows=rows, share=share)
-            points.append(Point(epsilon, error))
+            points.append(ErrorAtEpsilon(epsilon, error))
         except HushtableError as refusal:
-            points.append(Point(epsilon, None, str(refusal)))
+            points.append(ErrorAtEpsilon(epsilon, None, str(refusal)))
     if all(point.error is None for point in points):
         raise Refused(points[-1].why_not)
-    return Curve(share, schema.expected_rows(rows), tuple(points))
+    return ErrorCurve(share, schema.expected_rows(rows), tuple(points))
 
 
 def needed_epsilon(
-    method: Method, schema: Schema, want: Want, *, rows: int | None = None
+    method: Method, schema: Schema, want: ErrorTarget, *, rows: int | None = None
 ) -> tuple[Fraction, CountError]:
     """Find the smallest epsilon for an error target, rounded up to three digits; reads no data.
 
@@ -265,7 +265,7 @@ def needed_epsilon(
         The method; its own epsilon is ignored.
     schema : Schema
         The public schema.
-    want : Want
+    want : ErrorTarget
         The error target.
     rows : int, optional
         Expected number of rows; by default the schema's.
@@ -285,7 +285,7 @@ def needed_epsilon(
     >>> from hushtable import sample_schema
     >>> from hushtable.methods import NoisyCounts
     >>> method = NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
-    >>> want = Want.parse("count error 50 at 1%")
+    >>> want = ErrorTarget.parse("count error 50 at 1%")
     >>> epsilon, error = needed_epsilon(method, sample_schema(), want, rows=12_000)
     >>> float(epsilon), error.half_width
     (0.176, 50.0)

@@ -5,7 +5,7 @@ contains no row, count or frequency of the private table. Values early in a list
 and neighboring columns are weakly associated, so that a report on it has something to show. A
 public table can take its place.
 
-`rehearse` publishes this table like the private one and reports the errors of counts of its rows:
+`dry_run` publishes this table like the private one and reports the errors of counts of its rows:
 median and maximum, by column and for pairs of columns. All rows are made up or public, so a dry run
 costs no privacy budget.
 """
@@ -58,20 +58,20 @@ _MISSING = 0.03
 _TOGETHER = 0.5  # share of rows in which a column follows the previous one
 
 
-def stand_in_schema(schema: Schema) -> Schema:
+def surrogate_schema(schema: Schema) -> Schema:
     """Return the schema of the surrogate table, with a name that identifies it as one."""
     return schema.model_copy(
         update={"name": f"{schema.name} (surrogate, made-up rows)", "rows": None}
     )
 
 
-def make_stand_in(schema: Schema, rows: int) -> pa.Table:
+def make_surrogate(schema: Schema, rows: int) -> pa.Table:
     """Return a surrogate table drawn from the schema alone; it is the same each time.
 
     Examples
     --------
     >>> from hushtable import sample_schema
-    >>> table = make_stand_in(sample_schema(), 500)
+    >>> table = make_surrogate(sample_schema(), 500)
     >>> table.num_rows, table.column_names == list(sample_schema().columns)
     (500, True)
     """
@@ -109,7 +109,7 @@ def _values(column: Column, mood: np.ndarray, rng: np.random.Generator) -> pa.Ar
 
 
 @dataclass(frozen=True)
-class Off:
+class ErrorSummary:
     """Errors of counts of at least a share `LEAST` of the rows.
 
     Parameters
@@ -133,7 +133,7 @@ class Off:
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class DryRun:
     """The result of a dry run.
 
     Parameters
@@ -142,9 +142,9 @@ class Rehearsal:
         Rows of the table that was published.
     on : str
         Name or description of that table.
-    columns : mapping of str to Off
+    columns : mapping of str to ErrorSummary
         Errors by column.
-    pairs : Off or None
+    pairs : ErrorSummary or None
         Errors for pairs of columns.
     advice : tuple of str
         Columns with large errors, and possible remedies.
@@ -152,8 +152,8 @@ class Rehearsal:
 
     rows: int
     on: str
-    columns: Mapping[str, Off]
-    pairs: Off | None
+    columns: Mapping[str, ErrorSummary]
+    pairs: ErrorSummary | None
     advice: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -167,9 +167,9 @@ class Rehearsal:
         }
 
 
-def rehearse(
+def dry_run(
     method: Method, schema: Schema, *, rows: int | None = None, like: str | Path | None = None
-) -> Rehearsal:
+) -> DryRun:
     """Publish a surrogate or public table and report the errors of its counts.
 
     Parameters
@@ -185,7 +185,7 @@ def rehearse(
 
     Returns
     -------
-    Rehearsal
+    DryRun
         Errors by column and for pairs, and advice.
 
     Raises
@@ -198,30 +198,30 @@ def rehearse(
     Examples
     --------
     >>> from hushtable import Quilt, sample_schema
-    >>> found = rehearse(Quilt(epsilon=5, delta="1e-6", particles=2000), sample_schema(), rows=5000)
+    >>> found = dry_run(Quilt(epsilon=5, delta="1e-6", particles=2000), sample_schema(), rows=5000)
     >>> list(found.columns), found.columns["sex"].typical < 0.2
     (['age', 'sex', 'region', 'smoker', 'diagnosis'], True)
     """
-    public = stand_in_schema(schema)
+    public = surrogate_schema(schema)
     table: Any = like
     if like is None:
         known = schema.expected_rows(rows)
-        table = make_stand_in(public, USUAL_ROWS if known is None else known)
+        table = make_surrogate(public, USUAL_ROWS if known is None else known)
     names, made = list(schema.attributes), _published(table, public, method)
     private = _codes(table, public, names)
     cells = {name: _questions(public.attributes[name], private[name]) for name in names}
-    told = _told(cells, private, _codes(made, public, names))
-    columns = {name: off for name in names if (off := _off(told[name])) is not None}
-    pairs = _of_pairs(told)
+    compared = _compare(cells, private, _codes(made, public, names))
+    columns = {name: off for name in names if (off := _off(compared[name])) is not None}
+    pairs = _of_pairs(compared)
 
-    def again(name: str, schema: Schema) -> Off | None:
+    def again(name: str, schema: Schema) -> ErrorSummary | None:
         """Publish again with a schema that differs in one column; return that column's errors."""
         other = _codes(_published(table, schema, method), public, [name])
-        return _off(_told({name: cells[name]}, private, other)[name])
+        return _off(_compare({name: cells[name]}, private, other)[name])
 
     advice = (*_of_columns(columns, public, again), *_about_pairs(columns, pairs))
     on = "a surrogate table of made-up rows" if like is None else Path(like).name
-    return Rehearsal(len(private[names[0]]), on, columns, pairs, advice)
+    return DryRun(len(private[names[0]]), on, columns, pairs, advice)
 
 
 def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
@@ -272,42 +272,42 @@ def _questions(column: Column, codes: Integers) -> Integers:
     return np.unique(found, return_inverse=True)[1].ravel()
 
 
-class _Told(NamedTuple):
+class _Compared(NamedTuple):
     """The count that each original and each published row belongs to, and the number of counts."""
 
     original: Integers
     published: Integers
     n_questions: int
 
-    def times(self, other: _Told) -> _Told:
+    def times(self, other: _Compared) -> _Compared:
         """Return the counts by both."""
         n = other.n_questions
-        return _Told(
+        return _Compared(
             self.original * n + other.original,
             self.published * n + other.published,
             self.n_questions * n,
         )
 
 
-def _told(
+def _compare(
     cells: Mapping[str, Integers], private: Mapping[str, Integers], made: Mapping[str, Integers]
-) -> dict[str, _Told]:
+) -> dict[str, _Compared]:
     return {
-        name: _Told(of_code[private[name]], of_code[made[name]], int(of_code.max()) + 1)
+        name: _Compared(of_code[private[name]], of_code[made[name]], int(of_code.max()) + 1)
         for name, of_code in cells.items()
     }
 
 
-def _off(told: _Told) -> Off | None:
+def _off(compared: _Compared) -> ErrorSummary | None:
     """Compare counts of original and published rows; None if all are too small."""
-    truth = np.bincount(told.original, minlength=told.n_questions)
-    weight = len(told.original) / len(told.published)
-    error = np.abs(weight * np.bincount(told.published, minlength=told.n_questions) - truth)
-    asked = truth >= max(LEAST * len(told.original), 1)
+    truth = np.bincount(compared.original, minlength=compared.n_questions)
+    weight = len(compared.original) / len(compared.published)
+    error = np.abs(weight * np.bincount(compared.published, minlength=compared.n_questions) - truth)
+    asked = truth >= max(LEAST * len(compared.original), 1)
     if not asked.any():
         return None
     shares = error[asked] / truth[asked]
-    return Off(
+    return ErrorSummary(
         float(np.median(shares)),
         float(shares.max()),
         float(np.median(error[asked])),
@@ -315,13 +315,13 @@ def _off(told: _Told) -> Off | None:
     )
 
 
-def _of_pairs(told: Mapping[str, _Told]) -> Off | None:
-    pairs = list(combinations(told.values(), 2))
+def _of_pairs(compared: Mapping[str, _Compared]) -> ErrorSummary | None:
+    pairs = list(combinations(compared.values(), 2))
     some = pairs[:: -(-len(pairs) // MAX_PAIRS)] if pairs else []
     each = [off for one, two in some if (off := _off(one.times(two))) is not None]
     if not each:
         return None
-    return Off(
+    return ErrorSummary(
         float(np.median([off.typical for off in each])),
         max(off.worst for off in each),
         float(np.median([off.rows for off in each])),
@@ -333,7 +333,9 @@ def _of_pairs(told: Mapping[str, _Told]) -> Off | None:
 
 
 def _of_columns(
-    columns: Mapping[str, Off], schema: Schema, again: Callable[[str, Schema], Off | None]
+    columns: Mapping[str, ErrorSummary],
+    schema: Schema,
+    again: Callable[[str, Schema], ErrorSummary | None],
 ) -> Iterator[str]:
     """Yield advice on columns with large errors; for the worst, try whether bins help."""
     middle = _middle(columns)
@@ -377,7 +379,7 @@ def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
     return rule, Schema.from_dict(plain)
 
 
-def _about_pairs(columns: Mapping[str, Off], pairs: Off | None) -> Iterator[str]:
+def _about_pairs(columns: Mapping[str, ErrorSummary], pairs: ErrorSummary | None) -> Iterator[str]:
     middle = _middle(columns)
     if pairs is not None and middle and pairs.typical > 2 * BLAMED * middle:
         yield (
@@ -386,7 +388,7 @@ def _about_pairs(columns: Mapping[str, Off], pairs: Off | None) -> Iterator[str]
         )
 
 
-def _middle(columns: Mapping[str, Off]) -> float:
+def _middle(columns: Mapping[str, ErrorSummary]) -> float:
     """Return the typical error of the median column (the lower of two)."""
     errors = sorted(off.typical for off in columns.values())
     return errors[(len(errors) - 1) // 2] if errors else 0.0

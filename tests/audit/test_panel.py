@@ -23,7 +23,7 @@ from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import panel as panel_module
 from hushtable.series.check import spent_rho
-from hushtable.series.panel import Before, PanelPlan
+from hushtable.series.panel import PanelPlan, PreviousWave
 from hushtable.series.waves import EarlierWaves
 
 SCHEMA = Schema.from_dict(
@@ -62,7 +62,7 @@ def first_wave(tmp_path_factory: pytest.TempPathFactory) -> Series:
 def planned(series: Series) -> PanelPlan:
     prior = EarlierWaves(2, series.waves())
     method = Quilt(epsilon=4, delta="1e-6", particles=1000, accounting="concentrated", prior=prior)  # type: ignore[arg-type]
-    return PanelPlan.of(method, SCHEMA, Before(1, series.release(1)), series._next_person())
+    return PanelPlan.of(method, SCHEMA, PreviousWave(1, series.release(1)), series._next_person())
 
 
 def watch(series: Series, before: tuple[int, int] = (1, 0), now: tuple[int, int] = (1, 0)) -> int:

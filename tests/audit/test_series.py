@@ -99,7 +99,7 @@ def carries_on_what_is_public(series: Series) -> bool:
         before = Waves(whole.waves[:place], whole.first, whole.supposed)
         expected = {
             (table.columns, table.shape): table.counts
-            for table in before.carried_to(wave.number).tables
+            for table in before.brought_to(wave.number).tables
         }
         counts = wave.release.table("measured").column("count").to_numpy()
         start = 0
@@ -195,7 +195,7 @@ def test_a_bound_that_is_ignored_is_caught(first: Series, monkeypatch: pytest.Mo
 
 
 def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = Waves.carried_to
+    honest = Waves.brought_to
     exact = np.bincount(np.array(["abc".index(w) for w in visits(2)["ward"].to_pylist()])).astype(
         float
     )
@@ -208,7 +208,7 @@ def test_a_prior_that_is_private_is_caught(tmp_path: Path, monkeypatch: pytest.M
         return earlier
 
     with monkeypatch.context() as patched:
-        patched.setattr(Waves, "carried_to", private)
+        patched.setattr(Waves, "brought_to", private)
         series = published(tmp_path)
     assert not carries_on_what_is_public(series)
 

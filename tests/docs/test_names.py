@@ -12,7 +12,6 @@ MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in 
 TWICE: dict[str, str] = {
     "Answer": "two meanings; to be renamed",
     "CodedTable": "two meanings; to be renamed",
-    "Measured": "two meanings; to be renamed",
     "Question": "two meanings; to be renamed",
     "Verdict": "two meanings; to be renamed",
 }

@@ -27,7 +27,7 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import CountError
 from hushtable.methods.count_error import laplace_error, mechanism_error
-from hushtable.planning import Curve, Point, Want, error_curve, needed_epsilon
+from hushtable.planning import ErrorAtEpsilon, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 
 ROWS = 12_000
@@ -55,7 +55,7 @@ def spent(method: Method) -> Fraction:
 
 @pytest.mark.parametrize("method", WITH_FORMULA, ids=label)
 def test_the_epsilon_found_suffices_and_less_does_not(method: Method) -> None:
-    schema, want = sample_schema(), Want.parse("count error 60 at 1%")
+    schema, want = sample_schema(), ErrorTarget.parse("count error 60 at 1%")
     epsilon, error = needed_epsilon(method, schema, want, rows=ROWS)
     assert error.half_width <= 60
     solved = method.at_epsilon(schema, epsilon)
@@ -132,7 +132,7 @@ def test_what_cannot_be_known_beforehand_is_said(method: Method, reason: str) ->
 def test_suppression_that_no_epsilon_undoes_is_said() -> None:
     fine = NoisyCounts(epsilon=1, delta="1e-6", k=10)
     with pytest.raises(Refused, match="never published: generalize more"):
-        needed_epsilon(fine, sample_schema(), Want.parse("count error 5 at 1%"), rows=ROWS)
+        needed_epsilon(fine, sample_schema(), ErrorTarget.parse("count error 5 at 1%"), rows=ROWS)
 
 
 def test_a_public_number_of_rows_need_not_be_given() -> None:
@@ -151,9 +151,9 @@ def test_a_public_number_of_rows_need_not_be_given() -> None:
     ],
 )
 def test_the_grammar_of_wants(text: str, limit: float, share: float) -> None:
-    want = Want.parse(text)
+    want = ErrorTarget.parse(text)
     assert (want.limit(ROWS), float(want.share)) == (limit, share)
-    assert Want.parse(str(want)) == want
+    assert ErrorTarget.parse(str(want)) == want
 
 
 @pytest.mark.parametrize(
@@ -164,12 +164,12 @@ def test_the_grammar_of_wants(text: str, limit: float, share: float) -> None:
 )  # fmt: skip
 def test_a_want_that_makes_no_sense_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="want"):
-        Want.parse(text)
+        ErrorTarget.parse(text)
 
 
 def test_a_relative_want_needs_rows() -> None:
     with pytest.raises(ParameterError, match="number of rows"):
-        Want.parse("count error 5% at 1%").limit(None)
+        ErrorTarget.parse("count error 5% at 1%").limit(None)
 
 
 def test_long_sums_are_approximated_as_well_as_short_ones_are_exact() -> None:
@@ -190,12 +190,14 @@ def test_a_mechanism_without_suppression_has_its_own_error() -> None:
     assert error.std == pytest.approx(method.count_mechanism(schema).std, rel=1e-6)
 
 
-def curve_of(*points: tuple[float, float, str]) -> Curve:
-    return Curve(
+def curve_of(*points: tuple[float, float, str]) -> ErrorCurve:
+    return ErrorCurve(
         share=0.01,
         rows=ROWS,
         points=tuple(
-            Point(Fraction(epsilon), CountError(half_width=error, std=1.0, assumes=assumes))
+            ErrorAtEpsilon(
+                Fraction(epsilon), CountError(half_width=error, std=1.0, assumes=assumes)
+            )
             for epsilon, error, assumes in points
         ),
     )

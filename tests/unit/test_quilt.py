@@ -33,7 +33,7 @@ from hushtable.methods.quilt.field import LogLinearModel
 from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer, ScoredTable, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
-from hushtable.planning import Want, needed_epsilon
+from hushtable.planning import ErrorTarget, needed_epsilon
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.secure_noise import SecureNoise
@@ -543,7 +543,7 @@ def test_the_error_of_a_count_is_known_before(delta: str) -> None:
 
 def test_an_epsilon_is_found_for_an_error() -> None:
     method = Quilt(epsilon=1, delta="1e-9")
-    want = Want.parse("count error 50 at 10%")
+    want = ErrorTarget.parse("count error 50 at 10%")
     epsilon, error = needed_epsilon(method, sample_schema(), want, rows=12_000)
     assert 45 < error.half_width <= 50
     assert "one column" in error.assumes

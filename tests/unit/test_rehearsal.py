@@ -15,7 +15,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, Refused
 from hushtable.methods import AlphaBeta, ContingencyTable, Quilt
 from hushtable.pipeline import publish
-from hushtable.rehearsal import make_stand_in, percent, rehearse, stand_in_schema
+from hushtable.rehearsal import dry_run, make_surrogate, percent, surrogate_schema
 from hushtable.schema import Schema
 
 FAST = Quilt(epsilon=1, delta="1e-9", particles=2000)
@@ -34,7 +34,7 @@ def published(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
 
 def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     published(monkeypatch, lambda table: table)
-    found = rehearse(FAST, two(), rows=4000)
+    found = dry_run(FAST, two(), rows=4000)
     assert found.rows == 4000
     assert set(found.columns) == {"a", "b"}
     offs = [*found.columns.values(), found.pairs]
@@ -46,11 +46,11 @@ def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
     """A dry run neither reads published views nor adds one of its own."""
     coins = tmp_path / "coins"
     method = AlphaBeta(alpha="1/2", beta="1/8", views=2, coins=coins)
-    assert rehearse(method, two(), rows=500).rows == 500
+    assert dry_run(method, two(), rows=500).rows == 500
     assert not coins.exists()
     publish(pa.table({"a": [1], "b": ["x"]}), two(), method, out=tmp_path / "1", anyway=True)
     before = coins.read_bytes()
-    assert rehearse(method, two(), rows=500).rows == 500
+    assert dry_run(method, two(), rows=500).rows == 500
     assert coins.read_bytes() == before
 
 
@@ -61,7 +61,7 @@ def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     file = tmp_path / "public.csv"
     pa_csv.write_csv(rows, file)
     published(monkeypatch, lambda table: made)
-    found = rehearse(FAST, two(), like=file)
+    found = dry_run(FAST, two(), like=file)
     assert found.on == "public.csv"
     off = found.columns["b"]
     assert (off.typical, off.worst, off.rows) == pytest.approx((0.125, 0.15, 60))
@@ -92,7 +92,7 @@ def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.Mon
         return table.set_column(0, "a", pa.array(wrong) if rule is None else wrong)
 
     monkeypatch.setattr(rehearsal, "_published", change)
-    found = rehearse(FAST, schema, rows=5000)
+    found = dry_run(FAST, schema, rows=5000)
     assert tried == [None, 50]
     (said,) = (sentence for sentence in found.advice if sentence.startswith("column"))
     assert "'a'" in said
@@ -101,14 +101,14 @@ def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.Mon
 
 def test_bins_that_do_not_help_are_not_praised(monkeypatch: pytest.MonkeyPatch) -> None:
     published(monkeypatch, lambda table: table.set_column(0, "a", pa.array([0] * table.num_rows)))
-    said = " ".join(rehearse(FAST, two(999), rows=5000).advice)
+    said = " ".join(dry_run(FAST, two(999), rows=5000).advice)
     assert "would not help" in said
 
 
 def test_a_real_rehearsal_leaves_nothing_behind(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
-    found = rehearse(FAST, sample_schema(), rows=3000)
+    found = dry_run(FAST, sample_schema(), rows=3000)
     assert set(found.columns) == set(sample_schema().attributes)
     assert all(0 <= off.typical <= off.worst for off in found.columns.values())
     assert not list(tmp_path.iterdir())
@@ -117,7 +117,7 @@ def test_a_real_rehearsal_leaves_nothing_behind(tmp_path: Path, monkeypatch: Any
 def test_a_table_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     pa_csv.write_csv(pa.table({"height": [1]}), tmp_path / "other.csv")
     with pytest.raises(DataError):
-        rehearse(FAST, sample_schema(), like=tmp_path / "other.csv")
+        dry_run(FAST, sample_schema(), like=tmp_path / "other.csv")
 
 
 def test_a_method_that_loses_columns_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,26 +129,26 @@ def test_a_method_that_loses_columns_is_refused(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(rehearsal, "publish", lambda *given, **more: Lost())
     with pytest.raises(Refused, match="no column b"):
-        rehearse(FAST, two(), rows=100)
+        dry_run(FAST, two(), rows=100)
 
 
 def test_other_methods_rehearse_too() -> None:
     schema = Schema.from_dict(
         {"name": "t", "columns": {"a": {"type": "integer", "low": 0, "high": 3}}}
     )
-    assert rehearse(ContingencyTable(epsilon=1), schema, rows=2000).columns["a"].typical < 0.1
+    assert dry_run(ContingencyTable(epsilon=1), schema, rows=2000).columns["a"].typical < 0.1
 
 
 def test_a_public_table_takes_the_place_of_the_stand_in(tmp_path: Path) -> None:
     pa_csv.write_csv(sample().slice(0, 2000), tmp_path / "public.csv")
-    found = rehearse(FAST, sample_schema(), like=tmp_path / "public.csv")
+    found = dry_run(FAST, sample_schema(), like=tmp_path / "public.csv")
     assert (found.rows, found.on) == (2000, "public.csv")
 
 
 def test_stand_ins_are_about_nobody() -> None:
-    schema = stand_in_schema(sample_schema())
+    schema = surrogate_schema(sample_schema())
     assert "made-up rows" in schema.name
-    assert make_stand_in(schema, 100).equals(make_stand_in(schema, 100))
+    assert make_surrogate(schema, 100).equals(make_surrogate(schema, 100))
 
 
 @pytest.mark.parametrize(("share", "said"), [(0.031, "3.1%"), (0.0004, "0.04%"), (12.0, "1,200%")])

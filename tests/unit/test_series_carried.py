@@ -5,22 +5,22 @@ from __future__ import annotations
 import numpy as np
 
 from hushtable.release import Release
-from hushtable.series.drift import Measured, Pace, shares_of
-from hushtable.series.waves import Cells, Wave, Waves
+from hushtable.series.drift import DriftRate, WaveCounts, shares_of
+from hushtable.series.waves import TableLayout, Wave, Waves
 from seeds import shifted
 
-TWO = Cells(("sex",), (None,), (2,))
-FOUR = Cells(("region",), (None,), (4,))
+TWO = TableLayout(("sex",), (None,), (2,))
+FOUR = TableLayout(("region",), (None,), (4,))
 VARIANCE = 900.0
 
 
-def waves_of(tables: list[dict[Cells, np.ndarray]]) -> Waves:
+def waves_of(tables: list[dict[TableLayout, np.ndarray]]) -> Waves:
     """Return waves of noisy tables whose columns hardly change."""
     made = []
     for number, counted in enumerate(tables, start=1):
         wave = Wave(number, Release.__new__(Release))
         wave.__dict__["own_tables"] = {
-            cells: Measured(number, counts, np.full(len(counts), VARIANCE))
+            cells: WaveCounts(number, counts, np.full(len(counts), VARIANCE))
             for cells, counts in counted.items()
         }
         wave.__dict__["columns"] = {
@@ -29,7 +29,7 @@ def waves_of(tables: list[dict[Cells, np.ndarray]]) -> Waves:
         }
         made.append(wave)
     waves = Waves(made, made[0], 0.1)
-    waves.__dict__["paces"] = {"sex": Pace(1e-5), "region": Pace(1e-5)}
+    waves.__dict__["paces"] = {"sex": DriftRate(1e-5), "region": DriftRate(1e-5)}
     return waves
 
 
@@ -40,10 +40,10 @@ def test_noise_in_sizes_is_reckoned_with_as_far_as_it_shows() -> None:
     tables = [{TWO: n * shares, FOUR: n * np.full(4, 0.25)} for n in rows]
     step = 1e8  # so large that no wave tells another one's size
 
-    def carried(given: list[dict[Cells, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    def carried(given: list[dict[TableLayout, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         waves = waves_of(given)
         waves.__dict__["_total_step"] = step
-        table = next(t for t in waves.carried_to(4).tables if t.columns == ("sex",))
+        table = next(t for t in waves.brought_to(4).tables if t.columns == ("sex",))
         resized = step * shares_of(waves.tables[TWO], waves.total) ** 2
         return table.counts, table.variances - resized
 
@@ -72,7 +72,7 @@ def test_counts_of_waves_that_grow_and_shrink_are_as_far_off_as_they_say() -> No
         rows = 2000 + np.cumsum(rng.normal(0, 40, 9))
         noise = rng.normal(0, VARIANCE**0.5, (8, 2))
         tables = [{TWO: r * shares + off} for r, off in zip(rows, noise, strict=False)]
-        (table,) = waves_of(tables).carried_to(9).tables
+        (table,) = waves_of(tables).brought_to(9).tables
         gap = abs(table.counts[0] - rows[-1] * shares[0])
         held += int(gap < 1.96 * table.variances[0] ** 0.5)
     assert held >= 0.83 * n

@@ -7,27 +7,27 @@ import pytest
 
 from hushtable.series.drift import (
     MOST_PACE,
-    Measured,
-    Pace,
-    Path,
+    CountPath,
+    DriftRate,
+    WaveCounts,
     _log_likelihoods,
+    estimate_drift_rate,
     known_at,
-    learned_pace,
     steps,
 )
 from hushtable.series.plan import slope_weights
 from seeds import shifted
 
 
-def told(waves: list[int], seed: int, n: int = 5) -> list[Measured]:
+def told(waves: list[int], seed: int, n: int = 5) -> list[WaveCounts]:
     rng = np.random.default_rng(shifted(seed))
     return [
-        Measured(wave, rng.normal(1000, 50, n), np.full(n, float(rng.integers(50, 500))))
+        WaveCounts(wave, rng.normal(1000, 50, n), np.full(n, float(rng.integers(50, 500))))
         for wave in waves
     ]
 
 
-def best(wave: int, measured: list[Measured], step: float, cell: int) -> tuple[float, float]:
+def best(wave: int, measured: list[WaveCounts], step: float, cell: int) -> tuple[float, float]:
     """Weigh everything by the inverse of its whole covariance, as if the first level were open."""
     at = np.array([one.wave for one in measured], float)
     noise = np.array([one.variances[cell] for one in measured])
@@ -57,7 +57,7 @@ def test_a_path_tells_at_each_wave_what_the_filter_does() -> None:
     variances = np.array(
         [next((m.variances[0] for m in measured if m.wave == w), np.inf) for w in waves]
     )
-    path = Path.of(waves, values, variances, 30.0)
+    path = CountPath.of(waves, values, variances, 30.0)
     for place, wave in enumerate(waves):
         state = known_at(wave, measured, np.full(1, 30.0))
         assert path.values[place] == pytest.approx(state.counts[0], rel=1e-9)
@@ -71,22 +71,22 @@ def test_values_that_are_off_together_are_weighed_by_their_whole_covariance() ->
     variances = rng.integers(50, 500, 4).astype(float)
     modeled = np.array([False, True, True, False])
     values = rng.normal(1000, 30, 4)
-    path = Path.of(waves, values, variances, step, off=(modeled, amount))
+    path = CountPath.of(waves, values, variances, step, off=(modeled, amount))
     at = np.array(waves) - 1.0
     walk = 1e10 + step * np.minimum(at[:, None], at)  # an open first level
     seen = walk + np.diag(variances) + amount * np.outer(modeled, modeled)
     weights = np.linalg.solve(seen, walk).T
     assert np.allclose(path.values, weights @ values, rtol=1e-4)
     assert np.allclose(path.covariance, walk - weights @ walk, rtol=1e-3, atol=0.1)
-    alone = Path.of(waves, values, variances, step, off=(modeled & False, amount))
-    assert np.allclose(alone.values, Path.of(waves, values, variances, step).values)
+    alone = CountPath.of(waves, values, variances, step, off=(modeled & False, amount))
+    assert np.allclose(alone.values, CountPath.of(waves, values, variances, step).values)
 
 
 def test_a_size_that_is_wrong_matters_as_far_as_values_of_other_waves_count() -> None:
     """Against what a small error of each size does, and with errors that all sizes share."""
     waves, values = [1, 2, 3, 5], np.full(4, 1000.0)
     variances, parts = np.array([100.0, 220.0, 310.0, 400.0]), np.array([0.01, 0.02, 0.015, 0.01])
-    path = Path.of(waves, values, variances, 25.0)
+    path = CountPath.of(waves, values, variances, 25.0)
     lines = np.empty((4, 4))
     for place in range(4):
         wrong = np.ones(4)
@@ -104,9 +104,9 @@ def test_all_rows_are_as_uncertain_as_their_number() -> None:
     """Noise of a count is in part that of the size it is divided by, here all of it."""
     waves, rows = [1, 2, 3, 5], np.array([900.0, 1800.0, 1000.0, 300.0])
     noise, total = np.array([100.0, 900.0, 800.0, 850.0]), 1000.0
-    numbers = Path.of(waves, rows, noise, 1e9)  # each by its own wave
+    numbers = CountPath.of(waves, rows, noise, 1e9)  # each by its own wave
     sizes = rows / total
-    path = Path.of(waves, rows / sizes, noise / sizes**2, 1e-6)
+    path = CountPath.of(waves, rows / sizes, noise / sizes**2, 1e-6)
     shared = (noise / sizes)[:, None] * numbers.gains.T / rows
     grown = path.grown(sizes, numbers.covariance / np.outer(rows, rows), shared)
     assert np.allclose(grown.values, rows)
@@ -119,7 +119,7 @@ def test_what_passes_is_weighed_by_its_whole_covariance() -> None:
     waves, step, passing = [1, 2, 3, 5], 25.0, np.array([300.0, 0.0, 100.0, 200.0])
     variances, modeled, amount = rng.integers(50, 500, 4) * 1.0, np.array([0, 1, 1, 0]) > 0, 400.0
     values = rng.normal(1000, 30, 4)
-    path = Path.of(waves, values, variances, step, passing=passing, off=(modeled, amount))
+    path = CountPath.of(waves, values, variances, step, passing=passing, off=(modeled, amount))
     at = np.array(waves) - 1.0
     counts = 1e10 + step * np.minimum(at[:, None], at) + np.diag(passing)  # an open first level
     seen = counts + np.diag(variances) + amount * np.outer(modeled, modeled)
@@ -134,7 +134,7 @@ def test_an_even_rise_is_weighed_by_its_whole_covariance() -> None:
     waves, step, rising, amount = [1, 2, 3, 5, 6], 25.0, 90.0, 400.0
     passing, modeled = np.array([300.0, 0.0, 100.0, 200.0, 0.0]), np.array([0, 1, 1, 0, 0]) > 0
     variances, values = rng.uniform(50, 500, 5), rng.normal(1000, 30, 5)
-    path = Path.of(
+    path = CountPath.of(
         waves, values, variances, step, passing=passing, rising=rising, off=(modeled, amount)
     )
     at = np.array(waves) - 1.0
@@ -180,14 +180,14 @@ def test_changes_of_counts_that_rise_evenly_are_closer_and_hold() -> None:
     truth = 5000 + np.outer(np.arange(n_waves), rise)
     truth = truth + np.cumsum(rng.normal(0, 15, (n_waves, n)), axis=0)
     noisy = truth + rng.normal(0, std, truth.shape)
-    seen = [Measured(wave, row, np.full(n, std**2)) for wave, row in enumerate(noisy)]
+    seen = [WaveCounts(wave, row, np.full(n, std**2)) for wave, row in enumerate(noisy)]
     unit = steps(seen, total)
     figures = {}
     for may_rise in (False, True):
-        pace = learned_pace([seen], total, supposed=0.3, may_rise=may_rise)
+        pace = estimate_drift_rate([seen], total, supposed=0.3, may_rise=may_rise)
         held, off = [], []
         for cell in range(n):
-            path = Path.of(
+            path = CountPath.of(
                 range(n_waves), noisy[:, cell], np.full(n_waves, std**2), pace.lasting * unit[cell],
                 passing=pace.passing * unit[cell], rising=pace.rising * unit[cell],
             )  # fmt: skip
@@ -215,12 +215,12 @@ def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> Non
     noisy = truth + rng.normal(0, std, truth.shape)
     seen = [
         [
-            Measured(wave, noisy[wave, table], np.full(10, std**2)).divided(sizes[wave])
+            WaveCounts(wave, noisy[wave, table], np.full(10, std**2)).divided(sizes[wave])
             for wave in range(n_waves)
         ]
         for table in range(len(p))
     ]
-    pace = learned_pace(seen, total, supposed=0.5)
+    pace = estimate_drift_rate(seen, total, supposed=0.5)
     held = []
     for table, measured in enumerate(seen):
         for cell, unit in enumerate(steps(measured, total)):
@@ -228,7 +228,7 @@ def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> Non
                 np.array([getattr(one, name)[cell] for one in measured])
                 for name in ("counts", "variances")
             )
-            path = Path.of(
+            path = CountPath.of(
                 range(n_waves),
                 values,
                 variances,
@@ -252,7 +252,7 @@ def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
     stds = np.array([10.0, 40.0, 40.0, 40.0, np.inf, 40.0, 40.0, 40.0])
     seen = truth + rng.normal(size=(n, 8)) * np.where(np.isfinite(stds), stds, 0.0)
     for weights in (np.eye(8)[7], np.eye(8)[7] - np.eye(8)[6], slope_weights(tuple(waves))):
-        path = Path.of(list(waves), np.zeros(8), stds**2, 144.0)
+        path = CountPath.of(list(waves), np.zeros(8), stds**2, 144.0)
         told_by = path.covariance * np.where(np.isfinite(stds), stds, 1.0) ** -2.0
         told_by[:, ~np.isfinite(stds)] = 0.0
         _, variance = path.weighed(weights)
@@ -265,20 +265,20 @@ def test_the_pace_is_learned_from_noise_that_is_larger_than_the_steps() -> None:
     rng = np.random.default_rng(shifted(4))
     truth = 3000 + np.cumsum(rng.normal(0, 13.4, (24, 60)), axis=0)  # 0.06 of 3000
     noisy = truth + rng.normal(0, 50, truth.shape)
-    seen = [Measured(wave, row, np.full(60, 2500.0)) for wave, row in enumerate(noisy)]
-    found = learned_pace([seen], 180_000.0, supposed=0.3)
+    seen = [WaveCounts(wave, row, np.full(60, 2500.0)) for wave, row in enumerate(noisy)]
+    found = estimate_drift_rate([seen], 180_000.0, supposed=0.3)
     assert 0.03 < found.apart < 0.12
 
 
 def test_what_is_supposed_counts_while_nothing_is_known() -> None:
     one = told([1], seed=5)
-    assert learned_pace([one], 5000.0, supposed=0.1) == Pace(0.1)
+    assert estimate_drift_rate([one], 5000.0, supposed=0.1) == DriftRate(0.1)
     lost = [
-        Measured(m.wave, m.counts, np.full(5, 1e9)) for m in told([1, 2], seed=6)
+        WaveCounts(m.wave, m.counts, np.full(5, 1e9)) for m in told([1, 2], seed=6)
     ]  # says nothing
-    assert 0.1 < learned_pace([lost], 5000.0, supposed=0.1).apart < 0.1 * np.e < MOST_PACE
+    assert 0.1 < estimate_drift_rate([lost], 5000.0, supposed=0.1).apart < 0.1 * np.e < MOST_PACE
 
 
 def test_cells_move_as_they_are_large_and_never_stand_still() -> None:
-    moved = steps([Measured(1, np.array([-50.0, 0.0, 500.0, 1000.0]), np.ones(4))], 1000.0)
+    moved = steps([WaveCounts(1, np.array([-50.0, 0.0, 500.0, 1000.0]), np.ones(4))], 1000.0)
     assert moved.tolist() == [1.0, 1.0, 251.0, 1.0]

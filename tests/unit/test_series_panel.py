@@ -16,7 +16,7 @@ from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.meter import TableNoise
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
-from hushtable.series.following import Move, People, carried_on, n_staying
+from hushtable.series.following import FollowedRows, TransitionCounts, carried_on, n_staying
 from hushtable.series.panel import moves_of, persons_of
 from seeds import shifted
 
@@ -250,7 +250,7 @@ def test_intervals_of_sums_hold(panel: Series) -> None:
         for name, move in list(wave_3._moves.items()):
             exact = moves(3) if name == "job" else _exact(name)
             noisy = exact + np.rint(rng.normal(0, move.noise.std, exact.shape)).astype(np.int64)
-            wave_3._moves[name] = Move(name, noisy, move.noise)
+            wave_3._moves[name] = TransitionCounts(name, noisy, move.noise)
         truth = moves(3)
         for cells in (np.eye(3) > 0, np.eye(3) == 0, truth > 400, np.arange(9).reshape(3, 3) > 1):
             found = wave_3.sum_of("job", cells)
@@ -277,14 +277,16 @@ def test_panel_rows_are_written(panel: Series, tmp_path: Path) -> None:
 # --- carrying on ----------------------------------------------------------------------------------
 
 
-def exact(column: str, counts: object) -> Move:
-    return Move(column, np.array(counts), TableNoise("concentrated", parameter=Fraction(1, 64)))
+def exact(column: str, counts: object) -> TransitionCounts:
+    return TransitionCounts(
+        column, np.array(counts), TableNoise("concentrated", parameter=Fraction(1, 64))
+    )
 
 
 def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
     """Without noise: 1000 people of whom 100 go, and 200 of those who stay go from 0 to 1."""
     old = {"a": np.repeat([0, 1], 500), "b": np.arange(1000) % 4}
-    before = People(np.arange(1, 1001), old)
+    before = FollowedRows(np.arange(1, 1001), old)
     drawn = {"a": np.repeat([0, 1], [350, 650]), "b": np.arange(1000) % 4}
     moved = [exact("a", [[250, 200], [0, 450]]), exact("b", np.diag([225] * 4))]
     buckets = {"a": np.arange(2), "b": np.array([0, 0, 1, 1])}
@@ -310,7 +312,7 @@ def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
 
 
 def test_nobody_stays_where_nobody_was() -> None:
-    nobody = People(np.empty(0, np.int64), {"a": np.empty(0, np.int64)})
+    nobody = FollowedRows(np.empty(0, np.int64), {"a": np.empty(0, np.int64)})
     drawn, buckets = {"a": np.array([0, 1, 1])}, {"a": np.arange(2)}
     moved = [exact("a", [[5, 0], [0, 5]])]
     found = carried_on(
@@ -319,9 +321,14 @@ def test_nobody_stays_where_nobody_was() -> None:
     assert found.persons.tolist() == [7, 8, 9]
     assert np.sort(found.codes["a"]).tolist() == [0, 1, 1]
     none = carried_on(
-        People(np.array([1]), {"a": np.array([0])}), {"a": np.empty(0, np.int64)}, moved, buckets,
-        scale=1.0, next_person=2, rng=PostprocessingRng(1),
-    )  # fmt: skip
+        FollowedRows(np.array([1]), {"a": np.array([0])}),
+        {"a": np.empty(0, np.int64)},
+        moved,
+        buckets,
+        scale=1.0,
+        next_person=2,
+        rng=PostprocessingRng(1),
+    )
     assert len(none.persons) == 0
 
 
@@ -330,7 +337,7 @@ def test_noise_alone_makes_nobody_move() -> None:
     rng = np.random.default_rng(shifted(9))
     noise = TableNoise("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)
-    wanted = Move("a", counts, noise).wanted(np.full(20, 0.05), 10_000, 1.0)
+    wanted = TransitionCounts("a", counts, noise).wanted(np.full(20, 0.05), 10_000, 1.0)
     assert wanted.min() >= 0
     assert abs(wanted.sum() - 10_000) < 1e-6
     assert wanted.sum() - np.trace(wanted) < 6 * 10 * 20**0.5  # the noise of the diagonal's sum

@@ -21,7 +21,7 @@ from hushtable.engine.fitting import out_of_domain
 from hushtable.methods import METHODS, Partition
 from hushtable.pipeline import publish
 from hushtable.privacy.ledger import Ledger
-from hushtable.rehearsal import make_stand_in, stand_in_schema
+from hushtable.rehearsal import make_surrogate, surrogate_schema
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
@@ -288,8 +288,8 @@ def test_no_template_contains_hard_coded_text(path: Path) -> None:
 
 
 def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
-    schema = stand_in_schema(sample_schema())
-    table = make_stand_in(schema, 3000)
+    schema = surrogate_schema(sample_schema())
+    table = make_surrogate(schema, 3000)
     assert table.num_rows == 3000
     found = [misfit for misfit in out_of_domain(table, schema) if misfit.kind != "missing"]
     assert not found

@@ -16,7 +16,7 @@ from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.log_drawing import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
-from hushtable.planning import SHARE, Curve, Want, error_curve, needed_epsilon
+from hushtable.planning import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
 
@@ -24,7 +24,7 @@ from hushtable.schema import Schema
 class SolvedEpsilon:
     """Epsilon that reaches a target error, and the method's parameters for it."""
 
-    want: Want
+    want: ErrorTarget
     epsilon: Fraction
     error: CountError
     parameters: dict[str, str]
@@ -51,7 +51,7 @@ def solve(
     method: Method, schema: Schema, want: str, *, rows: int | None
 ) -> tuple[Method, SolvedEpsilon]:
     """Return the method with the epsilon that reaches the target error, and that epsilon."""
-    wanted = Want.parse(want)
+    wanted = ErrorTarget.parse(want)
     epsilon, error = needed_epsilon(method, schema, wanted, rows=rows)
     solved = method.at_epsilon(schema, epsilon)
     before = method.parameters()
@@ -65,7 +65,7 @@ def solve(
 
 def curve_or_reason(
     method: Method, schema: Schema, *, rows: int | None, answer: SolvedEpsilon | None
-) -> Curve | str:
+) -> ErrorCurve | str:
     """Return the error against epsilon, or the reason that it depends on the data."""
     share = SHARE if answer is None else float(answer.want.share)
     try:
@@ -74,7 +74,7 @@ def curve_or_reason(
         return str(refusal)
 
 
-def plan_to_dict(curve: Curve | str, answer: SolvedEpsilon | None) -> dict[str, Any]:
+def plan_to_dict(curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> dict[str, Any]:
     """Write as plain data."""
     return {
         "curve": {"why_not": curve} if isinstance(curve, str) else curve.to_dict(),
@@ -82,7 +82,7 @@ def plan_to_dict(curve: Curve | str, answer: SolvedEpsilon | None) -> dict[str, 
     }
 
 
-def show_plan(console: Console, curve: Curve | str, answer: SolvedEpsilon | None) -> None:
+def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> None:
     """Print the answer, and the error against epsilon."""
     if answer is not None:
         console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
@@ -116,7 +116,7 @@ def show_plan(console: Console, curve: Curve | str, answer: SolvedEpsilon | None
     console.print(f"  {curve.assumes}", highlight=False)
 
 
-def _in_rows(width: float, curve: Curve) -> list[str]:
+def _in_rows(width: float, curve: ErrorCurve) -> list[str]:
     said = [f"{_number(width)} rows"]
     if curve.rows:
         part = width / (curve.share * curve.rows)
@@ -124,17 +124,17 @@ def _in_rows(width: float, curve: Curve) -> list[str]:
     return said
 
 
-def sparkline(curve: Curve) -> str:
+def sparkline(curve: ErrorCurve) -> str:
     """Draw the logarithm of the error as bar characters.
 
     Examples
     --------
-    >>> from hushtable.planning import Point
+    >>> from hushtable.planning import ErrorAtEpsilon
     >>> points = [
-    ...     Point(Fraction(e), CountError(half_width=h, std=h / 2, assumes=""))
+    ...     ErrorAtEpsilon(Fraction(e), CountError(half_width=h, std=h / 2, assumes=""))
     ...     for e, h in ((1, 100.0), (2, 50.0), (5, 20.0), (10, 10.0))
     ... ]
-    >>> sparkline(Curve(share=0.01, rows=None, points=tuple(points)))
+    >>> sparkline(ErrorCurve(share=0.01, rows=None, points=tuple(points)))
     '█▆▃▁'
     """
     heights = [math.log(max(error, 1e-3)) for _, error in curve.known]
@@ -145,7 +145,9 @@ def sparkline(curve: Curve) -> str:
     return bars(max((height - low) / reach, 0.01) for height in heights)
 
 
-def write_drawing(path: Path, curve: Curve | str, answer: SolvedEpsilon | None, title: str) -> None:
+def write_drawing(
+    path: Path, curve: ErrorCurve | str, answer: SolvedEpsilon | None, title: str
+) -> None:
     """Draw the curve to a new SVG file."""
     from hushtable.files.whole_file import write_whole  # noqa: PLC0415 - only for drawings
 
@@ -157,7 +159,7 @@ def write_drawing(path: Path, curve: Curve | str, answer: SolvedEpsilon | None, 
     write_whole(path, draw_curve(curve, title, mark=mark))
 
 
-def draw_curve(curve: Curve, title: str, *, mark: tuple[float, float] | None = None) -> str:
+def draw_curve(curve: ErrorCurve, title: str, *, mark: tuple[float, float] | None = None) -> str:
     """Draw error against epsilon as SVG with logarithmic axes; `mark` is a point to highlight."""
     points = [(epsilon, max(error, 0.1)) for epsilon, error in curve.known]
     return draw_lines(

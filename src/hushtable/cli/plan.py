@@ -19,7 +19,7 @@ from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     from hushtable.methods.base import Plan
-    from hushtable.rehearsal import Rehearsal
+    from hushtable.rehearsal import DryRun
 
 
 def _solved(name: str, start: str) -> Otherwise:
@@ -55,10 +55,10 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         plot: Annotated[
             Path | None, typer.Option(help="Draw error against epsilon to a new SVG file.")
         ] = None,
-        rehearse: Annotated[
+        dry_run: Annotated[
             bool,
             typer.Option(
-                "--rehearse",
+                "--dry-run",
                 help="Dry run on a surrogate table made from the schema: show the error of counts "
                 "by column and for pairs. Costs no budget.",
             ),
@@ -86,7 +86,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         curve = error_curve.curve_or_reason(method, public, rows=rows, answer=answer)
         if plot is not None:
             error_curve.write_drawing(plot, curve, answer, f"{method.name}: {public.name}")
-        found = _rehearsed(method, public, known, like) if rehearse or like else None
+        found = _dry_run(method, public, known, like) if dry_run or like else None
         if as_json:
             content = {**as_plain(made, forecast), "hollow": hollow}
             if found is not None:
@@ -96,22 +96,20 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         show_plan(made, forecast, hollow)
         error_curve.show_plan(console, curve, answer)
         if found is not None:
-            _show_rehearsal(found)
+            _show_dry_run(found)
         if plot is not None:
             console.print(f"Drew {plot}.")
 
     return plan
 
 
-def _rehearsed(
-    method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None
-) -> Rehearsal:
-    from hushtable.rehearsal import rehearse  # noqa: PLC0415 - slow to import
+def _dry_run(method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None) -> DryRun:
+    from hushtable.rehearsal import dry_run  # noqa: PLC0415 - slow to import
 
-    return rehearse(method, public, rows=rows, like=like)
+    return dry_run(method, public, rows=rows, like=like)
 
 
-def _show_rehearsal(found: Rehearsal) -> None:
+def _show_dry_run(found: DryRun) -> None:
     """Print the errors found in a dry run."""
     from hushtable.rehearsal import percent  # noqa: PLC0415 - slow to import
 

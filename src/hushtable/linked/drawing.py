@@ -19,7 +19,7 @@ import numpy as np
 from hushtable.kernels.field import Particles
 from hushtable.kernels.sequence import Siblings
 from hushtable.linked.balance import balanced, n_draws
-from hushtable.linked.steps import Step, arranged
+from hushtable.linked.steps import TransitionTable, arranged
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.columns import OneWayModel
@@ -33,11 +33,11 @@ from hushtable.schema.linked import LinkedSchema
 N_SWEEPS = 10
 """Gibbs sweeps over the columns of a child, starting from independent columns."""
 
-_ROOM = 60_000  # particles of the last fit
+_EXTRA_ROWS = 60_000  # particles of the last fit
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class LinkedRows:
     """Synthetic rows of one table."""
 
     codes: dict[str, Integers]  # of its own columns and of those about its child tables
@@ -49,15 +49,17 @@ class Drawn:
         return len(next(iter(self.codes.values())))
 
 
-def draw_persons(quilt: FitState, n_rows: int) -> Drawn:
+def draw_persons(quilt: FitState, n_rows: int) -> LinkedRows:
     """Draw the persons."""
     rows = quilt.model.draw(n_rows)
     names = [known.counted.values.name for known in quilt.columns]
     codes = {name: codes_drawn(quilt, rows, place) for place, name in enumerate(names)}
-    return Drawn(codes, np.empty(0, np.int64))
+    return LinkedRows(codes, np.empty(0, np.int64))
 
 
-def seen_below(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> dict[str, Integers]:
+def seen_below(
+    schema: LinkedSchema, drawn: Mapping[str, LinkedRows], name: str
+) -> dict[str, Integers]:
     """Return columns of drawn rows and of their ancestors, by the names used in child tables."""
     mine, above = drawn[name], schema.tables[name].parent
     codes = {f"{name}.{column}": codes for column, codes in mine.codes.items()}
@@ -67,7 +69,7 @@ def seen_below(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> d
     return codes
 
 
-def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Integers:
+def n_drawn(schema: LinkedSchema, drawn: Mapping[str, LinkedRows], name: str) -> Integers:
     """Return the number of child rows of each parent, at most the bound."""
     table = schema.tables[name]
     told = drawn[table.parent or ""].codes[f"n_{name}"]
@@ -77,17 +79,17 @@ def n_drawn(schema: LinkedSchema, drawn: Mapping[str, Drawn], name: str) -> Inte
 def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must hold
     quilt: FitState,
     schema: LinkedSchema,
-    drawn: Mapping[str, Drawn],
+    drawn: Mapping[str, LinkedRows],
     name: str,
     facts: Mapping[str, LinkedFact],
-    steps: Sequence[Step] = (),
-) -> Drawn:
+    steps: Sequence[TransitionTable] = (),
+) -> LinkedRows:
     """Draw the rows of a child table for drawn parents, consistent with the parents' facts."""
     table = schema.tables[name]
     sizes = n_drawn(schema, drawn, name)
     owners = np.repeat(np.arange(len(sizes)), sizes)
     turns = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    quilt.model.grow(_ROOM)
+    quilt.model.grow(_EXTRA_ROWS)
     if quilt.model.is_lost:
         quilt.model.restart()
     fixed = seen_below(schema, drawn, table.parent or "")
@@ -101,14 +103,14 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     given = {column: seen[owners[apart]] for column, seen in fixed.items()}
     for column, found in _given(quilt, given, [*codes], len(apart)).items():
         codes[column][apart] = found
-    children = Drawn(codes, owners)
+    children = LinkedRows(codes, owners)
     keep_facts(children, drawn[table.parent or ""], facts, quilt.model.rng)
     if table.order is None:
         return children
     order = np.lexsort((turns, codes[table.order], owners))
     codes = {column: found[order] for column, found in codes.items()}
     if not len(owners):
-        return Drawn(codes, owners)
+        return LinkedRows(codes, owners)
     known = {column.counted.values.name: column for column in quilt.columns}
     places = arranged(
         steps,
@@ -124,7 +126,7 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
     # Within a bucket of the ordering column, rows may be out of order.
     moments = codes[table.order]
     codes[table.order] = moments[np.lexsort((moments, owners))]
-    return Drawn(codes, owners)
+    return LinkedRows(codes, owners)
 
 
 def _marks(codes: Mapping[str, Integers], facts: Mapping[str, LinkedFact], order: str) -> Integers:
@@ -169,7 +171,10 @@ def _buckets(known: OneWayModel, codes: Integers) -> Integers:
 
 
 def keep_facts(
-    children: Drawn, parents: Drawn, facts: Mapping[str, LinkedFact], rng: PostprocessingRng
+    children: LinkedRows,
+    parents: LinkedRows,
+    facts: Mapping[str, LinkedFact],
+    rng: PostprocessingRng,
 ) -> None:
     """Change as few drawn children as possible until the facts of their parents hold, in place.
 
@@ -179,16 +184,16 @@ def keep_facts(
     """
     for column in dict.fromkeys(fact.column for fact in facts.values()):
         mine = {name: fact for name, fact in facts.items() if fact.column == column}
-        _settle(children, parents, column, mine, rng)
+        _balance(children, parents, column, mine, rng)
     for name, fact in facts.items():
         holds = np.zeros(parents.n_rows, np.int64)
         holds[children.parent[fact.truth[children.codes[fact.column]]]] = 1
         parents.codes[name][:] = holds
 
 
-def _settle(
-    children: Drawn,
-    parents: Drawn,
+def _balance(
+    children: LinkedRows,
+    parents: LinkedRows,
     column: str,
     facts: Mapping[str, LinkedFact],
     rng: PostprocessingRng,

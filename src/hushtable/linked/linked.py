@@ -31,13 +31,13 @@ from hushtable.codes import below_each_other, numbers, to_values
 from hushtable.engine.sealed import SealedTables
 from hushtable.errors import ParameterError
 from hushtable.linked.drawing import (
-    Drawn,
+    LinkedRows,
     draw_children,
     draw_persons,
     n_drawn,
     seen_below,
 )
-from hushtable.linked.steps import STEP_SHARE, Step, measure_steps
+from hushtable.linked.steps import STEP_SHARE, TransitionTable, measure_steps
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.parameters import Parameters, parameter, whole
@@ -196,10 +196,10 @@ class LinkedPlan(Plan[SealedTables]):
     def release(self, source: SealedTables, noise: Noise) -> Released:
         """Measure and draw each table, parents first; then write all of them with their keys."""
         facts = facts_of(self.linked)
-        drawn: dict[str, Drawn] = {}
+        drawn: dict[str, LinkedRows] = {}
         quilts: dict[str, FitState] = {}
         made: dict[str, Released] = {}
-        steps: dict[str, list[Step]] = {}
+        steps: dict[str, list[TransitionTable]] = {}
         for name, part in self.parts.items():
             quilt, budget = self._prepared(name, drawn, part).fitted(source.table(name), noise)
             quilts[name] = quilt
@@ -236,7 +236,7 @@ class LinkedPlan(Plan[SealedTables]):
 
     def _stepped(
         self, name: str, source: SealedTables, noise: Noise, quilt: FitState
-    ) -> list[Step]:
+    ) -> list[TransitionTable]:
         """Measure transitions between successive rows of a table with an order."""
         table = self.linked.tables[name]
         if table.order is None:
@@ -245,7 +245,7 @@ class LinkedPlan(Plan[SealedTables]):
         budget = replace(self.parts[name].budget(), total=self.steps[name])
         return measure_steps(source.steps(name), quilt, columns, noise, budget)
 
-    def _prepared(self, name: str, drawn: Mapping[str, Drawn], part: QuiltPlan) -> QuiltPlan:
+    def _prepared(self, name: str, drawn: Mapping[str, LinkedRows], part: QuiltPlan) -> QuiltPlan:
         """Return the plan with drawn parents as prior: their columns are already known."""
         parent = self.linked.tables[name].parent
         if parent is None:
@@ -259,7 +259,7 @@ class LinkedPlan(Plan[SealedTables]):
             part, prior=PriorRows({c: codes[owners] for c, codes in seen.items()}, firm=True)
         )
 
-    def _written(self, name: str, rows: Drawn) -> pa.Table:
+    def _written(self, name: str, rows: LinkedRows) -> pa.Table:
         """Return rows with keys: the position of a row in its table, starting at 1."""
         table, columns = self.linked.tables[name], {}
         if table.key is not None:

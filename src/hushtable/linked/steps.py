@@ -36,7 +36,7 @@ MAX_TRIES = 6_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class TransitionTable:
     """A noisy table of a column by the same column of the previous row."""
 
     column: str
@@ -66,7 +66,7 @@ class Step:
 
 def measure_steps(
     table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetFilter
-) -> list[Step]:
+) -> list[TransitionTable]:
     """Measure the transitions of each column; shares are proportional to the number of buckets."""
     merging = quilt.merging()
     sizes = {known.counted.values.name: known.n_buckets for known in quilt.columns}
@@ -80,12 +80,12 @@ def measure_steps(
         budget.pay(what, share)
         law = budget.count_noise(share)
         noisy = noise.open(counts.ravel(), law.law, what)
-        made.append(Step(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))
+        made.append(TransitionTable(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))
     return made
 
 
 def arranged(
-    steps: Sequence[Step],
+    steps: Sequence[TransitionTable],
     own: Mapping[str, Integers],
     above: Mapping[str, Integers],
     kin: sequence.Siblings,
@@ -95,7 +95,7 @@ def arranged(
 
     Parameters
     ----------
-    steps : sequence of Step
+    steps : sequence of TransitionTable
         The measured transitions, that of the ordering column first.
     own, above : mapping of str to int array
         Buckets of the rows' own columns, in the order of `steps`, and of their ancestors' columns;

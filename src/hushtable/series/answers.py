@@ -28,7 +28,7 @@ from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.measured_tables import LinearAnswer
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import Predicate, parse
-from hushtable.series.drift import Floats, Pace, Path
+from hushtable.series.drift import CountPath, DriftRate, Floats
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 
@@ -58,7 +58,7 @@ class SeriesAnswers:
         self.waves = waves
         self.numbers = tuple(wave.number for wave in waves.waves)
         self.schema = waves.first.release.schema
-        self._paths: dict[str, tuple[Path, tuple[int, ...]]] = {}
+        self._paths: dict[str, tuple[CountPath, tuple[int, ...]]] = {}
 
     def level(self, where: str, wave: int | None = None) -> Estimate:
         """Estimate how many rows of a wave (by default the last) satisfy a condition."""
@@ -111,13 +111,13 @@ class SeriesAnswers:
             notes=(note.format(in_words(told), rest, min(1.0, self._pace(where).apart / 2)),),
         )
 
-    def _path(self, where: str) -> tuple[Path, tuple[int, ...]]:
+    def _path(self, where: str) -> tuple[CountPath, tuple[int, ...]]:
         """Return the estimates at each wave, and the waves whose tables determine them."""
         if where not in self._paths:
             self._paths[where] = self._found(parse(where, self.schema), where)
         return self._paths[where]
 
-    def _found(self, predicate: Predicate, where: str) -> tuple[Path, tuple[int, ...]]:
+    def _found(self, predicate: Predicate, where: str) -> tuple[CountPath, tuple[int, ...]]:
         answers = [estimator.answer_from_tables(predicate) for estimator in self._own]
         told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
         found = [
@@ -133,7 +133,7 @@ class SeriesAnswers:
         amounts = [one.model_std for one in found if isinstance(one, Estimate)]
         off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
         lasting, passing, rising = self._moves(predicate, values, stds)
-        path = Path.of(
+        path = CountPath.of(
             self.numbers,
             values,
             stds**2,
@@ -162,7 +162,7 @@ class SeriesAnswers:
             shared = answer.value / rows * variance
         return min(shared, answer.std * math.sqrt(variance))
 
-    def _pace(self, where: str) -> Pace:
+    def _pace(self, where: str) -> DriftRate:
         return self.waves.pace(parse(where, self.schema).columns)
 
     def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:

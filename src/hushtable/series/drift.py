@@ -43,7 +43,7 @@ _NO_RISE = float(np.log(len(_RISING) - 1))  # prior: 0 is as likely as all other
 
 
 @dataclass(frozen=True)
-class Pace:
+class DriftRate:
     """Drift rate of counts, in units of the sampling variance m (1 - m/n)."""
 
     lasting: float  # variance of a random-walk step from one wave to the next
@@ -56,7 +56,7 @@ class Pace:
         return self.lasting + self.rising + 2 * self.passing
 
     @classmethod
-    def most(cls, paces: Iterable[Pace]) -> Pace:
+    def most(cls, paces: Iterable[DriftRate]) -> DriftRate:
         """Return the maximum of each component."""
         several = list(paces)
         return cls(
@@ -67,7 +67,7 @@ class Pace:
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class WaveCounts:
     """Noisy counts of the same cells at one wave."""
 
     wave: int
@@ -76,67 +76,67 @@ class Measured:
     size: float = 1.0  # relative size of the wave, by which counts and noise were divided
 
     @property
-    def state(self) -> State:
+    def state(self) -> CountEstimate:
         """Estimate for its own wave."""
-        return State(self.counts, self.variances)
+        return CountEstimate(self.counts, self.variances)
 
-    def state_of_walk(self, passing: Floats | float) -> State:
+    def state_of_walk(self, passing: Floats | float) -> CountEstimate:
         """Return the estimate of the random walk, given the variance of passing deviations."""
-        return State(self.counts, self.variances + passing / self.size)
+        return CountEstimate(self.counts, self.variances + passing / self.size)
 
-    def divided(self, size: float) -> Measured:
+    def divided(self, size: float) -> WaveCounts:
         """Divide all counts by the relative size of the wave."""
-        return Measured(self.wave, self.counts / size, self.variances / size**2, size)
+        return WaveCounts(self.wave, self.counts / size, self.variances / size**2, size)
 
-    def spans(self, total: Measured) -> Measured:
+    def spans(self, total: WaveCounts) -> WaveCounts:
         """Return cumulative counts of all cells but the last, given the total.
 
         Examples
         --------
-        >>> cells = Measured(1, np.array([30.0, 50.0, 40.0]), np.full(3, 9.0))
-        >>> cells.spans(Measured(1, np.array([117.0]), np.array([1.0]))).counts
+        >>> cells = WaveCounts(1, np.array([30.0, 50.0, 40.0]), np.full(3, 9.0))
+        >>> cells.spans(WaveCounts(1, np.array([117.0]), np.array([1.0]))).counts
         array([29., 78.])
         """
         counts, variances = self.counts.cumsum(), self.variances.cumsum()
         parts = variances[:-1] / variances[-1]
-        return Measured(
+        return WaveCounts(
             self.wave,
             counts[:-1] - parts * (counts[-1] - total.counts[0]),
             variances[:-1] * (1 - parts),
         )
 
-    def averaged(self, other: Measured) -> Measured:
+    def averaged(self, other: WaveCounts) -> WaveCounts:
         """Average with another measurement at the same wave."""
         both = self.state.averaged(other.state)
-        return Measured(self.wave, both.counts, both.variances)
+        return WaveCounts(self.wave, both.counts, both.variances)
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class CountEstimate:
     """Estimates of counts at one wave, with the variances of their errors."""
 
     counts: Floats
     variances: Floats
 
-    def averaged(self, other: State) -> State:
+    def averaged(self, other: CountEstimate) -> CountEstimate:
         """Average with an independent estimate by precision."""
         mine, theirs = 1 / self.variances, 1 / other.variances
         both = mine + theirs
-        return State((mine * self.counts + theirs * other.counts) / both, 1 / both)
+        return CountEstimate((mine * self.counts + theirs * other.counts) / both, 1 / both)
 
-    def moved(self, variances: Floats) -> State:
+    def moved(self, variances: Floats) -> CountEstimate:
         """Add the variance of a change."""
-        return State(self.counts, self.variances + variances)
+        return CountEstimate(self.counts, self.variances + variances)
 
 
-def steps(measured: Sequence[Measured], total: float) -> Floats:
+def steps(measured: Sequence[WaveCounts], total: float) -> Floats:
     """Return the variance of each count's change in a wave, for a drift rate of 1."""
     shares = shares_of(measured, total)
     moved: Floats = max(total, 1.0) * shares * (1 - shares) + 1.0
     return moved
 
 
-def shares_of(measured: Sequence[Measured], total: float) -> Floats:
+def shares_of(measured: Sequence[WaveCounts], total: float) -> Floats:
     """Return the approximate share of rows in each cell, over all waves."""
     both = measured[0].state
     for one in measured[1:]:
@@ -145,7 +145,7 @@ def shares_of(measured: Sequence[Measured], total: float) -> Floats:
     return shares
 
 
-def total_step(totals: Sequence[Measured]) -> float:
+def total_step(totals: Sequence[WaveCounts]) -> float:
     """Estimate the variance of a step of the number of rows, from at least two waves.
 
     It is the posterior mean over a grid: the likelihood of a random walk times a log-normal prior
@@ -156,7 +156,7 @@ def total_step(totals: Sequence[Measured]) -> float:
     Examples
     --------
     >>> def seen(wave, rows):
-    ...     return Measured(wave, np.array([rows]), np.array([50.0]))
+    ...     return WaveCounts(wave, np.array([rows]), np.array([50.0]))
     >>> 80 < total_step([seen(wave, 1000.0 + 100 * (wave % 2)) for wave in range(9)]) ** 0.5 < 120
     True
     >>> total_step([seen(wave, 1000.0) for wave in range(9)]) < 50
@@ -173,8 +173,8 @@ def total_step(totals: Sequence[Measured]) -> float:
 
 
 def known_at(
-    wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
-) -> State:
+    wave: int, measured: Sequence[WaveCounts], step: Floats, passing: Floats | float = 0.0
+) -> CountEstimate:
     """Estimate the random walk at a wave from measurements at earlier or later waves.
 
     `measured` has at least one entry and at most one per wave. `step` is the variance of a step
@@ -187,7 +187,7 @@ def known_at(
 
 
 def gains_at(
-    wave: int, measured: Sequence[Measured], step: Floats, passing: Floats | float = 0.0
+    wave: int, measured: Sequence[WaveCounts], step: Floats, passing: Floats | float = 0.0
 ) -> Floats:
     """Return the weight of each measurement (first axis) in the estimates of `known_at`."""
     ones = np.eye(len(measured))[:, :, None]
@@ -196,8 +196,8 @@ def gains_at(
 
 
 def _walked(
-    measured: Sequence[Measured], wave: int, step: Floats, passing: Floats | float
-) -> State:
+    measured: Sequence[WaveCounts], wave: int, step: Floats, passing: Floats | float
+) -> CountEstimate:
     """Filter measurements in the order given, and predict a wave."""
     at, state = measured[0].wave, measured[0].state_of_walk(passing)
     for one in measured[1:]:
@@ -206,14 +206,14 @@ def _walked(
     return state.moved(step * abs(wave - at))
 
 
-def learned_pace(
-    series: Sequence[Sequence[Measured]],
+def estimate_drift_rate(
+    series: Sequence[Sequence[WaveCounts]],
     total: float,
     *,
     supposed: float,
     weight: float = 1.0,
     may_rise: bool = False,
-) -> Pace:
+) -> DriftRate:
     """Estimate the drift rate from tables that were measured several times.
 
     It is the posterior mean over a grid. The prior of the difference between a wave and the next is
@@ -223,7 +223,7 @@ def learned_pace(
 
     Parameters
     ----------
-    series : sequence of sequences of Measured
+    series : sequence of sequences of WaveCounts
         Tables, each as measured at several waves.
     total : float
         Approximate number of rows of a wave.
@@ -239,15 +239,16 @@ def learned_pace(
     >>> rng = np.random.default_rng(1)
     >>> walk = 5000 + np.cumsum(rng.normal(0, 20, (40, 30)), axis=0)
     >>> noisy = walk + rng.normal(0, 10, (40, 30))
-    >>> seen = [Measured(wave, row, np.full(30, 100.0)) for wave, row in enumerate(noisy)]
-    >>> 0.07 < learned_pace([seen], 150_000.0, supposed=1.0).lasting < 0.1  # 400/(5000 (1 - 1/30))
+    >>> seen = [WaveCounts(wave, row, np.full(30, 100.0)) for wave, row in enumerate(noisy)]
+    >>> # 400/(5000 (1 - 1/30))
+    >>> 0.07 < estimate_drift_rate([seen], 150_000.0, supposed=1.0).lasting < 0.1
     True
-    >>> learned_pace([], 150_000.0, supposed=0.1)
-    Pace(lasting=0.1, passing=0.0, rising=0.0)
+    >>> estimate_drift_rate([], 150_000.0, supposed=0.1)
+    DriftRate(lasting=0.1, passing=0.0, rising=0.0)
     """
     several = [sorted(table, key=lambda one: one.wave) for table in series if len(table) > 1]
     if not several:
-        return Pace(supposed)
+        return DriftRate(supposed)
     apart, part, keeps = (
         one.ravel()
         for one in np.meshgrid(
@@ -266,11 +267,11 @@ def learned_pace(
         found += weight * _log_likelihoods(table, (lasting, passing, rising), steps(table, total))
     likely = np.exp(found - found.max())
     likely /= likely.sum()
-    return Pace(float(lasting @ likely), float(passing @ likely), float(rising @ likely))
+    return DriftRate(float(lasting @ likely), float(passing @ likely), float(rising @ likely))
 
 
 def _log_likelihoods(
-    measured: Sequence[Measured], paces: tuple[Floats, Floats, Floats], unit: Floats
+    measured: Sequence[WaveCounts], paces: tuple[Floats, Floats, Floats], unit: Floats
 ) -> Floats:
     """Return the log-likelihood of each drift rate (lasting, passing, rising), up to a constant.
 
@@ -299,7 +300,7 @@ def _log_likelihoods(
 
 
 @dataclass(frozen=True, eq=False)
-class Path:
+class CountPath:
     """Estimates of one count at every wave, with the covariance of their errors."""
 
     waves: tuple[int, ...]  # in order
@@ -318,7 +319,7 @@ class Path:
         passing: Floats | float = 0.0,
         rising: float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
-    ) -> Path:
+    ) -> CountPath:
         """Estimate a random walk from noisy values; missing values have infinite variance.
 
         Parameters
@@ -363,7 +364,7 @@ class Path:
         covariance = rest @ covariance @ rest.T + np.diag(passing * (1 - kept))
         return cls(tuple(waves), gains @ values, covariance, gains)
 
-    def grown(self, sizes: Floats, unsure: Floats, shared: Floats) -> Path:
+    def grown(self, sizes: Floats, unsure: Floats, shared: Floats) -> CountPath:
         """Multiply estimates by the sizes of their waves, by which values were divided before.
 
         If a size has a relative error, an estimate has this error minus what it took from values

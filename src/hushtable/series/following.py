@@ -32,7 +32,7 @@ Codes = follow.Codes
 
 
 @dataclass(frozen=True, eq=False)
-class Move:
+class TransitionCounts:
     """A noisy table of a column at the previous wave (rows) and now (columns)."""
 
     column: str
@@ -79,14 +79,14 @@ def _drawn_to(measured: Floats, expected: Floats, std: float) -> Floats:
     return expected + kept * gap
 
 
-def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
+def n_staying(moves: Sequence[TransitionCounts]) -> tuple[float, float]:
     """Return the estimated number of people in both waves, and its variance.
 
     Examples
     --------
     >>> from fractions import Fraction
     >>> noise = TableNoise("concentrated", parameter=Fraction(4))
-    >>> n_staying([Move("sex", np.array([[40, 2], [3, 55]]), noise)])
+    >>> n_staying([TransitionCounts("sex", np.array([[40, 2], [3, 55]]), noise)])
     (100.0, 16.0)
     """
     sums = np.array([float(move.counts.sum()) for move in moves])
@@ -95,7 +95,7 @@ def n_staying(moves: Sequence[Move]) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, eq=False)
-class People:
+class FollowedRows:
     """Published rows of a wave, with their synthetic persons."""
 
     persons: Integers  # number of each row's person
@@ -103,24 +103,24 @@ class People:
 
 
 def carried_on(
-    before: People,
+    before: FollowedRows,
     drawn: Mapping[str, Integers],
-    moves: Sequence[Move],
+    moves: Sequence[TransitionCounts],
     bucket_of: Mapping[str, Integers],
     *,
     scale: float,
     next_person: int,
     rng: PostprocessingRng,
-) -> People:
+) -> FollowedRows:
     """Continue people of the previous wave as rows with the counts of drawn rows.
 
     Parameters
     ----------
-    before : People
+    before : FollowedRows
         The previous wave, as published.
     drawn : mapping of str to int array
         Codes of the rows that were drawn for this wave.
-    moves : sequence of Move
+    moves : sequence of TransitionCounts
         Transitions of each column.
     bucket_of : mapping of str to int array
         The bucket of each code of each column.
@@ -158,7 +158,7 @@ def carried_on(
         may_keep = ~came & (old[who, at] == now[:, at]) if n_before else ~came
         found = _values(now[:, at], mine, may_keep, drawn[name], bucket_of[name], rng)
         codes[name] = found[order]
-    return People(persons[order], codes)
+    return FollowedRows(persons[order], codes)
 
 
 def _stacked(

@@ -50,23 +50,23 @@ from hushtable.privacy.payment import PaymentOptions
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema
-from hushtable.series.following import Move, People, carried_on
+from hushtable.series.following import FollowedRows, TransitionCounts, carried_on
 from hushtable.series.plan import MOVES_SHARE, moves_budget, share_of_moves
 
 PERSONS, MOVES = "persons", "moves"
 
 
 @dataclass(frozen=True)
-class Before:
+class PreviousWave:
     """The previous wave, as published."""
 
     number: int
     release: Release  # or that of its last correction
 
-    def people(self, schema: Schema) -> People:
+    def people(self, schema: Schema) -> FollowedRows:
         """Return its rows with their synthetic persons."""
         codes = StoredPrior.read("the wave before", self.release.folder).codes(schema)
-        return People(persons_of(self.release), codes)
+        return FollowedRows(persons_of(self.release), codes)
 
 
 def persons_of(release: Release) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -78,7 +78,7 @@ def persons_of(release: Release) -> np.ndarray[Any, np.dtype[np.int64]]:
     return as_numpy(release.table(PERSONS).column("person")).astype(np.int64)
 
 
-def moves_of(release: Release) -> list[Move]:
+def moves_of(release: Release) -> list[TransitionCounts]:
     """Return the noisy tables of transitions into a wave; none for the first."""
     told = release.statement.estimator.get(MOVES)
     if told is None:
@@ -88,7 +88,7 @@ def moves_of(release: Release) -> list[Move]:
         size = table["size"]
         part = counts[start : start + size * size].reshape(size, size)
         noise = TableNoise("concentrated", parameter=Fraction(table["parameter"]))
-        found.append(Move(table["column"], part.astype(np.int64), noise))
+        found.append(TransitionCounts(table["column"], part.astype(np.int64), noise))
         start += size * size
     return found
 
@@ -99,12 +99,12 @@ class PanelPlan(Plan[SealedWaves]):
 
     quilt: QuiltPlan  # of the rows of the wave, with the budget that transitions leave
     total: Fraction  # budget of a run, as rho
-    before: Before | None  # the previous wave; without it, no transitions are measured
+    before: PreviousWave | None  # the previous wave; without it, no transitions are measured
     next_person: int  # number of the first new synthetic person
 
     @classmethod
     def of(
-        cls, method: Quilt, schema: Schema, before: Before | None, next_person: int
+        cls, method: Quilt, schema: Schema, before: PreviousWave | None, next_person: int
     ) -> PanelPlan:
         """Plan a wave; reads no data."""
         whole = method.plan(schema)
@@ -181,7 +181,7 @@ class PanelPlan(Plan[SealedWaves]):
         names = [known.counted.values.name for known in quilt.columns]
         codes = {name: codes_drawn(quilt, rows, place) for place, name in enumerate(names)}
         if self.before is None:
-            people = People(self.next_person + np.arange(n_rows), codes)
+            people = FollowedRows(self.next_person + np.arange(n_rows), codes)
         else:
             people = carried_on(
                 self.before.people(self.schema), codes, moves, _buckets(quilt),
@@ -197,7 +197,7 @@ class PanelPlan(Plan[SealedWaves]):
             tables[MOVES] = below_each_other([move.counts for move in moves])
         return replace(made, tables=tables, settings=self._settings(made.settings, moves))
 
-    def _measured(self, table: SealedTable, noise: Noise) -> list[Move]:
+    def _measured(self, table: SealedTable, noise: Noise) -> list[TransitionCounts]:
         """Measure each column before by now, in the buckets of earlier waves."""
         carried = self.quilt.earlier
         assert carried is not None  # noqa: S101 - there is a wave before
@@ -215,10 +215,12 @@ class PanelPlan(Plan[SealedWaves]):
         for name, size, counts in zip(names, sizes, sealed, strict=True):
             budget.pay(MOVES, share)
             noisy = noise.open(counts.ravel(), law.law, f"moves of {name}")
-            made.append(Move(name, np.asarray(noisy).reshape(size, size), law))
+            made.append(TransitionCounts(name, np.asarray(noisy).reshape(size, size), law))
         return made
 
-    def _settings(self, of_quilt: Mapping[str, Any], moves: Sequence[Move]) -> dict[str, Any]:
+    def _settings(
+        self, of_quilt: Mapping[str, Any], moves: Sequence[TransitionCounts]
+    ) -> dict[str, Any]:
         """Add the transitions to the settings; shares are of the budget of the whole release."""
         if self.before is None or not moves:
             return dict(of_quilt)

@@ -27,7 +27,7 @@ from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 from hushtable.schema.linked import PREVIOUS
-from hushtable.series.drift import Path as Walk
+from hushtable.series.drift import CountPath as Walk
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4
 """The first wave gets one part per four waves, at most six: all later waves depend on it."""

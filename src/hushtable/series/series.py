@@ -41,7 +41,7 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
-from hushtable.series.panel import Before, PanelPlan, persons_of, publish_wave
+from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
@@ -346,7 +346,7 @@ class Series:
             plan = PanelPlan.of(method, self.schema, previous, self._next_person())
             return publish_wave(data, before, plan, **how)
 
-    def _before(self, number: int, given: Any) -> Before | None:
+    def _before(self, number: int, given: Any) -> PreviousWave | None:
         """Return the previous wave of a panel; refuse a `before` that does not suit the series."""
         earlier = [n for n in self.published() if n < number]
         if not self.plan.panel:
@@ -366,7 +366,7 @@ class Series:
                 f"this series is a panel: give the private table of wave {last} as well (before, "
                 f"--before), so that people can be followed. Nothing was charged."
             )
-        return Before(last, self.release(last))
+        return PreviousWave(last, self.release(last))
 
     def _next_person(self) -> int:
         """Return the first number that no synthetic person of any release has."""
@@ -400,9 +400,9 @@ class Series:
         done = int((_NAME.fullmatch(paths[wave].name) or [0, 0, 0])[2] or 0)
         return f"{wave:03}-correction-{done + 1}", wave
 
-    def _settle(self, book: Ledger, name: str, out: Path, unseen: str | None) -> None:
+    def _settle(self, ledger: Ledger, name: str, out: Path, unseen: str | None) -> None:
         """Resolve an earlier run of the same release that was killed after it was charged."""
-        entry = next((e for e in _standing(book) if _is_for(e, name)), None)
+        entry = next((e for e in _standing(ledger) if _is_for(e, name)), None)
         if entry is None:
             if unseen is not None:
                 raise ParameterError(f"unseen is given, but nothing was charged for {name}.")
@@ -422,7 +422,7 @@ class Series:
                 "REASON): the charge is voided, on record, and the wave is published. Nothing was "
                 "charged now."
             )
-        book.void(entry.id, unseen)
+        ledger.void(entry.id, unseen)
 
     def _method(self, book: Ledger, number: int) -> Quilt:
         """Return the method of the next release: its share, with the other waves as prior."""

@@ -19,13 +19,13 @@ from hushtable.release import STATEMENT, Release, sha256_of
 from hushtable.schema import Schema
 from hushtable.series.drift import (
     ABOVE,
+    CountPath,
+    DriftRate,
     Floats,
-    Measured,
-    Pace,
-    Path,
+    WaveCounts,
+    estimate_drift_rate,
     gains_at,
     known_at,
-    learned_pace,
     shares_of,
     total_step,
 )
@@ -37,7 +37,7 @@ _SPANS = 2.5  # number of independent counts to which cumulative counts are equi
 
 
 @dataclass(frozen=True)
-class Cells:
+class TableLayout:
     """Layout of a noisy table: columns, and the cell of each bucket along each axis."""
 
     columns: tuple[str, ...]
@@ -45,10 +45,10 @@ class Cells:
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, told: dict[str, Any]) -> Cells:
+    def of(cls, settings: dict[str, Any]) -> TableLayout:
         """Read it from the settings of a release."""
-        places = tuple(None if cells is None else tuple(cells) for cells in told["cells"])
-        return cls(tuple(told["columns"]), places, tuple(told["shape"]))
+        places = tuple(None if cells is None else tuple(cells) for cells in settings["cells"])
+        return cls(tuple(settings["columns"]), places, tuple(settings["shape"]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,25 +69,25 @@ class Wave:
         return self.release.statement.estimator
 
     @cached_property
-    def own_tables(self) -> dict[Cells, Measured]:
+    def own_tables(self) -> dict[TableLayout, WaveCounts]:
         """The tables measured in this wave, averaged over equal cells."""
         counts = as_numpy(self.release.table("measured").column("count")).astype(np.float64)
-        found: dict[Cells, Measured] = {}
+        found: dict[TableLayout, WaveCounts] = {}
         start = 0
         for told in self.settings["tables"]:
             part = counts[start : start + math.prod(told["shape"])]
             start += len(part)
             if "carried" in told:
                 continue
-            cells = Cells.of(told)
-            one = Measured(self.number, part, np.full(len(part), told["std"] ** 2))
+            cells = TableLayout.of(told)
+            one = WaveCounts(self.number, part, np.full(len(part), told["std"] ** 2))
             found[cells] = found[cells].averaged(one) if cells in found else one
         return found
 
     @cached_property
-    def margins(self) -> dict[str, Measured]:
+    def margins(self) -> dict[str, WaveCounts]:
         """The bucket counts of each column, from all tables of this wave."""
-        found: dict[str, Measured] = {}
+        found: dict[str, WaveCounts] = {}
         for cells, measured in self.own_tables.items():
             for axis, (name, places) in enumerate(zip(cells.columns, cells.places, strict=True)):
                 if places is None:
@@ -96,15 +96,15 @@ class Wave:
         return found
 
     @cached_property
-    def own_total(self) -> Measured:
+    def own_total(self) -> WaveCounts:
         """The number of rows according to this wave's own tables."""
         sums = [
-            Measured(self.number, m.counts.sum(keepdims=True), m.variances.sum(keepdims=True))
+            WaveCounts(self.number, m.counts.sum(keepdims=True), m.variances.sum(keepdims=True))
             for m in self.own_tables.values()
         ]
-        return reduce(Measured.averaged, sums)
+        return reduce(WaveCounts.averaged, sums)
 
-    def _margin(self, cells: Cells, measured: Measured, axis: int, name: str) -> Measured:
+    def _margin(self, cells: TableLayout, measured: WaveCounts, axis: int, name: str) -> WaveCounts:
         """Sum a table to the buckets of one of its columns."""
         others = tuple(other for other in range(len(cells.shape)) if other != axis)
         counts, variances = (
@@ -114,7 +114,7 @@ class Wave:
         if len(cells.columns) == 1:  # by values
             buckets = self.columns[name][0]
             counts, variances = (np.bincount(buckets, part) for part in (counts, variances))
-        return Measured(self.number, counts, variances)
+        return WaveCounts(self.number, counts, variances)
 
     @cached_property
     def columns(self) -> dict[str, tuple[Integers, Floats]]:
@@ -136,10 +136,10 @@ class Waves:
     supposed: float  # prior drift rate, until two waves allow an estimate
 
     @cached_property
-    def totals(self) -> Path:
+    def totals(self) -> CountPath:
         """Estimates of the number of rows at each wave from all waves, with estimated drift."""
         own = [wave.own_total for wave in self.waves]
-        return Path.of(
+        return CountPath.of(
             [one.wave for one in own],
             np.array([one.counts[0] for one in own]),
             np.array([one.variances[0] for one in own]),
@@ -170,35 +170,35 @@ class Waves:
         return found
 
     @cached_property
-    def tables(self) -> dict[Cells, list[Measured]]:
+    def tables(self) -> dict[TableLayout, list[WaveCounts]]:
         """The measurements of each kind of cells in all waves, scaled to the average size."""
-        found: dict[Cells, list[Measured]] = {}
+        found: dict[TableLayout, list[WaveCounts]] = {}
         for wave, size in zip(self.waves, self.sizes, strict=True):
             for cells, measured in wave.own_tables.items():
                 found.setdefault(cells, []).append(measured.divided(size))
         return found
 
     @cached_property
-    def paces(self) -> dict[str, Pace]:
+    def paces(self) -> dict[str, DriftRate]:
         """Drift rate of counts by each column, estimated from its buckets.
 
         The rate of all columns together is the prior of each.
         """
         return {
-            name: learned_pace(
+            name: estimate_drift_rate(
                 [self._seen(name, spans=False)], self.total, supposed=self._together.apart
             )
             for name in self.first.columns
         }
 
     @cached_property
-    def _together(self) -> Pace:
+    def _together(self) -> DriftRate:
         """Drift rate of counts by all columns together."""
         seen = [self._seen(name, spans=False) for name in self.first.columns]
-        return learned_pace(seen, self.total, supposed=self.supposed)
+        return estimate_drift_rate(seen, self.total, supposed=self.supposed)
 
     @cached_property
-    def paces_of_spans(self) -> dict[str, Pace]:
+    def paces_of_spans(self) -> dict[str, DriftRate]:
         """Drift rate of counts of sets of values of each column.
 
         Neighbors of an ordered column move together, so a range moves more than each of its values.
@@ -206,7 +206,7 @@ class Waves:
         """
         found = {}
         for name, column in self.first.release.schema.attributes.items():
-            found[name] = learned_pace(
+            found[name] = estimate_drift_rate(
                 [self._seen(name, spans=False)],
                 self.total,
                 supposed=self._together.apart,
@@ -214,17 +214,17 @@ class Waves:
             )
             seen = self._seen(name, spans=True) if column.is_line else []
             if seen and len(seen[0].counts):
-                pace = learned_pace(
+                pace = estimate_drift_rate(
                     [seen],
                     self.total,
                     supposed=found[name].apart / ABOVE,
                     weight=min(1.0, _SPANS / len(seen[0].counts)),
                     may_rise=True,
                 )
-                found[name] = Pace.most([found[name], pace])
+                found[name] = DriftRate.most([found[name], pace])
         return found
 
-    def _seen(self, name: str, *, spans: bool) -> list[Measured]:
+    def _seen(self, name: str, *, spans: bool) -> list[WaveCounts]:
         """Return the measurements of a column at each wave, scaled to the average size."""
         measured = [
             wave.margins[name].spans(wave.own_total) if spans else wave.margins[name]
@@ -232,11 +232,11 @@ class Waves:
         ]
         return [one.divided(size) for one, size in zip(measured, self.sizes, strict=True)]
 
-    def pace(self, columns: Iterable[str]) -> Pace:
+    def pace(self, columns: Iterable[str]) -> DriftRate:
         """Return the drift rate of a count by some columns: the largest of theirs."""
         return _most(self.paces_of_spans, columns)
 
-    def moves(self, pace: Pace, shares: Floats) -> tuple[Floats, Floats, Floats]:
+    def moves(self, pace: DriftRate, shares: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the variances of lasting, passing and rising changes at a wave of average size.
 
         They are for counts with these shares of a constant number of rows.
@@ -244,7 +244,7 @@ class Waves:
         unit = self.total * shares * (1 - shares) + 1.0
         return pace.lasting * unit, pace.passing * unit, pace.rising * unit
 
-    def carried_to(self, number: int) -> EarlierEstimates:
+    def brought_to(self, number: int) -> EarlierEstimates:
         """Project all measurements to another wave, with the size of the wave nearest to it."""
         made = []
         gaps = [abs(wave.number - number) for wave in self.waves]
@@ -271,13 +271,14 @@ class Waves:
         )
 
     def _of_sizes(
-        self, measured: Sequence[Measured], gains: Floats, nearest: int, counts: Floats
+        self, measured: Sequence[WaveCounts], gains: Floats, nearest: int, counts: Floats
     ) -> Floats:
         """Return the variance that errors of wave sizes add to projected counts.
 
         Counts are divided by the size of their wave and multiplied by that of another, so errors of
         sizes matter as far as they differ between the two. Those errors come from the noise of all
-        tables, including that of the counts themselves (`Path.grown` does the same for answers).
+        tables, including that of the counts themselves (`CountPath.grown` does the same for
+        answers).
         """
         places = [self.totals.waves.index(one.wave) for one in measured]
         rows = self.sizes * self.total
@@ -331,11 +332,11 @@ class EarlierWaves(Prior):
 
     def earlier(self, schema: Schema) -> EarlierEstimates:
         """Return the noisy tables of all waves, projected to the wave to publish."""
-        return self.waves.carried_to(self.number)
+        return self.waves.brought_to(self.number)
 
 
-def _most(paces: Mapping[str, Pace], columns: Iterable[str]) -> Pace:
-    return Pace.most([paces[name] for name in columns] or paces.values())
+def _most(paces: Mapping[str, DriftRate], columns: Iterable[str]) -> DriftRate:
+    return DriftRate.most([paces[name] for name in columns] or paces.values())
 
 
 def in_words(numbers: Iterable[int]) -> str:

@@ -142,16 +142,16 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
 def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
     from hushtable.pipeline import publish  # noqa: PLC0415
-    from hushtable.rehearsal import make_stand_in, stand_in_schema  # noqa: PLC0415
+    from hushtable.rehearsal import make_surrogate, surrogate_schema  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
     folder = project.room("rehearsals") / what["name"]
     folder.mkdir(mode=0o700)
-    schema = stand_in_schema(project.schema())
+    schema = surrogate_schema(project.schema())
     table: Any = what.get("table")
     if not table:
         progress(words.PHASE_STAND_IN, 0.0)
-        table = make_stand_in(schema, what["rows"])
+        table = make_surrogate(schema, what["rows"])
     method = make_method(what["method"], what["parameters"])
     begun = time.monotonic()
     release = publish(table, schema, method, out=folder / "release", progress=progress)

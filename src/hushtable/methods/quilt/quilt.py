@@ -58,7 +58,7 @@ _ONE_COLUMN = (
     "The condition is on one column (a typical one, or the worst) and selects the same share of "
     "its values as of the rows (whole bins, if the column is binned). The number of rows "
     "determines how the budget is divided. Conditions on several columns also have model error, "
-    "which depends on the private rows; a dry run (--rehearse) estimates it."
+    "which depends on the private rows; a dry run (--dry-run) estimates it."
 )
 
 

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Method, Plan
-from hushtable.planning import Want, error_curve, needed_epsilon
+from hushtable.planning import ErrorTarget, error_curve, needed_epsilon
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
 from hushtable.web import words
@@ -121,7 +121,7 @@ def _wanted(
     if not within:
         return None
     try:
-        want = Want.parse(f"count error {within} at {share}%")
+        want = ErrorTarget.parse(f"count error {within} at {share}%")
         epsilon, error = needed_epsilon(method, schema, want, rows=rows)
     except HushtableError as refusal:
         return {"problems": refusal.problems}

@@ -34,7 +34,7 @@ def show(request: Request) -> Response:
         method = make_method(project.settings["method"], project.settings["parameters"])
         said = command(
             project, "plan", method.name, "schema.yaml", *options(method), "--rows", str(rows),
-            "--rehearse",
+            "--dry-run",
         )  # fmt: skip
     return screen(
         request,
