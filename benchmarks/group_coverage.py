@@ -25,7 +25,7 @@ from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.evaluation.utility.workload import Condition, Question, draw_questions
+from hushtable.evaluation.utility.workload import Condition, CountQuestion, draw_questions
 from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.secure_noise import SecureNoise
@@ -73,7 +73,9 @@ def table_of(name: str, folder: Path) -> tuple[pa.Table, Schema]:
     return table.arrow(table.train), table.schema
 
 
-def even_questions(rows: CodedRows, n: int, rng: np.random.Generator) -> list[tuple[Question, int]]:
+def even_questions(
+    rows: CodedRows, n: int, rng: np.random.Generator
+) -> list[tuple[CountQuestion, int]]:
     """Ask for any ranges and values."""
     asked = []
     for _ in range(n):
@@ -86,7 +88,7 @@ def even_questions(rows: CodedRows, n: int, rng: np.random.Generator) -> list[tu
             drawn = rng.integers(0, n_values, 2) if ordered else rng.choice(n_values, half, False)
             codes = tuple(sorted(int(code) for code in drawn))
             conditions.append(Condition(name, column, codes, interval=ordered))
-        question = Question(tuple(conditions))
+        question = CountQuestion(tuple(conditions))
         asked.append((question, question.count(rows)))
     return asked
 

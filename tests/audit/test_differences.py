@@ -17,7 +17,7 @@ from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.cases.made_up import made_schema, predicted_schema, whole
 from hushtable.audit.clock import Clock
-from hushtable.audit.differences import DifferenceTest, Look, runs_to_prove
+from hushtable.audit.differences import DifferenceTest, Observation, runs_to_prove
 from hushtable.audit.everything import everything, folder
 from hushtable.audit.inputs import GraphInput, TableInput
 from hushtable.audit.loss import LossClaim
@@ -39,7 +39,7 @@ def compared(run: Any, *, epsilon: float = 1.0, runs: int = 20_000, sizes: Any =
     subject = Subject(None, SCHEMA, Prepared((), run), SecureNoise())  # type: ignore[arg-type]
     first = list(sweep.swept(SCHEMA, "add-remove", sizes))[: len(sizes)]
     claim = LossClaim("a promise", first, epsilon, epsilon)
-    look = Look("what is published", subject.seen_in_full, first)
+    look = Observation("what is published", subject.seen_in_full, first)
     return DifferenceTest(claim, [look], runs, 1e-9, Clock()).finding()
 
 

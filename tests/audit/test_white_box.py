@@ -13,7 +13,7 @@ from hushtable.audit.cases.made_up import copies, made_schema, whole
 from hushtable.audit.clock import Clock
 from hushtable.audit.inputs import TableInput
 from hushtable.audit.neighbors import Pair
-from hushtable.audit.prices import Cost, delta_of, own_price
+from hushtable.audit.prices import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
 from hushtable.engine import memory
@@ -225,11 +225,11 @@ def test_recomputed_costs_equal_the_recorded_ones(mechanism: Any, rows: int) -> 
     sensitivity = Sensitivity(rows=rows, cells=2)
     booked = mechanism.cost(sensitivity)
     if booked.epsilon is not None:
-        own = own_price(mechanism, sensitivity, in_rho=False)
+        own = reference_cost(mechanism, sensitivity, in_rho=False)
         assert own is not None
         assert (own.epsilon, own.delta) == pytest.approx((booked.epsilon, float(booked.delta)))
     if booked.rho is not None:
-        own = own_price(mechanism, sensitivity, in_rho=True)
+        own = reference_cost(mechanism, sensitivity, in_rho=True)
         assert own is not None
         assert own.rho == pytest.approx(float(booked.rho))
 
@@ -238,8 +238,10 @@ def test_recomputed_costs_equal_the_recorded_ones(mechanism: Any, rows: int) -> 
 def test_the_conversion_of_rho_matches_the_promise(epsilon: str, delta: str) -> None:
     """The rho of a promise implies it, and a rho that is 1% larger does not."""
     rho = float(concentrated_share(Fraction(epsilon), Fraction(delta)))
-    assert Cost(rho=rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
-    assert not Cost(rho=1.01 * rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
+    assert ReferenceCost(rho=rho).is_within(float(Fraction(epsilon)), float(Fraction(delta)))
+    assert not ReferenceCost(rho=1.01 * rho).is_within(
+        float(Fraction(epsilon)), float(Fraction(delta))
+    )
     assert delta_of(rho, 100.0) < 1e-30
 
 

@@ -9,12 +9,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "hushtable"
 MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "__pycache__" not in path.parts)
 
-TWICE: dict[str, str] = {
-    "Answer": "two meanings; to be renamed",
-    "CodedTable": "two meanings; to be renamed",
-    "Question": "two meanings; to be renamed",
-    "Verdict": "two meanings; to be renamed",
-}
+TWICE: dict[str, str] = {}
 """Class names that may be defined more than once, each with the reason."""
 
 

@@ -30,7 +30,7 @@ from hushtable import (
 )
 from hushtable.audit.report import Finding, Report
 from hushtable.dossier import Dossier, make_dossier, verify_dossier
-from hushtable.dossier.content import NOT_STATED, Seal
+from hushtable.dossier.content import NOT_STATED, DossierSeal
 from hushtable.dossier.questions import QUESTIONS, STATEABLE
 from hushtable.dossier.seal import canonical, write_dossier
 from hushtable.dossier.signature import _PURPOSE
@@ -341,16 +341,16 @@ def test_an_edited_dossier_is_detected(old: str, new: str, ending: str, copy: Pa
         verify_dossier(path)
 
 
-def resealed(path: Path, change: Callable[[Seal], Seal]) -> None:
+def resealed(path: Path, change: Callable[[DossierSeal], DossierSeal]) -> None:
     content = json.loads(path.read_text())
-    content["seal"] = change(Seal(**content["seal"])).model_dump()
+    content["seal"] = change(DossierSeal(**content["seal"])).model_dump()
     path.write_text(json.dumps(content))
 
 
 def test_a_changed_and_resealed_dossier_has_another_key(copy: Path) -> None:
     dossier = whole(copy)
     write_dossier(copy / "d.json", dossier, key=copy / "key.pem")
-    signature = Seal(**json.loads((copy / "d.json").read_text())["seal"])
+    signature = DossierSeal(**json.loads((copy / "d.json").read_text())["seal"])
     forged = dossier.model_copy(update={"name": "harmless"})
     # Without a signature, with another key, and with the signature of the true one.
     write_dossier(copy / "unsigned.json", forged)
@@ -379,7 +379,7 @@ def test_a_signature_for_another_purpose_is_invalid(copy: Path) -> None:
     for purpose in (b"", b"hushtable release 1\n"):
         assert purpose != _PURPOSE
 
-        def sign(seal: Seal, purpose: bytes = purpose) -> Seal:
+        def sign(seal: DossierSeal, purpose: bytes = purpose) -> DossierSeal:
             made = key.sign(purpose + seal.sha256.encode())
             return seal.model_copy(update={"signature": base64.b64encode(made).decode()})
 

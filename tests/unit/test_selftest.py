@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from hushtable.cli.app import app
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.selftest import CHECKS, Check, Verdict, papers, run_checks, samplers
+from hushtable.selftest import CHECKS, CheckResult, SelfCheck, papers, run_checks, samplers
 from hushtable.selftest.families import METHODS
 from hushtable.selftest.ledgers import _forged, _race
 
@@ -71,10 +71,10 @@ def test_a_ledger_that_loses_entries_is_detected(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_error_is_a_failed_check() -> None:
-    def breaks() -> Verdict:
+    def breaks() -> CheckResult:
         raise ValueError("no such thing")
 
-    (row,) = run_checks([Check("noise", "breaks", breaks)])
+    (row,) = run_checks([SelfCheck("noise", "breaks", breaks)])
     assert (row.word, row.said) == ("FAILS", "ValueError: no such thing")
 
 
@@ -82,7 +82,7 @@ def test_an_error_is_a_failed_check() -> None:
 def test_the_command_prints_the_results(
     monkeypatch: pytest.MonkeyPatch, word: Any, code: int
 ) -> None:
-    checks = [Check("noise", "a coin", lambda: Verdict(word, "3 draws"))]
+    checks = [SelfCheck("noise", "a coin", lambda: CheckResult(word, "3 draws"))]
     monkeypatch.setattr("hushtable.selftest.run_checks", lambda progress: run_checks(checks))
     done = CliRunner().invoke(app, ["selftest"])
     assert done.exit_code == code

@@ -251,7 +251,7 @@ class SingleTest:
                 measure="probability of fewer than k", n_inputs=len(tables),
                 reason=f"every table was refused: {notes[0]}",
             )  # fmt: skip
-        if (told := self._told_by_order(worst[1])) is not None:
+        if (told := self._revealed_by_order(worst[1])) is not None:
             return told
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, n_chosen, started)
@@ -277,7 +277,7 @@ class SingleTest:
             notes=tuple(notes),
         )  # fmt: skip
 
-    def _told_by_order(self, table: TableInput) -> Finding | None:
+    def _revealed_by_order(self, table: TableInput) -> Finding | None:
         """Test whether the order of records depends on their values.
 
         If it does, the position of a record may identify its owner. In a random order, an

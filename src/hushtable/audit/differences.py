@@ -40,7 +40,7 @@ CHUNK = 50
 
 
 @dataclass(frozen=True)
-class Look:
+class Observation:
     """An observation: a function that runs and observes the method, and neighbors to run it on."""
 
     name: str
@@ -52,7 +52,7 @@ class Look:
 class Difference:
     """An event that occurred in all runs on one input and in none on its neighbor."""
 
-    look: Look
+    observation: Observation
     pair: Pair
     event: Event  # always on the first input of the pair, never on the second
 
@@ -62,7 +62,7 @@ class DifferenceTest:
     """Test that nothing differs with certainty."""
 
     claim: LossClaim
-    looks: Iterable[Look]
+    observations: Iterable[Observation]
     runs: int  # maximum number of runs on each side of a pair
     error: float  # probability of a false alarm
     clock: Clock
@@ -75,8 +75,8 @@ class DifferenceTest:
         )
         n_pairs, n_tested = 0, 0
         notes: tuple[str, ...] = ()
-        for look in self.looks:
-            differences, n_tried = self._search(look)
+        for observation in self.observations:
+            differences, n_tried = self._search(observation)
             n_pairs += n_tried
             for difference in differences[: CANDIDATES - n_tested]:
                 if needed > self.runs:
@@ -113,36 +113,38 @@ class DifferenceTest:
             n_inputs=n_pairs,
         )
 
-    def _search(self, look: Look) -> tuple[list[Difference], int]:
+    def _search(self, observation: Observation) -> tuple[list[Difference], int]:
         """Return the differences that held in all runs, and the number of pairs tried."""
         pairs: list[Pair] = []
         start = 0
-        for start in range(0, len(look.pairs), CHUNK):
-            chunk = look.pairs[start : start + CHUNK]
+        for start in range(0, len(observation.pairs), CHUNK):
+            chunk = observation.pairs[start : start + CHUNK]
             inputs = _inputs(chunk)
-            self._run(look, [given for given in inputs if given not in self._seen], ROUNDS[0])
-            pairs += self._told_apart(chunk)
-            self.clock.tell("comparing", min(1.0, start / len(look.pairs)))
+            self._run(
+                observation, [given for given in inputs if given not in self._seen], ROUNDS[0]
+            )
+            pairs += self._distinguished(chunk)
+            self.clock.tell("comparing", min(1.0, start / len(observation.pairs)))
             if self.clock.is_past(1):
                 break
-        n_tried = min(len(look.pairs), start + CHUNK)
+        n_tried = min(len(observation.pairs), start + CHUNK)
         for more, most in zip(ROUNDS[1:], KEPT, strict=True):
             fixed = [pair for pair in pairs if self._event(pair, fixed=True) is not None]
             kept = {id(pair) for pair in fixed}
             varied = [pair for pair in pairs if id(pair) not in kept]
             pairs = [*(fixed if most == KEPT[0] else _some(fixed, most)), *_some(varied, most)]
-            self._run(look, _inputs(pairs), more)
-            pairs = self._told_apart(pairs)
+            self._run(observation, _inputs(pairs), more)
+            pairs = self._distinguished(pairs)
         events = [(pair, self._event(pair)) for pair in pairs]
-        return [Difference(look, pair, e) for pair, e in events if e is not None], n_tried
+        return [Difference(observation, pair, e) for pair, e in events if e is not None], n_tried
 
-    def _run(self, look: Look, inputs: Sequence[Input], times: int) -> None:
+    def _run(self, observation: Observation, inputs: Sequence[Input], times: int) -> None:
         """Run all inputs alternately, so that changes over time do not separate them."""
         for _ in range(times):
             for given in inputs:
-                self._seen.setdefault(given, []).append(look.see(given))
+                self._seen.setdefault(given, []).append(observation.see(given))
 
-    def _told_apart(self, pairs: Sequence[Pair]) -> list[Pair]:
+    def _distinguished(self, pairs: Sequence[Pair]) -> list[Pair]:
         return [pair for pair in pairs if self._event(pair) is not None]
 
     def _event(self, pair: Pair, *, fixed: bool = False) -> Event | None:
@@ -154,7 +156,7 @@ class DifferenceTest:
         samples = Samples(), Samples()
         for _ in range(n):
             for kept, given in zip(samples, (pair.one, pair.two), strict=True):
-                kept.add([difference.look.see(given)])
+                kept.add([difference.observation.see(given)])
         # The event is certain on the first input, and its complement on the second.
         on_first = claim.forward <= claim.backward
         event = difference.event if on_first else Not(difference.event)
@@ -174,10 +176,14 @@ class DifferenceTest:
             bound=bound,
             n_inputs=n_pairs,
             witness=Witness(
-                f"{pair.name} ({difference.look.name})", sides[0], sides[1], event.describe(),
-                tallies[0], tallies[1],
+                f"{pair.name} ({difference.observation.name})",
+                sides[0],
+                sides[1],
+                event.describe(),
+                tallies[0],
+                tallies[1],
             ),
-        )  # fmt: skip
+        )
 
 
 def _some(pairs: list[Pair], most: int) -> list[Pair]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.audit.bounds import EventTally, at_least, at_most
-from hushtable.audit.watched import Draw
+from hushtable.audit.watched import RecordedDraw
 from hushtable.privacy.bit_reader import BitReader
 from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
@@ -40,7 +40,7 @@ class FaultError(Exception):
     """A fault found in a run."""
 
 
-def check_sampler(draw: Draw) -> None:
+def check_sampler(draw: RecordedDraw) -> None:
     """Compare a draw with the exact sampler on the same words, if the mechanism is known here."""
     expected = _expected(draw)
     if expected is not None and not np.array_equal(expected, _numbers(draw.outcome)):
@@ -53,7 +53,7 @@ def _numbers(outcome: Any) -> Any:
     return np.asarray(outcome.noisy if hasattr(outcome, "noisy") else outcome).ravel()
 
 
-def _expected(draw: Draw) -> Any:  # noqa: PLR0911 - one for each mechanism
+def _expected(draw: RecordedDraw) -> Any:  # noqa: PLR0911 - one for each mechanism
     mechanism, exact = draw.mechanism, draw.exact
     stream = SeededNoise(draw.seed)
     reader = BitReader(stream._words)
@@ -140,13 +140,13 @@ def _law_of_ways(mechanism: SplitChoice, exact: Any, *, sharper: int = 1) -> Any
     return law / law.sum()
 
 
-def is_telling(draw: Draw) -> bool:
+def is_telling(draw: RecordedDraw) -> bool:
     """Return whether a test of this choice would detect a doubled exponent."""
     laws = [_law_of_ways(draw.mechanism, draw.exact, sharper=by) for by in (1, 2)]
     return bool(np.abs(laws[0] - laws[1]).max() > TELLING)
 
 
-def check_choices(draw: Draw, *, error: float) -> None:
+def check_choices(draw: RecordedDraw, *, error: float) -> None:
     """Repeat a choice many times, and test the frequency of each run of ways."""
     exact, law, source = draw.exact, _law_of_ways(draw.mechanism, draw.exact), SecureNoise()
     starts = np.cumsum([0, *(len(ways.scores) for ways in exact)])

@@ -55,7 +55,7 @@ _NAMES = {
 
 
 @contextlib.contextmanager
-def overheard() -> Iterator[list[str]]:
+def intercept() -> Iterator[list[str]]:
     """List calls of random generators from the project's code or a method's, by name."""
     heard: list[str] = []
 
@@ -91,7 +91,7 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
     for given in inputs:
         _seen(subject, given, 1)  # warm-up: triggers lazy imports
         for seed in (1, 2):
-            with overheard() as heard, traced() as left:
+            with intercept() as heard, traced() as left:
                 runs = [_seen(subject, given, seed) for _ in range(2)]
             n_runs += 2
             problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in heard)

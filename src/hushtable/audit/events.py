@@ -32,7 +32,7 @@ HINT_ERROR, FOUND_ERROR = 0.5, 0.05
 
 Among many events found by search, some look better than they are; predefined events are few."""
 
-SEEN_APART = 3.0
+DISTINGUISHED = 3.0
 """Standard deviations by which a feature must differ to be used in a score."""
 
 
@@ -411,7 +411,7 @@ def _evidence(
 def _ratios(x: Values, y: Values, edges: Values) -> Values | None:
     """Return the log ratio of frequencies by bin, if the sides clearly differ."""
     counts = [np.bincount(_bins(v, edges), minlength=len(edges) + 1) for v in (x, y)]
-    if _apart(*counts) < SEEN_APART:
+    if _distance(*counts) < DISTINGUISHED:
         return None
     shares = [(c + 1.0) / (c.sum() + len(c)) for c in counts]
     return np.asarray(np.log(shares[0] / shares[1]))
@@ -431,7 +431,7 @@ def _leaning(x: Values, y: Values, edges: Values) -> Values | None:
     return np.append(shift * steps, 0.0)
 
 
-def _apart(one: NDArray[np.int64], two: NDArray[np.int64]) -> float:
+def _distance(one: NDArray[np.int64], two: NDArray[np.int64]) -> float:
     """Return the largest distance of two cumulative histograms, in standard deviations."""
     n = one.sum() * two.sum() / (one.sum() + two.sum())
     gaps = np.abs(np.cumsum(one / one.sum()) - np.cumsum(two / two.sum()))

@@ -13,7 +13,7 @@ from typing import Any
 from hushtable.audit.everything import folder, seen_of
 from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input
-from hushtable.audit.subject import SameCoins, Subject
+from hushtable.audit.subject import FixedRowChoice, Subject
 from hushtable.methods.base import Plan
 from hushtable.pipeline import carry_out
 from hushtable.privacy.noise import Noise
@@ -30,14 +30,14 @@ def scratch() -> Iterator[Path]:
 
 
 @dataclass
-class Written(Subject):
+class FolderSubject(Subject):
     """A method that is run through the pipeline and observed in its release folder."""
 
     plan: Plan[Any] | None = None
     place: Path = Path()
 
     @classmethod
-    def of(cls, subject: Subject, plan: Plan[Any], place: Path) -> Written:
+    def of(cls, subject: Subject, plan: Plan[Any], place: Path) -> FolderSubject:
         """Create from the method and the inputs of another subject."""
         return cls(subject.method, subject.schema, subject.prepared, subject.noise, plan=plan,
                    place=place)  # fmt: skip
@@ -46,7 +46,7 @@ class Written(Subject):
         """Publish once with the given noise, and return the features of the folder."""
         assert self.plan is not None  # noqa: S101 - made by `of`
         self.n_runs += 1
-        opened = self.opened(given, SameCoins())
+        opened = self.opened(given, FixedRowChoice())
         return published(self.plan, opened, noise, self.place)
 
 

@@ -31,7 +31,7 @@ class _Stream:
         return getattr(_listening.get(threading.get_ident(), self.real), name)
 
 
-class _Ears:
+class _OutputCapture:
     """Replacement of the standard streams and of thread starting, while any capture is active."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ def _warned(show: Callable[..., None]) -> Callable[..., None]:
     return shown
 
 
-_EARS = _Ears()
+_EARS = _OutputCapture()
 
 
 def _starting(start: Callable[[threading.Thread], None]) -> Callable[[threading.Thread], None]:

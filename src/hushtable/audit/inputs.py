@@ -29,9 +29,9 @@ class TableInput:
     # owner of each row if the unit is a person; by default one row each
     persons: tuple[int, ...] | None = None
 
-    def open(self, noise: Noise) -> CodedTable:
+    def open(self, noise: Noise) -> CodedEngine:
         """Return an engine that counts this table."""
-        return CodedTable(self, noise)
+        return CodedEngine(self, noise)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the distinct rows as values, with their multiplicities."""
@@ -47,7 +47,7 @@ class TableInput:
         return listed
 
 
-class CodedTable(MemoryEngine):
+class CodedEngine(MemoryEngine):
     """Engine on a table that is given as codes.
 
     Results that are the same in every run are cached; `renew` clears those that are not.

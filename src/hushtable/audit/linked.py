@@ -12,8 +12,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hushtable.audit.prices import Cost, spent_at_most
-from hushtable.audit.watched import Watched, WatchedNoise, watched, watching
+from hushtable.audit.prices import ReferenceCost, spent_at_most
+from hushtable.audit.watched import RecordedRun, RecordingNoise, watched, watching
 from hushtable.audit.white_box import FaultError, check_same
 from hushtable.engine.linked import open_linked
 from hushtable.engine.sealed import Counting
@@ -49,15 +49,15 @@ def watch_linked(
 def watch_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
     """Run a plan on neighbors with the same outcomes; return the number of draws."""
     with watching():
-        first = _run(plan, one, WatchedNoise(seed))
-        second = _run(plan, two, WatchedNoise(seed, script=first.draws))
+        first = _run(plan, one, RecordingNoise(seed))
+        second = _run(plan, two, RecordingNoise(seed, script=first.draws))
     for run in (first, second):
         _check_accounts(run, plan)
     check_same(first, second, is_counted=True)
     return len(first.draws)
 
 
-def _run(plan: Plan[Any], connect: Connect, noise: WatchedNoise) -> Watched:
+def _run(plan: Plan[Any], connect: Connect, noise: RecordingNoise) -> RecordedRun:
     source = connect(SeededNoise(noise.seed))
     return watched(lambda noise: _seen(plan.run(source, noise)), noise)
 
@@ -72,20 +72,20 @@ def _seen(released: Released) -> dict[str, float]:
     }
 
 
-def _check_accounts(run: Watched, plan: Plan[Any]) -> None:
+def _check_accounts(run: RecordedRun, plan: Plan[Any]) -> None:
     """Check that the recomputed costs of all tables are within the promise."""
     unbooked = [draw for draw in run.draws if not draw.what]
     if unbooked:
         raise FaultError(f"{type(unbooked[0].mechanism).__name__} drew without a recorded cost")
     promise = plan.promise
     assert promise is not None  # noqa: S101 - every such plan has one
-    total = Cost()
+    total = ReferenceCost()
     for account in run.accounts:
         spent = spent_at_most(account, epsilon=promise.epsilon)
-        total += spent or Cost()
+        total += spent or ReferenceCost()
     epsilon, delta = float(promise.epsilon), float(promise.delta)
     if not total.is_within(epsilon, delta):
         raise FaultError(
-            f"the recomputed cost of the run on all tables is {total.told()}; the promise is "
+            f"the recomputed cost of the run on all tables is {total.in_words()}; the promise is "
             f"epsilon {epsilon:g} and delta {delta:g}"
         )

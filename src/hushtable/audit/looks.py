@@ -11,9 +11,9 @@ from typing import Any
 from hushtable.audit import sweep
 from hushtable.audit.cases import Case
 from hushtable.audit.coverage import Lines, changes, lines_of
-from hushtable.audit.differences import Look
+from hushtable.audit.differences import Observation
 from hushtable.audit.features import Features
-from hushtable.audit.folders import Written, published, scratch
+from hushtable.audit.folders import FolderSubject, published, scratch
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.loss import LossClaim
 from hushtable.audit.neighbors import Pair
@@ -30,7 +30,7 @@ VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128
 FOLDER_SIZES = (0, 5, 40, 150)
 """Rows of tables that are observed on disk, or that have several additional columns."""
 
-APART_SIZES = (7, 30_000)
+DISTANT_SIZES = (7, 30_000)
 """Rows of tables that are compared with very different tables."""
 
 GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
@@ -56,9 +56,9 @@ def some_inputs(claim: LossClaim) -> list[Input]:
     return list(dict.fromkeys(side for pair in chosen for side in (pair.one, pair.two)))[:4]
 
 
-def looks_at(
+def observations_of(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool, is_watched: bool
-) -> Iterator[Look]:
+) -> Iterator[Observation]:
     """Yield the observations for the test of certain differences.
 
     If all runs were recorded (`hushtable.audit.white_box`), tables of many sizes were already
@@ -68,7 +68,7 @@ def looks_at(
     known_only = is_given or is_watched
     tried = neighbors_for(claim, case, subject, is_given=known_only)
     for number, (of, name, pairs) in enumerate(tried):
-        yield Look(name, of.seen_in_full, pairs)
+        yield Observation(name, of.seen_in_full, pairs)
         if plan is not None and number == 0:
             yield from _folder(claim, subject, plan, is_given=is_given)
 
@@ -80,14 +80,14 @@ def watched_for(
     plan = plan_of(subject)
     is_graph = isinstance(subject.method, GraphMethod)
     if not is_given and not is_graph:
-        yield from _far_apart(claim, case, subject)
+        yield from _distant(claim, case, subject)
     for number, tried in enumerate(neighbors_for(claim, case, subject, is_given=is_given)):
         yield tried
         if plan is None or number > 0:
             continue
         with scratch() as place:
             pairs = _pairs_for_folders(claim, subject, is_given=is_given)
-            yield Written.of(subject, plan, place), "the folder", pairs
+            yield FolderSubject.of(subject, plan, place), "the folder", pairs
         if not is_given and not is_graph and subject.schema.rows is None:
             large = itertools.islice(sweep.swept(subject.schema, claim.relation, [LARGE]), 2)
             yield subject, "large tables", list(large)
@@ -98,7 +98,7 @@ def watched_for(
             yield subject, "tables of sizes that the method names", list(copies)
 
 
-def _far_apart(
+def _distant(
     claim: LossClaim, case: Case[Any], subject: Subject
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
     """Yield very different tables, for all variants of the schema.
@@ -106,8 +106,8 @@ def _far_apart(
     A release depends only on outcomes, so this must hold for any two tables.
     """
     for name, of in itertools.chain([("", subject)], _variants(claim, case, subject)):
-        sizes = APART_SIZES if of.schema.rows is None else (of.schema.rows,)
-        pairs = list(sweep.far_apart(of.schema, claim.relation, sizes))
+        sizes = DISTANT_SIZES if of.schema.rows is None else (of.schema.rows,)
+        pairs = list(sweep.distant_pairs(of.schema, claim.relation, sizes))
         yield of, f"very different tables{name and f', {name}'}", pairs
 
 
@@ -156,7 +156,7 @@ def plan_of(subject: Subject) -> Plan[Any] | None:
 
 def _folder(
     claim: LossClaim, subject: Subject, plan: Plan[Any], *, is_given: bool
-) -> Iterator[Look]:
+) -> Iterator[Observation]:
     """Yield an observation of the written folder, for some of the neighbors."""
     pairs = _pairs_for_folders(claim, subject, is_given=is_given)
     with scratch() as place:
@@ -165,7 +165,7 @@ def _folder(
             subject.n_runs += 1
             return published(plan, subject.opened(given), subject.noise, place)
 
-        yield Look("the folder", see, pairs)
+        yield Observation("the folder", see, pairs)
 
 
 def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) -> list[Pair]:

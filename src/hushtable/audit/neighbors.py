@@ -26,7 +26,7 @@ class Pair:
     # distinguished only by an event allowed by delta, too rare for the search to find
     rare: bool = False
     # not neighbors: only equal outcomes of all draws must lead to equal releases
-    apart: bool = False
+    distant: bool = False
 
 
 def with_and_without(

@@ -25,7 +25,7 @@ _LOOSE = 1e-6
 
 
 @dataclass(frozen=True)
-class Cost:
+class ReferenceCost:
     """Total cost of draws: epsilon and delta of some, rho or squared mu of others."""
 
     epsilon: float = 0.0
@@ -33,8 +33,8 @@ class Cost:
     rho: float = 0.0
     mu_squared: float = 0.0
 
-    def __add__(self, other: Cost) -> Cost:
-        return Cost(
+    def __add__(self, other: ReferenceCost) -> ReferenceCost:
+        return ReferenceCost(
             self.epsilon + other.epsilon,
             self.delta + other.delta,
             self.rho + other.rho,
@@ -46,11 +46,20 @@ class Cost:
 
         Examples
         --------
-        >>> Cost(epsilon=1.0).is_within(1.0, 0.0), Cost(epsilon=1.1).is_within(1.0, 0.0)
+        >>> (
+        ...     ReferenceCost(epsilon=1.0).is_within(1.0, 0.0),
+        ...     ReferenceCost(epsilon=1.1).is_within(1.0, 0.0),
+        ... )
         (True, False)
-        >>> Cost(rho=0.01).is_within(1.0, 1e-6), Cost(rho=0.1).is_within(1.0, 1e-6)
+        >>> (
+        ...     ReferenceCost(rho=0.01).is_within(1.0, 1e-6),
+        ...     ReferenceCost(rho=0.1).is_within(1.0, 1e-6),
+        ... )
         (True, False)
-        >>> Cost(mu_squared=0.05).is_within(1.0, 1e-6), Cost(mu_squared=0.06).is_within(1.0, 1e-6)
+        >>> (
+        ...     ReferenceCost(mu_squared=0.05).is_within(1.0, 1e-6),
+        ...     ReferenceCost(mu_squared=0.06).is_within(1.0, 1e-6),
+        ... )
         (True, False)
         """
         left = epsilon * (1 + _SLACK) - self.epsilon, delta * (1 + _SLACK) - self.delta
@@ -62,7 +71,7 @@ class Cost:
             return gaussian_delta(math.sqrt(self.mu_squared), left[0]) <= left[1] * (1 + _LOOSE)
         return self.rho == 0 or delta_of(self.rho, left[0]) <= left[1] * (1 + _SLACK)
 
-    def told(self) -> str:
+    def in_words(self) -> str:
         """Return the cost as text."""
         parts = {
             "epsilon": self.epsilon, "delta": self.delta, "rho": self.rho,
@@ -113,13 +122,13 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return tail - math.exp(min(epsilon, 700)) * far_tail
 
 
-def own_price(
+def reference_cost(
     mechanism: Any, sensitivity: Any, *, in_rho: bool, in_mu: bool = False
-) -> Cost | None:
+) -> ReferenceCost | None:
     """Return the cost of a draw; None for mechanisms that are not known here."""
     if in_mu:
         return _in_mu(mechanism, sensitivity)
-    price: Cost | None = None
+    price: ReferenceCost | None = None
     if isinstance(mechanism, InTurn):
         mechanism = mechanism.each
     if isinstance(mechanism, CellCounts):
@@ -129,15 +138,15 @@ def own_price(
     elif isinstance(mechanism, DomainMechanism):
         price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
     elif isinstance(mechanism, Gaussian | RoundedGaussian):
-        price = Cost(rho=sensitivity.l2_squared / (2 * float(mechanism.variance)))
+        price = ReferenceCost(rho=sensitivity.l2_squared / (2 * float(mechanism.variance)))
     elif isinstance(mechanism, TopChoices):
         each, k = float(mechanism.epsilon), mechanism.k
         # The loss of the exponential mechanism has range epsilon, not 2 epsilon: a factor of four.
         divisor = 8 if mechanism.rule == "exponential" else 2
-        price = Cost(rho=k * each**2 / divisor) if in_rho else Cost(k * each)
+        price = ReferenceCost(rho=k * each**2 / divisor) if in_rho else ReferenceCost(k * each)
     elif isinstance(mechanism, SplitChoice | ScoreChoice):
         each = float(mechanism.eta) * sensitivity.l1
-        price = Cost(rho=each**2 / 8) if in_rho else Cost(each)
+        price = ReferenceCost(rho=each**2 / 8) if in_rho else ReferenceCost(each)
     elif isinstance(mechanism, HistogramCuts):
         price = _pure(sensitivity.l1 * float(mechanism.rate), in_rho=in_rho)
     elif isinstance(mechanism, RowReplacement):
@@ -150,21 +159,25 @@ def own_price(
         delta = float(getattr(mechanism, "delta", 0)) * sum(
             math.exp(i * epsilon) for i in range(steps)
         )
-        price = _pure(steps * epsilon, in_rho=in_rho) if not delta else Cost(steps * epsilon, delta)
+        price = (
+            _pure(steps * epsilon, in_rho=in_rho)
+            if not delta
+            else ReferenceCost(steps * epsilon, delta)
+        )
     return price
 
 
-def _in_mu(mechanism: Any, sensitivity: Any) -> Cost | None:
+def _in_mu(mechanism: Any, sensitivity: Any) -> ReferenceCost | None:
     """Return the cost of a draw in Gaussian differential privacy; None if not known."""
     if isinstance(mechanism, RoundedGaussian):
-        return Cost(mu_squared=sensitivity.l2_squared / float(mechanism.variance))
+        return ReferenceCost(mu_squared=sensitivity.l2_squared / float(mechanism.variance))
     if isinstance(mechanism, TopChoices) and mechanism.rule == "exponential":
         # Bounded-range mechanism, by comparison with randomized response at epsilon / 2.
-        return Cost(mu_squared=mechanism.k * math.pi / 8 * float(mechanism.epsilon) ** 2)
+        return ReferenceCost(mu_squared=mechanism.k * math.pi / 8 * float(mechanism.epsilon) ** 2)
     return None
 
 
-def _of_groups(mechanism: TupleCounts, n: int) -> Cost:
+def _of_groups(mechanism: TupleCounts, n: int) -> ReferenceCost:
     """Compose n mechanisms optimally (Kairouz, Oh and Viswanath 2015, theorem 3.3)."""
     each, spared = float(mechanism.count.epsilon), mechanism.spared
     delta = float(getattr(mechanism.count, "delta", 0))
@@ -175,14 +188,14 @@ def _of_groups(mechanism: TupleCounts, n: int) -> Cost:
         )
         / (1 + math.exp(each)) ** n
     )
-    return Cost((n - 2 * spared) * each, 1 - (1 - used) * (1 - delta) ** n)
+    return ReferenceCost((n - 2 * spared) * each, 1 - (1 - used) * (1 - delta) ** n)
 
 
-def _pure(epsilon: float, *, in_rho: bool) -> Cost:
-    return Cost(rho=epsilon**2 / 2) if in_rho else Cost(epsilon)
+def _pure(epsilon: float, *, in_rho: bool) -> ReferenceCost:
+    return ReferenceCost(rho=epsilon**2 / 2) if in_rho else ReferenceCost(epsilon)
 
 
-def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
+def spent_at_most(account: Any, *, epsilon: Fraction) -> ReferenceCost | None:
     """Return the total cost of an account; None if a mechanism is not known here.
 
     If costs were recorded by row, group privacy gives the cost of a unit; its number of rows is the
@@ -193,30 +206,30 @@ def spent_at_most(account: Any, *, epsilon: Fraction) -> Cost | None:
     if promise is None:
         return None
     in_rho, in_mu = promise.rho is not None, promise.mu is not None
-    own: dict[int, Cost] = {}
+    own: dict[int, ReferenceCost] = {}
     for opening in account.records:
-        price = own_price(opening.mechanism, opening.sensitivity, in_rho=in_rho, in_mu=in_mu)
+        price = reference_cost(opening.mechanism, opening.sensitivity, in_rho=in_rho, in_mu=in_mu)
         if price is None:
             return None
         whole = not (opening.sensitivity.divisible or opening.sensitivity.rows == 1)
         for part in [account.root] * len(opening.parts) if whole else opening.parts:
-            own[id(part)] = own.get(id(part), Cost()) + price
+            own[id(part)] = own.get(id(part), ReferenceCost()) + price
     total = _with_parts(account.root, own)
     if not promise.of_row:
         return total
     rows = max(1, round(epsilon / promise.epsilon))
     grown = sum(math.exp(at * total.epsilon) for at in range(rows))
     squared = rows**2
-    return Cost(
+    return ReferenceCost(
         rows * total.epsilon, grown * total.delta, squared * total.rho, squared * total.mu_squared
     )
 
 
-def _with_parts(part: Any, own: dict[int, Cost]) -> Cost:
-    total = own.get(id(part), Cost())
+def _with_parts(part: Any, own: dict[int, ReferenceCost]) -> ReferenceCost:
+    total = own.get(id(part), ReferenceCost())
     for division in part.divisions or []:
         inside = [_with_parts(one, own) for one in division]
-        total += Cost(
+        total += ReferenceCost(
             max((cost.epsilon for cost in inside), default=0.0),
             max((cost.delta for cost in inside), default=0.0),
             max((cost.rho for cost in inside), default=0.0),

@@ -161,7 +161,7 @@ class Report:
         """Return the report as lines of text, violations first."""
         said = []
         for finding in sorted(self.findings, key=lambda one: one.verdict != "VIOLATION"):
-            said += [f"{finding.headline}: {finding.promise}", *_told(finding)]
+            said += [f"{finding.headline}: {finding.promise}", *_lines(finding)]
         said.append(
             f"{self.n_runs:,} runs in {self.seconds:.1f} s. The probability of a false alarm is at "
             f"most {1 - self.confidence:.2g}. An audit without violations does not prove that the "
@@ -174,7 +174,7 @@ def _finite(number: float | None) -> float | None:
     return number if number is not None and math.isfinite(number) else None
 
 
-def _told(finding: Finding) -> list[str]:
+def _lines(finding: Finding) -> list[str]:
     said: list[str] = []
     witness = finding.witness
     if witness is not None:

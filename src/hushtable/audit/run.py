@@ -12,7 +12,7 @@ from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest
-from hushtable.audit.looks import looks_at, some_inputs, watched_for
+from hushtable.audit.looks import observations_of, some_inputs, watched_for
 from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.neighbors import Pair
 from hushtable.audit.repeats import RepeatTest
@@ -250,7 +250,9 @@ def _quick_tests(
             listed.append(
                 lambda error, clock, claim=claim, box=box: DifferenceTest(  # type: ignore[misc]
                     claim,
-                    looks_at(claim, case, subject, is_given=is_given, is_watched=bool(box.n_draws)),
+                    observations_of(
+                        claim, case, subject, is_given=is_given, is_watched=bool(box.n_draws)
+                    ),
                     runs,
                     error,
                     clock,

@@ -9,7 +9,7 @@ from typing import Any
 from hushtable.audit.events import Samples
 from hushtable.audit.everything import everything, seen_of
 from hushtable.audit.features import Features, features
-from hushtable.audit.inputs import CodedTable, Input
+from hushtable.audit.inputs import CodedEngine, Input
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
@@ -20,7 +20,7 @@ from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 
 
-class SameCoins(SeededNoise):
+class FixedRowChoice(SeededNoise):
     """Noise that starts the same random stream at every request, for the selection of rows.
 
     A longer request, for one more person, therefore gives all others the same random bits.
@@ -93,7 +93,7 @@ class Subject:
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
-        if isinstance(opened, CodedTable):
+        if isinstance(opened, CodedEngine):
             opened.renew(coins or self.noise)
         return opened
 
@@ -128,7 +128,7 @@ class Subject:
         If a person has too many rows, the same random bits select them each time.
         """
         self.n_runs += 1
-        opened = self.opened(given, SameCoins())
+        opened = self.opened(given, FixedRowChoice())
         return seen_of(lambda: everything(self.prepared.run(opened, noise), self.schema))
 
     def samples(self, given: Input, n: int) -> Samples:

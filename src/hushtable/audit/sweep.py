@@ -88,7 +88,7 @@ def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Ro
     return ([row], [row, *others][: max(most, 2)], [row] * most + others[:1] * most)[n % 3]
 
 
-def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
+def distant_pairs(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
     """Yield very different tables: empty and full ones, with different rows, and reordered.
 
     If neighbors differ by a replaced row, the number of rows is public and stays the same.
@@ -104,7 +104,7 @@ def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iter
                 f"{len(one)} rows and {len(two)} different ones",
                 TableInput(schema, tuple(one)),
                 TableInput(schema, tuple(two)),
-                apart=True,
+                distant=True,
             )
     if relation != "replace":
         # The order of rows must not matter.
@@ -113,7 +113,7 @@ def far_apart(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iter
             "rows in another order",
             TableInput(schema, rows),
             TableInput(schema, rows[::-1]),
-            apart=True,
+            distant=True,
         )
 
 

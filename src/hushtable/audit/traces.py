@@ -34,7 +34,7 @@ _followed: dict[int, tuple[list[str], list[str]]] = {}
 _hook: list[bool] = []
 
 
-def _heard(event: str, given: tuple[Any, ...]) -> None:
+def _captured(event: str, given: tuple[Any, ...]) -> None:
     if not _followed:
         return
     mine = _followed.get(threading.get_ident())
@@ -68,7 +68,7 @@ def traced(*places: Path) -> Iterator[list[str]]:
     ['the environment was changed']
     """
     if not _hook:  # an audit hook cannot be removed
-        sys.addaudithook(_heard)
+        sys.addaudithook(_captured)
         _hook.append(True)
     left: list[str] = []
     did: list[str] = []

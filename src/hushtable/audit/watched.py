@@ -28,7 +28,7 @@ FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
 
 
-N_COINS = 1000
+N_ROW_CHOICES = 1000
 """Number of requests that start with an unlikely word. It is limited because some samplers repeat
 until they get another word."""
 
@@ -37,7 +37,7 @@ DRAWS = ("draw", "draw_some")
 
 
 @dataclass(frozen=True)
-class Draw:
+class RecordedDraw:
     """One draw of a mechanism: its input and its outcome."""
 
     what: str  # description in the account; empty if not recorded there
@@ -49,14 +49,14 @@ class Draw:
     parts: tuple[DataPart, ...] = ()  # parts that were charged for it
 
 
-class WatchedNoise(SeededNoise):
+class RecordingNoise(SeededNoise):
     """Noise that records what mechanisms see, and can replay their outcomes.
 
     Parameters
     ----------
     seed : int
         Seed of all random bits outside of mechanisms; each draw of a mechanism has its own seed.
-    script : sequence of Draw
+    script : sequence of RecordedDraw
         Outcomes to replay, in order; after the last one, mechanisms draw.
     far : bool
         Whether to shift noisy numbers to very unlikely values.
@@ -70,7 +70,7 @@ class WatchedNoise(SeededNoise):
         self,
         seed: int,
         *,
-        script: Sequence[Draw] = (),
+        script: Sequence[RecordedDraw] = (),
         far: bool = False,
         rows: int = 1,
         coins: int | None = None,
@@ -78,13 +78,13 @@ class WatchedNoise(SeededNoise):
         super().__init__(seed)
         self._coins, self._n_coins = coins, 0
         self.seed, self.script, self.far, self.rows = seed, script, far, rows
-        self.draws: list[Draw] = []
+        self.draws: list[RecordedDraw] = []
         self.accounts: list[RunAccount] = []
         self._n_booked = 0
 
     def _words(self, n: int) -> Words:
         words = super()._words(n)
-        if self._coins is not None and self._n_coins < N_COINS:
+        if self._coins is not None and self._n_coins < N_ROW_CHOICES:
             words[:1] = self._coins
             self._n_coins += 1
         return words
@@ -102,8 +102,10 @@ class WatchedNoise(SeededNoise):
             outcome = self.script[place].outcome
         else:
             outcome = self._moved(mechanism, draw(SeededNoise(seed)), place)
-        what, sensitivity, parts = self._booked(mechanism)
-        self.draws.append(Draw(what, mechanism, sensitivity, _kept(exact), outcome, seed, parts))
+        what, sensitivity, parts = self._recorded(mechanism)
+        self.draws.append(
+            RecordedDraw(what, mechanism, sensitivity, _kept(exact), outcome, seed, parts)
+        )
         return _kept(outcome)
 
     def _moved(self, mechanism: Any, outcome: Any, place: int) -> Any:
@@ -114,7 +116,7 @@ class WatchedNoise(SeededNoise):
         scale = getattr(mechanism, "scale", None) or math.sqrt(getattr(mechanism, "variance", 0))
         return _moved_away(outcome, scale, place) if isinstance(outcome, np.ndarray) else outcome
 
-    def _booked(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[DataPart, ...]]:
+    def _recorded(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[DataPart, ...]]:
         """Find the record of a draw: the first unused one in the accounts with this mechanism."""
         openings = [(opening, account.promise) for account in self.accounts
                     for opening in account.records]  # fmt: skip
@@ -137,7 +139,7 @@ def _kept(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-_current: list[WatchedNoise] = []
+_current: list[RecordingNoise] = []
 
 
 def _kinds(kind: Any) -> Iterator[Any]:
@@ -148,7 +150,7 @@ def _kinds(kind: Any) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def watching() -> Iterator[None]:
-    """Record the draws of all mechanisms that are run with a `WatchedNoise`."""
+    """Record the draws of all mechanisms that are run with a `RecordingNoise`."""
     with contextlib.ExitStack() as stack:
         for kind, name in itertools.product(dict.fromkeys(_kinds(Mechanism)), DRAWS):
             real = vars(kind).get(name)
@@ -167,7 +169,7 @@ def watching() -> Iterator[None]:
 
 def _seen(real: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
     def draw(self: Any, exact: Any, noise: Any) -> Any:
-        if not isinstance(noise, WatchedNoise):  # inside another draw, or not recorded
+        if not isinstance(noise, RecordingNoise):  # inside another draw, or not recorded
             return real(self, exact, noise)
         return noise.drawn(self, exact, lambda own: real(self, exact, own))
 
@@ -175,19 +177,21 @@ def _seen(real: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any
 
 
 @dataclass
-class Watched:
+class RecordedRun:
     """Features, draws and accounts of a recorded run."""
 
     seen: dict[str, float]
-    draws: list[Draw] = field(default_factory=list)
+    draws: list[RecordedDraw] = field(default_factory=list)
     accounts: list[RunAccount] = field(default_factory=list)
 
 
-def watched(see: Callable[[WatchedNoise], dict[str, float]], noise: WatchedNoise) -> Watched:
+def watched(
+    see: Callable[[RecordingNoise], dict[str, float]], noise: RecordingNoise
+) -> RecordedRun:
     """Run a function with this noise, and return its features, draws and accounts."""
     _current.append(noise)
     try:
         seen = see(noise)
     finally:
         _current.pop()
-    return Watched(seen, noise.draws, noise.accounts)
+    return RecordedRun(seen, noise.draws, noise.accounts)

@@ -36,10 +36,10 @@ from hushtable.audit.draws import (
 )
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.neighbors import Pair
-from hushtable.audit.prices import own_price, spent_at_most
+from hushtable.audit.prices import reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
-from hushtable.audit.watched import Draw, Watched, WatchedNoise, watched, watching
+from hushtable.audit.watched import RecordedDraw, RecordedRun, RecordingNoise, watched, watching
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.spending import DataPart
@@ -133,8 +133,8 @@ class WhiteBox:
         far = seed % 4 == 3
         rows = subject.schema.unit.max_rows or 1
         coins, today = COINS[seed % len(COINS)], _today()
-        first = _run(subject, pair.one, WatchedNoise(seed, far=far, rows=rows, coins=coins))
-        again = WatchedNoise(seed, script=first.draws, rows=rows, coins=coins)
+        first = _run(subject, pair.one, RecordingNoise(seed, far=far, rows=rows, coins=coins))
+        again = RecordingNoise(seed, script=first.draws, rows=rows, coins=coins)
         second = _run(subject, pair.two, again)
         self.n_pairs += 1
         self.n_draws += len(first.draws)
@@ -151,7 +151,7 @@ class WhiteBox:
             # A method that opens sealed counts in some runs must publish nothing private in others.
             self._silent += first.seen != second.seen
         else:
-            is_counted = self.is_counted and not pair.apart
+            is_counted = self.is_counted and not pair.distant
             check_same(first, second, is_counted=is_counted, is_coupled=_is_coupled(pair))
         if self.n_draws and self._silent:
             raise FaultError("runs without any draw differ between neighbors")
@@ -164,7 +164,7 @@ class WhiteBox:
             if len(self._checked) <= MOST_LAWS:
                 check_counts(mechanism, error=self._error / (2 * MOST_LAWS))
 
-    def _check_ways(self, draws: Sequence[Draw]) -> None:
+    def _check_ways(self, draws: Sequence[RecordedDraw]) -> None:
         """Test the distribution of a few choices, if the test would detect a wrong one."""
         if self._n_ways == MOST_WAY_LAWS:
             return
@@ -175,7 +175,7 @@ class WhiteBox:
                 return
 
 
-def _run(subject: Subject, given: Input, noise: WatchedNoise) -> Watched:
+def _run(subject: Subject, given: Input, noise: RecordingNoise) -> RecordedRun:
     return watched(lambda noise: subject.seen_with(given, noise), noise)
 
 
@@ -209,7 +209,9 @@ def _is_coupled(pair: Pair) -> bool:
 # --- two runs -------------------------------------------------------------------------------------
 
 
-def check_same(one: Watched, two: Watched, *, is_counted: bool, is_coupled: bool = True) -> None:
+def check_same(
+    one: RecordedRun, two: RecordedRun, *, is_counted: bool, is_coupled: bool = True
+) -> None:
     """Compare two runs with the same outcomes, draw by draw; raise `FaultError` if they differ.
 
     If the same random bits do not select the same tuples of all records (not `is_coupled`), changes
@@ -247,7 +249,7 @@ def _noise_of(mechanism: Any) -> str:
     return repr(mechanism)
 
 
-def _check_distance(one: Draw, two: Draw, number: int) -> None:
+def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
     """Check that the inputs of two draws differ by at most the recorded sensitivity."""
     if one.sensitivity is None:
         raise FaultError(f"draw {number + 1} has no recorded cost")
@@ -270,7 +272,7 @@ def _check_distance(one: Draw, two: Draw, number: int) -> None:
             )
 
 
-def _check_parts(one: Watched, two: Watched) -> None:
+def _check_parts(one: RecordedRun, two: RecordedRun) -> None:
     """Check divisions: one unit affects no more parts than it has rows or steps."""
     moved: set[int] = set()
     steps = 0
@@ -291,7 +293,7 @@ def _check_parts(one: Watched, two: Watched) -> None:
                     )
 
 
-def _parts_that_moved(one: Draw, two: Draw) -> list[DataPart]:
+def _parts_that_moved(one: RecordedDraw, two: RecordedDraw) -> list[DataPart]:
     """Return the parts in which the inputs of two draws differ; none if not known."""
     if _is_ways(one.exact):
         changed = _moved_ways(one.exact, two.exact)
@@ -308,7 +310,7 @@ def _parts_that_moved(one: Draw, two: Draw) -> list[DataPart]:
     return [part for part, row in zip(one.parts, changed, strict=True) if np.any(row)]
 
 
-def _check_scores(one: Draw, two: Draw, place: str) -> None:
+def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
     """Check the change of scores against the sensitivity of their choice."""
     if _is_ways(one.exact):
         moved, is_range = _moved_ways(one.exact, two.exact), True
@@ -381,7 +383,7 @@ def _counted(common: CommonTuples) -> Counter[Any]:
 # --- the account ----------------------------------------------------------------------------------
 
 
-def _check_account(run: Watched, subject: Subject) -> None:
+def _check_account(run: RecordedRun, subject: Subject) -> None:
     """Check that the recomputed costs of a run are within the promise."""
     promised = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
     for draw in run.draws:
@@ -399,9 +401,9 @@ def _check_account(run: Watched, subject: Subject) -> None:
         epsilon, delta = float(promise.epsilon), float(promise.delta)
         if not spent.is_within(epsilon, delta):
             raise FaultError(
-                f"the recomputed cost of the run is {spent.told()}; the promise is epsilon "
+                f"the recomputed cost of the run is {spent.in_words()}; the promise is epsilon "
                 f"{epsilon:g} and delta {delta:g}"
             )
 
 
-__all__ = ["PROMISE", "FaultError", "WhiteBox", "faults_of_count_mechanism", "own_price"]
+__all__ = ["PROMISE", "FaultError", "WhiteBox", "faults_of_count_mechanism", "reference_cost"]

@@ -16,7 +16,7 @@ from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console, one_bar, print_whole
 
 if TYPE_CHECKING:
-    from hushtable.selftest.verdict import Row
+    from hushtable.selftest.verdict import CheckRow
 
 _LIBRARIES = ("numpy", "scipy", "numba", "pyarrow")
 
@@ -51,7 +51,7 @@ def _where() -> dict[str, Any]:
     }
 
 
-def _show(rows: list[Row], where: dict[str, Any]) -> None:
+def _show(rows: list[CheckRow], where: dict[str, Any]) -> None:
     table = Table(box=None, header_style="bold")
     table.add_column("about")
     table.add_column("check")

@@ -10,7 +10,7 @@ from importlib.resources import files
 from typing import Any
 
 from hushtable import __version__
-from hushtable.dossier.content import Answer, Figures, Section, Source
+from hushtable.dossier.content import AnswerSource, DossierAnswer, Figures, Section
 from hushtable.dossier.evidence import Evidence
 from hushtable.dossier.questions import SECTIONS
 from hushtable.errors import HushtableError
@@ -24,11 +24,11 @@ LEAST_SHARE = 0.01  # of the rows: smaller groups have large relative errors in 
 
 
 @dataclass(frozen=True)
-class Said:
+class DraftAnswer:
     """An answer before it is combined with its question."""
 
     lines: tuple[str, ...]
-    source: Source
+    source: AnswerSource
     figures: Figures | None = None
 
 
@@ -45,15 +45,15 @@ def answer_all(evidence: Evidence) -> tuple[Section, ...]:
     for name, lines in evidence.facts.items():
         before = said.get(name)
         # Recorded answers come first; a file of facts can add to them but not replace them.
-        said[name] = Said((*before.lines, *lines) if before else lines,
+        said[name] = DraftAnswer((*before.lines, *lines) if before else lines,
                           before.source if before else "custodian")  # fmt: skip
     return tuple(
         Section(
             title=title,
             answers=tuple(
-                Answer(id=q.id, question=q.text)
+                DossierAnswer(id=q.id, question=q.text)
                 if q.id not in said
-                else Answer(
+                else DossierAnswer(
                     id=q.id,
                     question=q.text,
                     answer=said[q.id].lines,
@@ -80,15 +80,15 @@ def _each(evidence: Evidence, say: Callable[[Release], Iterable[str]]) -> tuple[
     )
 
 
-def _stated(said: Mapping[str, tuple[str, ...]], source: Source) -> dict[str, Said]:
+def _stated(said: Mapping[str, tuple[str, ...]], source: AnswerSource) -> dict[str, DraftAnswer]:
     """Wrap the answers that are not empty."""
-    return {name: Said(lines, source) for name, lines in said.items() if lines}
+    return {name: DraftAnswer(lines, source) for name, lines in said.items() if lines}
 
 
 # --- from the statements --------------------------------------------------------------------------
 
 
-def _about_the_data(evidence: Evidence) -> dict[str, Said]:
+def _about_the_data(evidence: Evidence) -> dict[str, DraftAnswer]:
     def columns(release: Release) -> Iterable[str]:
         for name, column in release.statement.public_schema["columns"].items():
             yield f"{name}: {_domain(column)}"
@@ -128,7 +128,7 @@ def _domain(column: Mapping[str, Any]) -> str:
     return f"{what}, role {column['role']}" if "role" in column else what
 
 
-def _about_the_promise(evidence: Evidence) -> dict[str, Said]:
+def _about_the_promise(evidence: Evidence) -> dict[str, DraftAnswer]:
     def of(say: Callable[[Guarantee], str | None]) -> tuple[str, ...]:
         return _each(
             evidence,
@@ -192,7 +192,7 @@ def _variant(promise: Guarantee) -> str:
     return f"Not differential privacy: {promise.family}"
 
 
-def _about_the_mechanism(evidence: Evidence) -> dict[str, Said]:
+def _about_the_mechanism(evidence: Evidence) -> dict[str, DraftAnswer]:
     def split(release: Release) -> Iterable[str]:
         return [f"{step}: {share}" for step, share in release.statement.split.items()]
 
@@ -230,7 +230,7 @@ def _proof(release: Release) -> Iterable[str]:
 # --- from the ledger ------------------------------------------------------------------------------
 
 
-def _about_spending(evidence: Evidence) -> dict[str, Said]:
+def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
     said = _decided(evidence)
     book = evidence.ledger
     if book is None:
@@ -260,7 +260,7 @@ def _about_spending(evidence: Evidence) -> dict[str, Said]:
             "WARNING: the ledger also records releases whose cost it cannot count; they are not "
             f"included in this total ({book['n_uncounted']} so far)."
         )
-    said["total"] = Said(tuple(total), "ledger")
+    said["total"] = DraftAnswer(tuple(total), "ledger")
     accounting = ["Basic composition: the sums of epsilons and of deltas stay within the cap."]
     if book["concentrated"]:
         limit, used = (book["concentrated"][part]["rho"] for part in ("limit", "spent"))
@@ -270,15 +270,15 @@ def _about_spending(evidence: Evidence) -> dict[str, Said]:
             "was fixed before any data was read (hushtable/privacy/ledger.md).",
             f"rho spent: {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
         ]
-    said["accounting"] = Said(tuple(accounting), "ledger")
-    said["further-releases"] = Said((book["left"]["in_words"],), "ledger")
+    said["accounting"] = DraftAnswer(tuple(accounting), "ledger")
+    said["further-releases"] = DraftAnswer((book["left"]["in_words"],), "ledger")
     return said
 
 
-def _decided(evidence: Evidence) -> dict[str, Said]:
+def _decided(evidence: Evidence) -> dict[str, DraftAnswer]:
     """Collect who is responsible for the cap and each release, from ledger or statements."""
     found: dict[str, list[str]] = {"responsible": [], "reason": [], "review_by": []}
-    source: Source = "statement"
+    source: AnswerSource = "statement"
     if evidence.ledger is not None:
         source = "ledger"
         for part, text in evidence.ledger["decision"].items():
@@ -293,24 +293,26 @@ def _decided(evidence: Evidence) -> dict[str, Said]:
     return _stated({names[part]: tuple(lines) for part, lines in found.items()}, source)
 
 
-def _sum_of_releases(evidence: Evidence) -> dict[str, Said]:
+def _sum_of_releases(evidence: Evidence) -> dict[str, DraftAnswer]:
     """Compose the promises of the given releases, if they compose."""
     promises = [p for r in evidence.releases.values() for p in r.statement.guarantees]
     unknown = "No ledger was given, so releases that are not in this dossier are not counted."
     try:
         together = compose(promises)
     except HushtableError as error:
-        return {"total": Said((f"No total: {error}", unknown), "statement")}
+        return {"total": DraftAnswer((f"No total: {error}", unknown), "statement")}
     return {
-        "total": Said((f"The given releases: {_variant(together)}.", unknown), "statement"),
-        "accounting": Said(("Basic composition: epsilons and deltas are added.",), "statement"),
+        "total": DraftAnswer((f"The given releases: {_variant(together)}.", unknown), "statement"),
+        "accounting": DraftAnswer(
+            ("Basic composition: epsilons and deltas are added.",), "statement"
+        ),
     }
 
 
 # --- what holds for every release -----------------------------------------------------------------
 
 
-def _about_every_release(evidence: Evidence) -> dict[str, Said]:
+def _about_every_release(evidence: Evidence) -> dict[str, DraftAnswer]:
     """Return answers that hold for every release, and further ones if all promises are DP."""
     said = {
         "access": (
@@ -357,7 +359,7 @@ def _about_every_release(evidence: Evidence) -> dict[str, Said]:
 # --- from evaluations and audits ------------------------------------------------------------------
 
 
-def _measured(evidence: Evidence) -> dict[str, Said]:
+def _measured(evidence: Evidence) -> dict[str, DraftAnswer]:
     said = _audited(evidence)
     if not evidence.evaluations:
         return said
@@ -370,7 +372,7 @@ def _measured(evidence: Evidence) -> dict[str, Said]:
         groups += [(off, (name, *row)) for off, row in _groups(found)]
     said |= _stated({part: tuple(lines) for part, lines in parts.items()}, "evaluation")
     if groups:
-        said["subgroups"] = Said(
+        said["subgroups"] = DraftAnswer(
             (
                 f"The {min(len(groups), MOST_GROUPS)} groups with the largest relative errors, "
                 f"among groups with at least {LEAST_SHARE:.0%} of the data. A group is one value "
@@ -385,7 +387,7 @@ def _measured(evidence: Evidence) -> dict[str, Said]:
     return said
 
 
-def _audited(evidence: Evidence) -> dict[str, Said]:
+def _audited(evidence: Evidence) -> dict[str, DraftAnswer]:
     lines = []
     for report in evidence.audits:
         of = [
@@ -406,7 +408,7 @@ def _audited(evidence: Evidence) -> dict[str, Said]:
                 f"{report['n_runs']:,} runs on artificial data. The probability of a false alarm "
                 f"is at most {1 - report['confidence']:.2g}."
             )
-    return {"audit": Said(tuple(lines), "audit")} if lines else {}
+    return {"audit": DraftAnswer(tuple(lines), "audit")} if lines else {}
 
 
 CRITERIA = {

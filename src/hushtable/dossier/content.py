@@ -10,7 +10,9 @@ from hushtable.privacy.values import FrozenValue
 
 NOT_STATED = "not stated"
 
-Source = Literal["statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody"]
+AnswerSource = Literal[
+    "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody"
+]
 """Origin of an answer; ``hushtable`` marks facts about every release that the software makes."""
 
 
@@ -21,14 +23,14 @@ class Figures(FrozenValue):
     rows: tuple[tuple[str, ...], ...]
 
 
-class Answer(FrozenValue):
+class DossierAnswer(FrozenValue):
     """A question and its answer; the source is "nobody" if it is not stated."""
 
     id: str = Field(pattern=r"^[a-z-]+$")
     question: str
     answer: tuple[str, ...] = (NOT_STATED,)
     figures: Figures | None = None
-    source: Source = "nobody"
+    source: AnswerSource = "nobody"
 
     @property
     def is_stated(self) -> bool:
@@ -40,10 +42,10 @@ class Section(FrozenValue):
     """Questions on one topic, with answers."""
 
     title: str
-    answers: tuple[Answer, ...]
+    answers: tuple[DossierAnswer, ...]
 
 
-class Place(FrozenValue):
+class StandardReference(FrozenValue):
     """An item of a standard and the answers that address it."""
 
     item: str
@@ -54,10 +56,10 @@ class Standard(FrozenValue):
     """A standard and the answers that address each of its items."""
 
     name: str
-    places: tuple[Place, ...]
+    places: tuple[StandardReference, ...]
 
 
-class File(FrozenValue):
+class EvidenceFile(FrozenValue):
     """A file that the dossier is based on, with its digest."""
 
     kind: Literal["statement", "table", "attachment", "evaluation", "audit", "facts", "ledger"]
@@ -81,15 +83,15 @@ class Dossier(FrozenValue):
     internal: str
     sections: tuple[Section, ...]
     standards: tuple[Standard, ...]
-    files: tuple[File, ...]
+    files: tuple[EvidenceFile, ...]
 
     @property
-    def answers(self) -> dict[str, Answer]:
+    def answers(self) -> dict[str, DossierAnswer]:
         """All answers by ID."""
         return {answer.id: answer for section in self.sections for answer in section.answers}
 
 
-class Seal(FrozenValue):
+class DossierSeal(FrozenValue):
     """Digest of a dossier, with an optional signature of that digest."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -101,4 +103,4 @@ class SealedDossier(FrozenValue):
     """Content of a dossier's ``.json`` file: the dossier and its seal."""
 
     dossier: Dossier
-    seal: Seal
+    seal: DossierSeal

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtable.dossier.content import File
+from hushtable.dossier.content import EvidenceFile
 from hushtable.dossier.questions import STATEABLE
 from hushtable.errors import ParameterError, Refused
 from hushtable.files.whole_file import sha256_of
@@ -32,7 +32,7 @@ class Evidence:
     evaluations: Sequence[tuple[str, Mapping[str, Any]]]  # with the name of the release
     audits: Sequence[Mapping[str, Any]]
     facts: Mapping[str, tuple[str, ...]]
-    files: tuple[File, ...]
+    files: tuple[EvidenceFile, ...]
 
 
 def gather(
@@ -53,7 +53,7 @@ def gather(
         shown = {**book.show(), "protects": f"{book.unit.describe()}, {book.neighbors}"}
         entries = {entry.receipt: entry for entry in book.entries()}
         _require_paid(opened, entries, ledger)
-        files.append(File(kind="ledger", path=_from(beside, ledger), digest=shown["head"]))
+        files.append(EvidenceFile(kind="ledger", path=_from(beside, ledger), digest=shown["head"]))
     compared = []
     for path in evaluations:
         content, file = _json("evaluation", path, beside)
@@ -68,7 +68,7 @@ def gather(
     if facts is not None:
         stated = _facts(facts)
         digest = sha256_of(Path(facts))
-        files.append(File(kind="facts", path=_from(beside, facts), digest=digest))
+        files.append(EvidenceFile(kind="facts", path=_from(beside, facts), digest=digest))
     return Evidence(
         releases=opened,
         ledger=shown,
@@ -110,14 +110,14 @@ def _require_paid(
         raise Refused(problems)
 
 
-def _files_of(release: Release, beside: Path) -> list[File]:
+def _files_of(release: Release, beside: Path) -> list[EvidenceFile]:
     folder = release.folder
     found = [("statement", STATEMENT, sha256_of(folder / STATEMENT))]
     for table in release.statement.tables.values():
         found += [("table", name, digest) for name, digest in table.digests.items()]
     found += [("attachment", *item) for item in release.statement.attachments.items()]
     return [
-        File(kind=kind, path=_from(beside, folder / name), digest=digest)
+        EvidenceFile(kind=kind, path=_from(beside, folder / name), digest=digest)
         for kind, name, digest in found
     ]
 
@@ -126,7 +126,7 @@ def _from(beside: Path, path: str | Path) -> str:
     return Path(os.path.relpath(Path(path).resolve(), beside.resolve())).as_posix()
 
 
-def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], File]:
+def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], EvidenceFile]:
     path = Path(path)
     try:
         raw = path.read_bytes()
@@ -140,7 +140,7 @@ def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], Fi
             f"{str(path)!r} was not written by `hushtable {_COMMANDS[kind]}`; pass such a file."
         )
     digest = hashlib.sha256(raw).hexdigest()
-    return content, File(kind=kind, path=_from(beside, path), digest=digest)
+    return content, EvidenceFile(kind=kind, path=_from(beside, path), digest=digest)
 
 
 _COMMANDS = {

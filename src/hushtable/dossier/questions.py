@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Question:
+class DossierQuestion:
     """A question; ``by_custodian`` if only the custodian can answer it."""
 
     id: str
@@ -14,13 +14,13 @@ class Question:
     by_custodian: bool = False
 
 
-def _c(name: str, text: str) -> Question:
-    return Question(name, text, by_custodian=True)
+def _c(name: str, text: str) -> DossierQuestion:
+    return DossierQuestion(name, text, by_custodian=True)
 
 
-_Q = Question
+_Q = DossierQuestion
 
-SECTIONS: dict[str, tuple[Question, ...]] = {
+SECTIONS: dict[str, tuple[DossierQuestion, ...]] = {
     "The data": (
         _Q("data-set", "Which data set is described?"),
         _c("curator", "Which organization holds the data and publishes the release?"),

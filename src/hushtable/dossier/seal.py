@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hushtable.dossier.content import Dossier, File, Seal, SealedDossier
+from hushtable.dossier.content import Dossier, DossierSeal, EvidenceFile, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.whole_file import sha256_of, write_whole
 from hushtable.privacy.ledger import Ledger
@@ -71,11 +71,11 @@ def _signer(key: Path) -> Signer:
     return Signer(key)
 
 
-def _sealed(body: bytes, signer: Signer | None) -> Seal:
+def _sealed(body: bytes, signer: Signer | None) -> DossierSeal:
     digest = hashlib.sha256(body).hexdigest()
     if signer is None:
-        return Seal(sha256=digest)
-    return Seal(
+        return DossierSeal(sha256=digest)
+    return DossierSeal(
         sha256=digest,
         signature=base64.b64encode(signer.sign(digest)).decode(),
         public_key=base64.b64encode(signer.public_key).decode(),
@@ -151,7 +151,7 @@ def fingerprint(raw: bytes) -> str:
     return hashlib.sha256(raw).hexdigest()[:32]
 
 
-def _read(path: Path) -> tuple[Dossier, Seal, bytes]:
+def _read(path: Path) -> tuple[Dossier, DossierSeal, bytes]:
     """Return the dossier in a file, its seal, and the bytes that the seal covers."""
     problem = ParameterError(f"{str(path)!r} is not a dossier written by hushtable.")
     try:
@@ -169,7 +169,7 @@ def _read(path: Path) -> tuple[Dossier, Seal, bytes]:
         embedded, closed, _ = data.partition(_CLOSE)
         if not (mark and opened and closed and rest.endswith(_END)):
             raise problem
-        seal = Seal.model_validate_json(rest[: -len(_END)])
+        seal = DossierSeal.model_validate_json(rest[: -len(_END)])
         return Dossier.model_validate_json(embedded), seal, page.encode()
     except (ValueError, RecursionError, HushtableError):
         raise problem from None
@@ -181,7 +181,7 @@ def _public_key(path: Path) -> bytes:
     return read_public_key(path)
 
 
-def _signed_by(path: Path, seal: Seal) -> bytes | None:
+def _signed_by(path: Path, seal: DossierSeal) -> bytes | None:
     """Return the public key that signed a dossier, or None; raise if the signature is invalid."""
     if seal.signature is None and seal.public_key is None:
         return None
@@ -198,7 +198,7 @@ def _signed_by(path: Path, seal: Seal) -> bytes | None:
     return public_key
 
 
-def _problem(file: File, beside: Path) -> str | None:
+def _problem(file: EvidenceFile, beside: Path) -> str | None:
     """Return a message if a file differs from the one that the dossier is based on."""
     path = beside / file.path
     if file.kind == "ledger":

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from hushtable.dossier.content import Place, Standard
+from hushtable.dossier.content import Standard, StandardReference
 
 _NIST = {
     "Privacy parameters (epsilon)": "variant formula responsible reason total",
@@ -93,7 +93,9 @@ _CRITERIA = {
 def _standard(name: str, places: dict[str, str]) -> Standard:
     return Standard(
         name=name,
-        places=tuple(Place(item=item, answers=tuple(ids.split())) for item, ids in places.items()),
+        places=tuple(
+            StandardReference(item=item, answers=tuple(ids.split())) for item, ids in places.items()
+        ),
     )
 
 

@@ -26,7 +26,7 @@ def share_metric(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class MetricValue:
     """A value of a metric, with a 95% interval if the value is random."""
 
     metric: Metric

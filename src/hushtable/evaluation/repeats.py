@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushtable.estimate.quantiles import normal_quantile
-from hushtable.evaluation.metric import Measured, Metric
+from hushtable.evaluation.metric import Metric, MetricValue
 from hushtable.extras import needing
 
 with needing("eval", "evaluation"):
@@ -19,7 +19,7 @@ CONFIDENCE = 0.95
 
 def over_repeats(
     metric: Metric, of: str, values: Sequence[float], *, extra_std: float = 0.0
-) -> Measured:
+) -> MetricValue:
     """Return the mean of repeated measurements with a 95% interval (Student's t).
 
     `extra_std` is the standard error of the mean from another source, such as a finite number of
@@ -42,8 +42,8 @@ def over_repeats(
     if extra_std:
         half = math.hypot(half, 1.96 * extra_std)
     if n == 1 and not extra_std:
-        return Measured(metric=metric, of=of, value=mean)
-    return Measured(
+        return MetricValue(metric=metric, of=of, value=mean)
+    return MetricValue(
         metric=metric,
         of=of,
         value=mean,

@@ -29,12 +29,12 @@ _SIZES = {
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FitnessForUse:
     """Suitable and unsuitable uses of a release.
 
     Examples
     --------
-    >>> print(Verdict(("models",), ("counts",)))
+    >>> print(FitnessForUse(("models",), ("counts",)))
     good for models; not good for counts
     """
 
@@ -50,13 +50,13 @@ class Verdict:
         return "; ".join(parts)
 
 
-def judge(evaluation: Mapping[str, Any]) -> Verdict:
+def judge(evaluation: Mapping[str, Any]) -> FitnessForUse:
     """Judge a release by the output of `Evaluation.to_dict`."""
     utility = evaluation["utility"]
     if not utility["n_published"]:
-        return Verdict((), ("any use: it is empty",))
+        return FitnessForUse((), ("any use: it is empty",))
     found = list(_uses(utility))
-    return Verdict(
+    return FitnessForUse(
         tuple(use for use, good in found if good), tuple(use for use, good in found if not good)
     )
 

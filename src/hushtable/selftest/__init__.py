@@ -5,6 +5,6 @@ auditor, and tests the ledger with concurrent and killed processes. It reads no 
 """
 
 from hushtable.selftest.run import CHECKS, run_checks
-from hushtable.selftest.verdict import Check, Verdict
+from hushtable.selftest.verdict import CheckResult, SelfCheck
 
-__all__ = ["CHECKS", "Check", "Verdict", "run_checks"]
+__all__ = ["CHECKS", "CheckResult", "SelfCheck", "run_checks"]

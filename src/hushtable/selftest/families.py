@@ -20,7 +20,7 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.methods.parameters import Parameters
-from hushtable.selftest.verdict import Check, Verdict
+from hushtable.selftest.verdict import CheckResult, SelfCheck
 
 SECONDS = 3.0
 """Approximate CPU seconds of each audit."""
@@ -39,21 +39,21 @@ METHODS: dict[str, Callable[[], Parameters]] = {
 }
 
 
-def _look(family: str) -> Verdict:
+def _check(family: str) -> CheckResult:
     from hushtable.audit import audit  # noqa: PLC0415 - slow to import
 
     method = METHODS[family]()
     tests = (*TESTS, "loss") if family in MEASURED else TESTS
     report = audit(method, seconds=SECONDS, tests=tests)
     if report.verdict == "VIOLATION":
-        return Verdict("FAILS", f"{method.name}: see hushtable audit {method.name}")
+        return CheckResult("FAILS", f"{method.name}: see hushtable audit {method.name}")
     tested = f"{method.name}: {report.n_runs:,} runs"
     if report.verdict == "NOT TESTED":
         left = [one for one in report.findings if one.verdict == "NOT TESTED"]
-        return Verdict(
+        return CheckResult(
             "not tested", f"{tested}, {len(left)} of {len(report.findings)} tests not run"
         )
-    return Verdict("holds", f"{tested}, no violation found")
+    return CheckResult("holds", f"{tested}, no violation found")
 
 
-CHECKS = tuple(Check("promises", f"audit of {name}", partial(_look, name)) for name in METHODS)
+CHECKS = tuple(SelfCheck("promises", f"audit of {name}", partial(_check, name)) for name in METHODS)

@@ -16,7 +16,7 @@ from hushtable.errors import HushtableError
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger import Ledger
 from hushtable.privacy.unit import Unit
-from hushtable.selftest.verdict import Check, Verdict, held
+from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 
 N_CHARGES = 40
 """Number of charges that fit under the cap."""
@@ -55,7 +55,7 @@ def _spender(path: Path) -> subprocess.Popen[str]:
     )
 
 
-def _race() -> Verdict:
+def _race() -> CheckResult:
     """Run processes that charge until they are refused; kill some of them."""
     with _book() as path:
         doomed = [_spender(path) for _ in range(N_KILLED)]
@@ -82,7 +82,7 @@ def _race() -> Verdict:
         )
 
 
-def _forged() -> Verdict:
+def _forged() -> CheckResult:
     """Change a record, and delete the last one: the ledger must detect both."""
     with _book() as path:
         book = Ledger.open(path)
@@ -108,6 +108,6 @@ def _forged() -> Verdict:
 
 
 CHECKS = (
-    Check("ledger", "concurrent and killed processes", _race),
-    Check("ledger", "forged records", _forged),
+    SelfCheck("ledger", "concurrent and killed processes", _race),
+    SelfCheck("ledger", "forged records", _forged),
 )

@@ -18,17 +18,17 @@ from hushtable.privacy.bounded_adversary import Ratios
 from hushtable.privacy.class_scores import Max, exponent
 from hushtable.privacy.count_mechanisms import ThresholdMatrix
 from hushtable.schema import Schema
-from hushtable.selftest.verdict import Check, Verdict, held
+from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 
 _DOUBLE = 1e-12
 
 
-def _close(found: list[float], wanted: list[str], tolerance: float = _DOUBLE) -> Verdict:
+def _close(found: list[float], wanted: list[str], tolerance: float = _DOUBLE) -> CheckResult:
     off = max(abs(x / float(y) - 1) for x, y in zip(found, wanted, strict=True))
     return held(off <= tolerance, f"{len(wanted)} numbers, relative error at most {off:.1g}")
 
 
-def _release_probabilities() -> Verdict:
+def _release_probabilities() -> CheckResult:
     wanted = {
         3: "0.001", 4: "0.0016487212707001281468", 5: "0.0027182818284590452354",
         8: "0.012182493960703473438", 11: "0.054598150033144239078", 14: "0.24469193226422038792",
@@ -37,7 +37,7 @@ def _release_probabilities() -> Verdict:
     return _close([paper.release_probability(count) for count in wanted], list(wanted.values()))
 
 
-def _partitions_and_degrees() -> Verdict:
+def _partitions_and_degrees() -> CheckResult:
     ends = np.array([[0, 1], [0, 2], [0, 3], [0, 4], [1, 2], [3, 4]], np.int32)
     degrees = projected_degrees(ends[:, 0], ends[:, 1], 5, 2).tolist()
     left, right = np.array([1, 0], np.int64), np.array([0, 2], np.int64)
@@ -45,7 +45,7 @@ def _partitions_and_degrees() -> Verdict:
     return held(degrees == [2, 2, 2, 1, 1] and found == 5, "projected degrees, quality of a split")
 
 
-def _uncertain_scales() -> Verdict:
+def _uncertain_scales() -> CheckResult:
     points = np.array([[0, 0], [1, 0], [0, 1], [2, 2], [3, 1], [-1, 2]], np.float64)
     two = np.full(6, 2.0)
     wanted = {
@@ -61,7 +61,7 @@ def _uncertain_scales() -> Verdict:
     return held(safe, f"12 scales, at most {100 * max(off):.2g}% too large, none too small")
 
 
-def _budgets() -> Verdict:
+def _budgets() -> CheckResult:
     numbers = {f"x{i}": {"type": "integer", "low": 0, "high": 99} for i in range(6)}
     target = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
     schema = Schema.from_dict({"name": "t", "columns": {**numbers, "class": target}})
@@ -76,7 +76,7 @@ def _budgets() -> Verdict:
     )
 
 
-def _posteriors() -> Verdict:
+def _posteriors() -> CheckResult:
     d, gamma = Fraction(10 * 30162, 648023040), Fraction(1, 5)
     twice = Ratios.of_repeated_views(keep=Fraction(1, 2), insert=d / gamma, views=2)
     retention = same_privacy_retention(d=d, gamma=gamma, n_tuples=30162, n_domain=648023040)
@@ -89,7 +89,7 @@ def _posteriors() -> Verdict:
 
 
 CHECKS = tuple(
-    Check("papers", name, look)
+    SelfCheck("papers", name, look)
     for name, look in {
         "000, release probabilities": _release_probabilities,
         "001, regions and degrees": _partitions_and_degrees,

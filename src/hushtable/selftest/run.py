@@ -8,24 +8,31 @@ from collections.abc import Sequence
 from hushtable.errors import HushtableError
 from hushtable.files.progress import Progress, silent
 from hushtable.selftest import families, ledgers, papers, samplers
-from hushtable.selftest.verdict import Check, Row, Verdict
+from hushtable.selftest.verdict import CheckResult, CheckRow, SelfCheck
 
-CHECKS: tuple[Check, ...] = (*samplers.CHECKS, *papers.CHECKS, *ledgers.CHECKS, *families.CHECKS)
+CHECKS: tuple[SelfCheck, ...] = (
+    *samplers.CHECKS,
+    *papers.CHECKS,
+    *ledgers.CHECKS,
+    *families.CHECKS,
+)
 
 
-def run_checks(checks: Sequence[Check] = CHECKS, *, progress: Progress = silent) -> list[Row]:
+def run_checks(
+    checks: Sequence[SelfCheck] = CHECKS, *, progress: Progress = silent
+) -> list[CheckRow]:
     """Run checks and return their results; an error counts as a failure."""
     rows = []
     for number, check in enumerate(checks):
         progress(check.name, number / len(checks))
         begun = time.monotonic()
         try:
-            found = check.look()
+            found = check.run()
         except HushtableError as error:
-            found = Verdict("FAILS", str(error))
+            found = CheckResult("FAILS", str(error))
         except Exception as error:  # any error is a failed check
-            found = Verdict("FAILS", f"{type(error).__name__}: {error}")
+            found = CheckResult("FAILS", f"{type(error).__name__}: {error}")
         seconds = time.monotonic() - begun
-        rows.append(Row(check.group, check.name, found.word, found.said, seconds))
+        rows.append(CheckRow(check.group, check.name, found.word, found.said, seconds))
     progress("done", 1.0)
     return rows

@@ -19,7 +19,7 @@ from scipy.special import chdtrc
 
 from hushtable.privacy.distributions import laplace_mass
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.selftest.verdict import Check, Verdict, held
+from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 
 ALPHA = 1e-8
 MIN_EXPECTED = 100
@@ -112,20 +112,23 @@ SAMPLERS: dict[str, tuple[Callable[[SecureNoise], Any], Mass]] = {
 """By name: a function that draws, and the exact probabilities."""
 
 
-def _look(name: str) -> Verdict:
+def _check(name: str) -> CheckResult:
     draw, mass = SAMPLERS[name]
     drawn = np.asarray(draw(SecureNoise())).astype(np.int64)
     p = p_value(drawn, mass)
     return held(p > ALPHA, f"{len(drawn):,} draws, p = {p:.2g}")
 
 
-def _can_fail() -> Verdict:
+def _can_fail() -> CheckResult:
     drawn = SecureNoise().discrete_laplace(Fraction(10), size=N)
     p = p_value(drawn, _laplace(10.3))
     return held(p < ALPHA, f"a scale that is wrong by 3% has p = {p:.2g}")
 
 
 CHECKS = (
-    Check(_GROUP, "the test detects a wrong sampler", _can_fail),
-    *(Check(_GROUP, f"{name}: exact probabilities", partial(_look, name)) for name in SAMPLERS),
+    SelfCheck(_GROUP, "the test detects a wrong sampler", _can_fail),
+    *(
+        SelfCheck(_GROUP, f"{name}: exact probabilities", partial(_check, name))
+        for name in SAMPLERS
+    ),
 )

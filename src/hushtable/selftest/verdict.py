@@ -10,7 +10,7 @@ Word = Literal["holds", "FAILS", "not tested"]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckResult:
     """Outcome of a check, with the figures behind it."""
 
     word: Word
@@ -18,16 +18,16 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Check:
-    """A check; `look` runs it."""
+class SelfCheck:
+    """A check; `run` runs it."""
 
     group: str
     name: str
-    look: Callable[[], Verdict]
+    run: Callable[[], CheckResult]
 
 
 @dataclass(frozen=True)
-class Row:
+class CheckRow:
     """Result of a check, with its duration in seconds."""
 
     group: str
@@ -41,6 +41,6 @@ class Row:
         return asdict(self)
 
 
-def held(found: bool, said: str) -> Verdict:
+def held(found: bool, said: str) -> CheckResult:
     """Return a verdict that a check holds or fails."""
-    return Verdict("holds" if found else "FAILS", said)
+    return CheckResult("holds" if found else "FAILS", said)

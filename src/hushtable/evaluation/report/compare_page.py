@@ -14,8 +14,8 @@ from hushtable.extras import needing
 with needing("eval", "the page"):
     from markupsafe import Markup
 
-Rate = Mapping[str, Any]
-Row = tuple[str, list[tuple[str, Rate, str]]]
+RateDict = Mapping[str, Any]
+Row = tuple[str, list[tuple[str, RateDict, str]]]
 
 
 def render(content: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]) -> str:
@@ -48,7 +48,7 @@ def _plot(
     return {"title": title, "svg": Markup(svg)}  # noqa: S704 - plots escapes every name
 
 
-def _interval(value: Rate) -> Rate:
+def _interval(value: RateDict) -> RateDict:
     """Add an interval of zero length to a number without one."""
     return {"low": value["value"], "high": value["value"], **value}
 

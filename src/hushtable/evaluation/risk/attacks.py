@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.evaluation.risk import inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
 from hushtable.evaluation.risk.outcome import Outcome
-from hushtable.evaluation.risk.records import Scene, set_scene
+from hushtable.evaluation.risk.records import AttackTables, set_scene
 from hushtable.methods.registry import find
 from hushtable.recoding import Recoding
 from hushtable.release import Release
@@ -138,7 +138,7 @@ def anonymity_of(
     return measure(published, quasi=known, sensitive=hidden, schema=schema, recode=recode)
 
 
-def _notes(scene: Scene, schema: Schema) -> tuple[str, ...]:
+def _notes(scene: AttackTables, schema: Schema) -> tuple[str, ...]:
     notes = list(scene.notes)
     if scene.control is None:
         notes.append(NO_CONTROL)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import MOST_TARGETS, Matrix, Scene, equal
+from hushtable.evaluation.risk.records import MOST_TARGETS, AttackTables, Matrix, equal
 from hushtable.kernels.nearest import nearest_without_each
 
 TOLERANCE = 0.05
@@ -33,7 +33,7 @@ _MODEL = (
 
 
 def run(
-    scene: Scene, names: Sequence[str], tell: Callable[[str], None] = lambda _: None
+    scene: AttackTables, names: Sequence[str], tell: Callable[[str], None] = lambda _: None
 ) -> Iterator[Outcome]:
     """Run the attack on some columns, by nearest record and by model; `tell` each column's name."""
     if len(scene.names) < 2 or not len(scene.published):
@@ -57,7 +57,7 @@ def run(
         yield _by_model(scene, place)
 
 
-def _by_model(scene: Scene, place: int) -> Outcome:
+def _by_model(scene: AttackTables, place: int) -> Outcome:
     model, name = _NaiveBayes(scene, place), scene.names[place]
     people = scene.targets(scene.original, MOST_TARGETS)
     others = None if scene.control is None else scene.targets(scene.control, MOST_TARGETS)
@@ -70,7 +70,7 @@ def _by_model(scene: Scene, place: int) -> Outcome:
 
 
 def _outcome(
-    scene: Scene,
+    scene: AttackTables,
     place: int,
     people: Matrix,
     guesses: Matrix,
@@ -97,7 +97,7 @@ def _outcome(
     )
 
 
-def _hits(scene: Scene, place: int, people: Matrix, guesses: Matrix) -> Rate:
+def _hits(scene: AttackTables, place: int, people: Matrix, guesses: Matrix) -> Rate:
     right = _is_right(people[:, place], guesses, bool(scene.ordered[place]))
     return Rate.of(int(np.count_nonzero(right)), len(people))
 
@@ -109,13 +109,13 @@ def _is_right(truth: Matrix, guesses: Matrix, is_ordered: bool) -> NDArray[np.bo
     return right
 
 
-def _by_nearest(scene: Scene, people: Matrix) -> Matrix:
+def _by_nearest(scene: AttackTables, people: Matrix) -> Matrix:
     """Guess every column from the record that is nearest in all other columns."""
     nearby = nearest_without_each(people, scene.published, ordered=scene.ordered, seed=scene.seed())
     return np.take_along_axis(scene.published, nearby, axis=0)
 
 
-def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:
+def _constant_guess(scene: AttackTables, place: int, people: Matrix) -> Rate:
     """Return the success of the best constant guess, from the distribution of values alone.
 
     The distribution is that of the control group or, without one, of the private table.
@@ -139,7 +139,7 @@ def _constant_guess(scene: Scene, place: int, people: Matrix) -> Rate:
 class _NaiveBayes:
     """Naive Bayes model of a column given the others, fitted to the release."""
 
-    def __init__(self, scene: Scene, place: int) -> None:
+    def __init__(self, scene: AttackTables, place: int) -> None:
         self.scene, self.place = scene, place
         self.n_classes = self._n_values(place)
         classes = self._binned(scene.published, place)

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
-from hushtable.evaluation.metric import Measured, share_metric
+from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.risk.linkage import likelihood_linkage
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.methods.uncertain.records import record_values
@@ -80,9 +80,9 @@ def likelihood_attack(
             n=found.n_records,
             note=" ".join(notes),
             details=(
-                Measured(metric=POSTERIOR, of="", value=found.mean_posterior),
-                Measured(metric=FEWER_THAN_K, of="", value=found.fewer_than_k),
-                Measured(metric=LEVEL_RATE, of="", value=found.level_rate),
+                MetricValue(metric=POSTERIOR, of="", value=found.mean_posterior),
+                MetricValue(metric=FEWER_THAN_K, of="", value=found.fewer_than_k),
+                MetricValue(metric=LEVEL_RATE, of="", value=found.level_rate),
             ),
         )
     ]

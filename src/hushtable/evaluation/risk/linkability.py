@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import Matrix, Scene, columns_of
+from hushtable.evaluation.risk.records import AttackTables, Matrix, columns_of
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
 
@@ -23,7 +23,7 @@ _ATTACKER = (
 )
 
 
-def run(scene: Scene) -> list[Outcome]:
+def run(scene: AttackTables) -> list[Outcome]:
     """Run the attack; return nothing with fewer than two columns."""
     d = len(scene.names)
     if d < 2 or not len(scene.published):
@@ -58,7 +58,9 @@ def run(scene: Scene) -> list[Outcome]:
     ]
 
 
-def _linked(scene: Scene, targets: Matrix, halves: list[tuple[list[int], list[int]]]) -> Rate:
+def _linked(
+    scene: AttackTables, targets: Matrix, halves: list[tuple[list[int], list[int]]]
+) -> Rate:
     """Return the share of linked targets; each is tried with one division of the columns."""
     hits = 0
     for part, (one, other) in enumerate(halves):

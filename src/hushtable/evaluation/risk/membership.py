@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.evaluation.metric import Measured, Metric, share_metric
+from hushtable.evaluation.metric import Metric, MetricValue, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
-from hushtable.evaluation.risk.records import Scene
+from hushtable.evaluation.risk.records import AttackTables
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
 
@@ -36,7 +36,7 @@ AUC = share_metric(
 )
 
 
-def run(scene: Scene) -> list[Outcome]:
+def run(scene: AttackTables) -> list[Outcome]:
     """Run the attack; return nothing without a control group."""
     if scene.control is None or not len(scene.published) or not len(scene.control):
         return []
@@ -72,7 +72,7 @@ def run(scene: Scene) -> list[Outcome]:
                 ]
             ).strip(),
             details=(
-                Measured(metric=ADVANTAGE, of="", value=gap.value, low=gap.low, high=gap.high),
+                MetricValue(metric=ADVANTAGE, of="", value=gap.value, low=gap.low, high=gap.high),
                 _area(members, others),
             ),
         )
@@ -87,7 +87,7 @@ def _best_limit(members: NDArray[np.float64], others: NDArray[np.float64]) -> fl
     return float(limits[np.argmax(caught - wrong)])
 
 
-def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> Measured:
+def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> MetricValue:
     """Return the area under the ROC curve, with DeLong's 95% interval."""
     m, n = len(members), len(others)
     together = rankdata(np.concatenate((members, others)))
@@ -97,7 +97,7 @@ def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> Measured
     area = float(above.mean())
     variance = _variance(above) / m + _variance(below) / n
     reach = NORMAL * math.sqrt(variance)
-    return Measured(
+    return MetricValue(
         metric=AUC, of="", value=area, low=max(area - reach, 0.0), high=min(area + reach, 1.0)
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from hushtable.evaluation.metric import Measured
+from hushtable.evaluation.metric import MetricValue
 from hushtable.evaluation.repeats import wilson
 
 VERDICT = 0.999
@@ -59,7 +59,7 @@ class Outcome:
     naive: Rate | None  # success without the release; None if not defined
     n: int
     note: str = ""  # samples used, comparisons that were not possible
-    details: tuple[Measured, ...] = ()
+    details: tuple[MetricValue, ...] = ()
 
     @property
     def reference(self) -> Rate | None:

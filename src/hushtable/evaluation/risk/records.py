@@ -31,7 +31,7 @@ MOST_COMPARISONS = 250_000_000
 
 
 @dataclass(frozen=True)
-class Scene:
+class AttackTables:
     """Tables and settings of the attacks."""
 
     names: tuple[str, ...]  # columns that the original and the release share
@@ -76,7 +76,7 @@ def set_scene(  # noqa: PLR0917 - same order as in `assess`
     schema: Schema,
     recode: Mapping[str, Recoding],
     rng: np.random.Generator,
-) -> Scene:
+) -> AttackTables:
     """Encode the tables of an attack; see `hushtable.evaluation.risk.attacks.assess`."""
     tables = [original, published] + [control] * (control is not None)
     names = [n for n in schema.attributes if all(n in t.column_names for t in tables)]
@@ -104,7 +104,7 @@ def set_scene(  # noqa: PLR0917 - same order as in `assess`
         codes = _read(table, columns, schema)
         return _matrix(columns, codes, recode)
 
-    return Scene(
+    return AttackTables(
         names=tuple(names),
         ordered=np.array([_is_ordered(c, recode.get(n)) for n, c in columns.items()]),
         sizes=sizes,

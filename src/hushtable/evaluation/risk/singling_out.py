@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.evaluation.metric import Measured, share_metric
+from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import Matrix, Scene
+from hushtable.evaluation.risk.records import AttackTables, Matrix
 
 N_GUESSES = 500
 N_TRIES_PER_GUESS = 4
@@ -61,7 +61,7 @@ class Description:
         return most if rows is None else min(len(rows), most)
 
 
-def run(scene: Scene) -> list[Outcome]:
+def run(scene: AttackTables) -> list[Outcome]:
     """Run the attack with one column and with several."""
     by_columns = np.asfortranarray(scene.published)
     found = {"one column": _single_columns(scene, by_columns)}
@@ -86,7 +86,7 @@ def run(scene: Scene) -> list[Outcome]:
 def _outcome(
     kind: str,
     guesses: list[Description],
-    scene: Scene,
+    scene: AttackTables,
     *,
     original: Matrix,
     everyone: Matrix,
@@ -105,7 +105,7 @@ def _outcome(
         )
         whole = _rate(guesses, everyone)
         details.append(
-            Measured(
+            MetricValue(
                 metric=ON_ALL_ROWS,
                 of=kind,
                 value=whole.value,
@@ -130,11 +130,11 @@ def _rate(guesses: list[Description], table: Matrix) -> Rate:
     return Rate.of(sum(guess.count(table) == 1 for guess in guesses), len(guesses))
 
 
-def _sample(scene: Scene, table: Matrix, n_rows: int) -> Matrix:
+def _sample(scene: AttackTables, table: Matrix, n_rows: int) -> Matrix:
     return table[scene.rng.choice(len(table), n_rows, replace=False)]
 
 
-def _single_columns(scene: Scene, published: Matrix) -> list[Description]:
+def _single_columns(scene: AttackTables, published: Matrix) -> list[Description]:
     """Return predicates for values that occur once, and for unique extremes of ordered columns."""
     found: dict[tuple[int, int, float], Description] = {}
     for column in range(len(scene.names)):
@@ -164,7 +164,7 @@ def _rare(values: Matrix, is_ordered: bool) -> Iterator[tuple[int, float]]:
         yield EQUAL, value
 
 
-def _combinations(scene: Scene, published: Matrix) -> list[Description]:
+def _combinations(scene: AttackTables, published: Matrix) -> list[Description]:
     """Return predicates on random columns of random records that match exactly one record."""
     n, d = published.shape
     if not n:
@@ -197,7 +197,7 @@ def _combinations(scene: Scene, published: Matrix) -> list[Description]:
     return list(found.values())
 
 
-def _blind(guess: Description, scene: Scene) -> Description:
+def _blind(guess: Description, scene: AttackTables) -> Description:
     """Return a predicate of the same form with random values of the public domain."""
     values = []
     for column in guess.columns:

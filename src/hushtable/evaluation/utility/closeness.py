@@ -10,7 +10,7 @@ import numpy as np
 
 from hushtable.estimate import Estimate
 from hushtable.estimate.published import Block
-from hushtable.evaluation.metric import Measured
+from hushtable.evaluation.metric import MetricValue
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows
 from hushtable.evaluation.side_by_side import SideBySide
@@ -37,7 +37,7 @@ from hushtable.evaluation.utility.workload import (
     COVERAGE,
     RELATIVE,
     WIDTH,
-    Question,
+    CountQuestion,
     Workload,
     draw_questions,
     run_workload,
@@ -117,7 +117,7 @@ class Utility:
         if not gaps:
             return None
         return {
-            "mean": Measured(
+            "mean": MetricValue(
                 metric=ASSOCIATION, of="all pairs", value=float(np.mean(gaps))
             ).to_dict(),
             "largest": float(np.max(gaps)),
@@ -242,7 +242,7 @@ def _workload(
         return None
     count, rows = compared.count, draws[0][0]
 
-    def answer(question: Question) -> Estimate:
+    def answer(question: CountQuestion) -> Estimate:
         if count is not None:
             return count(question.sql)
         value = float(question.count(rows))

@@ -17,10 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import Block
-from hushtable.evaluation.metric import Measured, share_metric
+from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.evaluation.utility.models import MODELS, CodedTable, LearningTask
+from hushtable.evaluation.utility.models import MODELS, LearningTask, ModelFeatures
 from hushtable.evaluation.utility.value_shares import coarse_bins
 from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Recoding
@@ -53,8 +53,8 @@ class LearningLine:
 
     model: str  # "majority" for the baseline
     trained_on: str  # "release", "original" or "nothing"
-    accuracy: Measured
-    balanced: Measured
+    accuracy: MetricValue
+    balanced: MetricValue
 
     def to_dict(self) -> dict[str, Any]:
         """Return the accuracies as plain data."""
@@ -123,7 +123,7 @@ def learn(
     classes, labels, notes = _classes(schema.attributes[target], block, target, original)
     features = tuple(name for name in block.names if name != target)
     bins = {name: coarse_bins(schema.attributes[name], original.codes[name]) for name in features}
-    raw = CodedTable.plain(schema, features, bins)
+    raw = ModelFeatures.plain(schema, features, bins)
     cut = raw.recoded(block.recode)
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     n_train = n_release = n_test = 0

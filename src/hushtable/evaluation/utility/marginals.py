@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.estimate.published import Block, KnownNoiseRows
 from hushtable.estimate.simplex import on_simplex
-from hushtable.evaluation.metric import Measured, share_metric
+from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.value_shares import (
@@ -71,7 +71,7 @@ class ColumnComparison:
 
     name: str
     ordered: bool  # whether the order of values is meaningful
-    measured: tuple[Measured, ...]
+    measured: tuple[MetricValue, ...]
     labels: tuple[str, ...]  # bins or values in the plot
     original: Floats
     published: Floats
@@ -100,7 +100,7 @@ class SetComparison:
     """Comparison of the joint distribution of two or three columns."""
 
     names: tuple[str, ...]
-    distance: Measured  # total variation distance, over all draws
+    distance: MetricValue  # total variation distance, over all draws
     independent: float  # distance of a release with exact one-way marginals and independent columns
     sampling: float  # expected distance of an independent sample with the same number of rows
     values: tuple[float, ...]  # distance of each draw

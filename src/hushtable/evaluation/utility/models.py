@@ -32,7 +32,7 @@ class _Feature:
 
 
 @dataclass(frozen=True, eq=False)
-class CodedTable:
+class ModelFeatures:
     """Encoding of rows as features of models."""
 
     features: Mapping[str, _Feature]
@@ -42,7 +42,7 @@ class CodedTable:
     @classmethod
     def plain(
         cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]
-    ) -> CodedTable:
+    ) -> ModelFeatures:
         """Return the encoding of original values."""
         columns = {name: schema.attributes[name] for name in names}
         features = {
@@ -51,7 +51,7 @@ class CodedTable:
         }
         return cls(features, bins, {})
 
-    def recoded(self, recode: Mapping[str, Recoding]) -> CodedTable:
+    def recoded(self, recode: Mapping[str, Recoding]) -> ModelFeatures:
         """Return the encoding of generalized columns in their released values."""
         features, bins = dict(self.features), dict(self.bins)
         for name in [name for name in features if name in recode]:
@@ -62,7 +62,7 @@ class CodedTable:
             bins[name] = ValueGroups(
                 cut.labels, n, cut.has_missing, tuple(range(n)), special=cut.special
             )
-        return CodedTable(features, bins, recode)
+        return ModelFeatures(features, bins, recode)
 
     def write(self, rows: CodedRows) -> CodedRows:
         """Convert original rows to released values."""
@@ -79,7 +79,7 @@ class CodedTable:
 class LearningTask:
     """Training rows with their classes, and test rows."""
 
-    table: CodedTable
+    table: ModelFeatures
     train: CodedRows
     y: Integers
     test: CodedRows

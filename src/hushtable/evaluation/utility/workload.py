@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import InvalidInput, Refused
 from hushtable.estimate import Estimate
-from hushtable.evaluation.metric import Measured, Metric, share_metric
+from hushtable.evaluation.metric import Metric, MetricValue, share_metric
 from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
@@ -99,7 +99,7 @@ def _literal(column: Column, code: int) -> str:
 
 
 @dataclass(frozen=True)
-class Question:
+class CountQuestion:
     """A count query: the number of rows that satisfy all conditions."""
 
     conditions: tuple[Condition, ...]
@@ -121,7 +121,7 @@ class Question:
 class Answered:
     """A query with its true count and the answer of the release."""
 
-    question: Question
+    question: CountQuestion
     truth: int
     n_rows: int
     estimate: Estimate
@@ -154,11 +154,11 @@ class WorkloadLine:
     arity: int | None  # number of conditions; None for all
     selectivity: tuple[float, float] | None  # None for all
     n: int  # number of queries
-    median: Measured  # of the relative errors
-    mean: Measured
-    absolute: Measured  # median absolute error
-    coverage: Measured | None  # None without intervals
-    width: Measured | None
+    median: MetricValue  # of the relative errors
+    mean: MetricValue
+    absolute: MetricValue  # median absolute error
+    coverage: MetricValue | None  # None without intervals
+    width: MetricValue | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain data."""
@@ -211,14 +211,14 @@ def draw_questions(
     *,
     per_cell: int = PER_CELL,
     with_missing: bool = True,
-) -> list[tuple[Question, int]]:
+) -> list[tuple[CountQuestion, int]]:
     """Sample queries until each arity and selectivity range has enough, or the attempts run out.
 
     Return the queries with their true counts. With `with_missing` False, no query asks for missing
     values.
     """
     drawer = _Drawer(rows, rng)
-    found: list[tuple[Question, int]] = []
+    found: list[tuple[CountQuestion, int]] = []
     names = list(rows.schema.attributes)
     if not rows.n_rows:
         return found
@@ -234,7 +234,7 @@ def draw_questions(
             anchor = int(rng.integers(rows.n_rows))
             chosen = sorted(rng.choice(len(names), arity, replace=False).tolist())
             conditions = [drawer.condition(names[i], anchor, share ** (1 / arity)) for i in chosen]
-            question = Question(tuple(conditions))
+            question = CountQuestion(tuple(conditions))
             if not with_missing and any(_asks_missing(one) for one in conditions):
                 continue
             truth = question.count(rows)
@@ -297,13 +297,13 @@ class _Drawer:
         return Condition(name, column, tuple(range(ends[0], ends[1] + 1)), False)
 
 
-Answer = Callable[[Question], Estimate]
+AnswerFunction = Callable[[CountQuestion], Estimate]
 
 
 def run_workload(
-    questions: Sequence[tuple[Question, int]],
+    questions: Sequence[tuple[CountQuestion, int]],
     n_rows: int,
-    answer: Answer,
+    answer: AnswerFunction,
     rng: np.random.Generator,
     *,
     has_intervals: bool = True,
@@ -349,10 +349,10 @@ def _line(
     coverage = width = None
     if has_intervals:
         wide = [(one.estimate.high - one.estimate.low) / max(one.n_rows, 1) for one in mine]
-        width = Measured(metric=WIDTH, of=of, value=float(np.median(wide)))
+        width = MetricValue(metric=WIDTH, of=of, value=float(np.median(wide)))
         hits = sum(one.covered for one in mine)
         low, high = wilson(hits, len(mine))
-        coverage = Measured(metric=COVERAGE, of=of, value=hits / len(mine), low=low, high=high)
+        coverage = MetricValue(metric=COVERAGE, of=of, value=hits / len(mine), low=low, high=high)
     return WorkloadLine(
         arity=arity,
         selectivity=cell,
@@ -367,10 +367,10 @@ def _line(
 
 def _bootstrapped(
     metric: Metric, of: str, values: Floats, summary: Callable[..., Any], rng: np.random.Generator
-) -> Measured:
+) -> MetricValue:
     """Summarize errors over queries, with a 95% bootstrap interval."""
     again = values[rng.integers(len(values), size=(_BOOTSTRAP, len(values)))]
     low, high = np.quantile(summary(again, axis=1), [0.025, 0.975])
-    return Measured(
+    return MetricValue(
         metric=metric, of=of, value=float(summary(values)), low=float(low), high=float(high)
     )
