@@ -12,8 +12,8 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from hushtable.schema import Schema
-from hushtable.web.desk import make_desk
-from hushtable.web.security import Door
+from hushtable.web.desk import make_workbench
+from hushtable.web.security import TokenGate
 from hushtable.web.workbench import Workbench
 
 PORT = 8123
@@ -23,10 +23,10 @@ MAX_UPLOAD = 3_000_000
 class DeskClient:
     """Client of a workbench on a folder."""
 
-    def __init__(self, folder: Path, *, door: Door | None = None) -> None:
-        self.folder, self.door = folder, door or Door()
-        self.app = make_desk(
-            Workbench(folder), door=self.door, port=PORT, max_upload=MAX_UPLOAD
+    def __init__(self, folder: Path, *, door: TokenGate | None = None) -> None:
+        self.folder, self.door = folder, door or TokenGate()
+        self.app = make_workbench(
+            Workbench(folder), gate=self.door, port=PORT, max_upload=MAX_UPLOAD
         )  # fmt: skip
         self.browser = self.new_browser()
 

@@ -22,7 +22,7 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
-from hushtable.web.pages.look import Shelf
+from hushtable.web.pages.look import ReleaseCache
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
@@ -45,7 +45,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> DeskClient:
     desk.post("/projects", name="visits")
     desk.post("/p/visits/data", path=str(folder / "visits.csv"))
     (folder / "visits" / "schema.yaml").write_text(schema.to_yaml())
-    rooms = desk.app.state.bench.project("visits").room("releases")
+    rooms = desk.app.state.bench.project("visits").subfolder("releases")
     for name, epsilon in (("first", 2), ("second", 4)):
         method = NoisyCounts(epsilon=epsilon, mechanism="pure")
         publish(table, schema, method, out=rooms / name)
@@ -98,7 +98,7 @@ def test_a_replaced_release_is_read_again(published: DeskClient) -> None:
 
 
 def test_the_cache_keeps_few_releases(published: DeskClient) -> None:
-    shelf, folder = Shelf(), published.folder / "visits" / "releases"
+    shelf, folder = ReleaseCache(), published.folder / "visits" / "releases"
     project = published.app.state.bench.project("visits")
     names = [f"copy-{n}" for n in range(6)]
     for name in names:

@@ -31,9 +31,9 @@ from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.analyst import make_analyst_page
-from hushtable.web.answers import Answer, Answers, Cell
-from hushtable.web.drawing import Bar, Reach
-from hushtable.web.questions import MAX_CELLS, Question, parts_of
+from hushtable.web.answers import AnswerCache, AnswerCell, PageAnswer
+from hushtable.web.drawing import Bar, BarScale
+from hushtable.web.questions import MAX_CELLS, PageQuestion, parts_of
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
@@ -156,7 +156,7 @@ def test_a_statistic_can_be_grouped_by_ranges(page: TestClient, release: Release
 
 @pytest.mark.parametrize("name", list(sample_schema().attributes))
 def test_cells_of_a_cross_table_have_the_right_labels(release: Release, name: str) -> None:
-    asked = Question(by=(name,))
+    asked = PageQuestion(by=(name,))
     if not asked.lists_values(release.schema):
         assert name == "age"
         return
@@ -166,20 +166,20 @@ def test_cells_of_a_cross_table_have_the_right_labels(release: Release, name: st
 
 
 def test_bars_have_one_scale_and_unknown_values_no_bar() -> None:
-    def cell(value: float, low: float, high: float, what: str = "mean of x") -> Cell:
-        return Cell((), "", Estimate(
+    def cell(value: float, low: float, high: float, what: str = "mean of x") -> AnswerCell:
+        return AnswerCell((), "", Estimate(
             value=value, low=low, high=high, privacy_std=1, model_std=0, what=what,
         ))  # fmt: skip
 
     nan, inf = float("nan"), float("inf")
     cells = [cell(-10, -20, 0), cell(40, 30, 80), cell(nan, -inf, inf), cell(5, -inf, inf)]
-    reach = Reach(cells)
+    reach = BarScale(cells)
     assert reach.along(cells[0].estimate) == Bar(start=10, length=10, low=0, high=20)
     assert reach.along(cells[1].estimate) == Bar(start=20, length=40, low=50, high=100)
     assert reach.along(cells[2].estimate) is None
     assert reach.along(cells[3].estimate) == Bar(start=20, length=5, low=0, high=100)
     counts = [cell(0.5, -3, 0.9, "rows")]
-    assert Reach(counts).along(counts[0].estimate) == Bar(start=0, length=50, low=0, high=90)
+    assert BarScale(counts).along(counts[0].estimate) == Bar(start=0, length=50, low=0, high=90)
 
 
 def test_downloads_equal_those_of_export(page: TestClient, release: Release) -> None:
@@ -232,7 +232,7 @@ def test_too_many_cells_are_refused() -> None:
         name: {"type": "categorical", "values": [str(n) for n in range(50)]} for name in "ab"
     }})  # fmt: skip
     with pytest.raises(ParameterError, match=f"2,500 cells; the limit is {MAX_CELLS}"):
-        Question(by=("a", "b")).cells(wide)
+        PageQuestion(by=("a", "b")).cells(wide)
 
 
 def test_names_and_values_cannot_break_out_of_a_clause(tmp_path: str) -> None:
@@ -242,7 +242,7 @@ def test_names_and_values_cannot_break_out_of_a_clause(tmp_path: str) -> None:
     }}  # fmt: skip
     schema = Schema.from_dict(odd)
     items = parse_qsl("in:o'dd \"name\"=it's&from:select=2")
-    clause = Question.read(items, schema).clause(schema)
+    clause = PageQuestion.read(items, schema).clause(schema)
     assert clause == '"o\'dd ""name""" = \'it\'\'s\' AND "select" >= 2'
     from hushtable.predicate.syntax import syntax_tree
 
@@ -251,13 +251,13 @@ def test_names_and_values_cannot_break_out_of_a_clause(tmp_path: str) -> None:
 
 @pytest.mark.parametrize("name", list(sample_schema().attributes))
 def test_parts_of_a_column_cover_it_once(name: str, release: Release) -> None:
-    cells = Answers(release).distribution(name)
+    cells = AnswerCache(release).distribution(name)
     whole = release.count("TRUE").value
     assert sum(cell.estimate.value for cell in cells) == pytest.approx(whole, rel=1e-6)
 
 
 def test_an_answer_is_computed_once(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, asked = Answers(release), []
+    answers, asked = AnswerCache(release), []
 
     def noted(name: str, ask: Any) -> Any:
         def note(*about: Any, **more: Any) -> Any:
@@ -268,7 +268,7 @@ def test_an_answer_is_computed_once(release: Release, monkeypatch: pytest.Monkey
 
     for name in ("count", "crosstab", "mean"):
         monkeypatch.setattr(release, name, noted(name, getattr(release, name)))
-    for question in (Question(by=("sex",)), Question(by=("sex",), figure="mean", of="age")):
+    for question in (PageQuestion(by=("sex",)), PageQuestion(by=("sex",), figure="mean", of="age")):
         assert answers.ask(question) == answers.ask(question)
     assert asked == [
         ("count", "TRUE"), ("crosstab", ("sex",), None), ("mean", "age", None),
@@ -278,10 +278,10 @@ def test_an_answer_is_computed_once(release: Release, monkeypatch: pytest.Monkey
 
 def test_the_cache_is_bounded(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hushtable.web.answers._REMEMBERED", 12)
-    answers = Answers(release)
+    answers = AnswerCache(release)
     for _ in range(3):
         for name in release.schema.attributes:
-            answers.ask(Question(by=(name,)))
+            answers.ask(PageQuestion(by=(name,)))
             held = [table for table in answers._known.values() if isinstance(table, EstimateTable)]
             singles = len(answers._known) - len(held)
             assert answers._n_known == sum(map(len, held)) + singles <= 12
@@ -291,8 +291,8 @@ def test_a_note_states_how_many_numbers_it_applies_to() -> None:
     def estimate(*notes: str) -> Estimate:
         return Estimate(value=1, low=0, high=2, privacy_std=1, model_std=0, notes=notes)
 
-    cells = tuple(Cell((), "", estimate(*notes)) for notes in (("all", "some"), ("all",)))
-    answer = Answer(Question(), "TRUE", estimate("all"), cells)
+    cells = tuple(AnswerCell((), "", estimate(*notes)) for notes in (("all", "some"), ("all",)))
+    answer = PageAnswer(PageQuestion(), "TRUE", estimate("all"), cells)
     assert answer.notes == ["all", words.SOME_NUMBERS.format(n=1, all=3, note="some")]
 
 

@@ -9,7 +9,7 @@ import pytest
 from hushtable.errors import HushtableError, ParameterError, SchemaError
 from hushtable.schema import Schema
 from hushtable.web.schema_file import SchemaFile
-from hushtable.web.tree import Tree
+from hushtable.web.tree import TaxonomyEditor
 
 TEXT = """\
 # The yearly survey; ask the methods group before changing it.
@@ -175,19 +175,19 @@ def test_text_that_is_not_a_schema_is_refused(file: SchemaFile) -> None:
 
 
 def test_a_tree_is_written_and_removed(file: SchemaFile) -> None:
-    tree = Tree.of_values(["yes", "no", "it depends"])
+    tree = TaxonomyEditor.of_values(["yes", "no", "it depends"])
     tree.group(["0", "1"], "clear")
     file.set_tree("answer", tree.nested())
     column = Schema.load(file.path).attributes["answer"]
     assert column.taxonomy.level(1) == {"yes": "clear", "no": "clear", "it depends": "it depends"}  # type: ignore[union-attr]
-    assert Tree.of(column.taxonomy).nested() == tree.nested()  # type: ignore[union-attr,arg-type]
+    assert TaxonomyEditor.of(column.taxonomy).nested() == tree.nested()  # type: ignore[union-attr,arg-type]
     file.set_tree("answer", None)
     assert Schema.load(file.path).attributes["answer"].taxonomy is None  # type: ignore[union-attr]
     assert comments(TEXT)[-2] in comments(file.text())
 
 
 def test_moves_in_a_tree() -> None:
-    tree = Tree.of_values(list("abcd"))
+    tree = TaxonomyEditor.of_values(list("abcd"))
     tree.group(["0", "1"], "first")
     tree.group(["1", "2"], "second")
     assert tree.nested() == {"any": [{"first": ["a", "b"]}, {"second": ["c", "d"]}]}
@@ -203,7 +203,7 @@ def test_moves_in_a_tree() -> None:
     ("node", "to"), [("", "0"), ("0", "0"), ("0", "0.0"), ("0", "9"), ("1", "0.0")]
 )
 def test_an_impossible_move_is_refused(node: str, to: str) -> None:
-    tree = Tree.of_values(list("abc"))
+    tree = TaxonomyEditor.of_values(list("abc"))
     tree.group(["0", "1"], "first")
     before = tree.nested()
     with pytest.raises(ParameterError):

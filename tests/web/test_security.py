@@ -15,8 +15,8 @@ from hushtable.cli.web import serve, workbench
 from hushtable.errors import ParameterError
 from hushtable.web import words
 from hushtable.web.analyst import make_analyst_page
-from hushtable.web.desk import ROUTES, make_desk
-from hushtable.web.security import POLICY, Door, own_names
+from hushtable.web.desk import ROUTES, make_workbench
+from hushtable.web.security import POLICY, TokenGate, own_names
 from hushtable.web.server import require_loopback
 
 from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
@@ -92,18 +92,18 @@ def test_a_ticket_works_once_and_the_token_always(desk: DeskClient) -> None:
 def test_the_browser_is_opened_with_a_ticket(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    doors: list[Door] = []
+    doors: list[TokenGate] = []
     launched: list[str] = []
 
     def run(app: Any, held: Any, *, ready: Any) -> None:
         ready()
         held.close()
 
-    def make(*_: Any, door: Door, **__: Any) -> None:
+    def make(*_: Any, door: TokenGate, **__: Any) -> None:
         doors.append(door)
 
     monkeypatch.setattr("hushtable.web.server.run", run)
-    monkeypatch.setattr("hushtable.web.desk.make_desk", make)
+    monkeypatch.setattr("hushtable.web.desk.make_workbench", make)
     monkeypatch.setattr("typer.launch", launched.append)
     workbench(tmp_path / "desk")
     (door,), (address,) = doors, launched
@@ -122,7 +122,7 @@ def test_there_are_no_websockets(desk: DeskClient) -> None:
 
 
 def test_on_the_default_port_the_name_is_sufficient(desk: DeskClient) -> None:
-    app = make_desk(desk.app.state.bench, door=desk.door, port=80, max_upload=MAX_UPLOAD)
+    app = make_workbench(desk.app.state.bench, gate=desk.door, port=80, max_upload=MAX_UPLOAD)
     answers = [
         TestClient(app, base_url=f"http://{host}").get("/").status_code
         for host in ("127.0.0.1", "localhost", "evil.example")

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hushtable.cli.findings import hand_out, require_new_files, this_command
+from hushtable.cli.findings import require_new_files, this_command, write_findings
 from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import bar_for_each_part, console, print_whole
@@ -59,7 +59,7 @@ def compare(  # noqa: PLR0917 - the options of a command
             command=this_command(),
             progress=progress,
         )
-    hand_out(found, _show, page=out, numbers=json_file)
+    write_findings(found, _show, page=out, numbers=json_file)
 
 
 def _show(content: Mapping[str, Any], screen: Console = console) -> None:

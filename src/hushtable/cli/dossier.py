@@ -17,7 +17,7 @@ WRITE = "write"
 """The default command."""
 
 
-class _Group(TyperGroup):
+class _DossierGroup(TyperGroup):
     """Command group in which a first argument that is not a command starts `write`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -28,7 +28,7 @@ class _Group(TyperGroup):
 
 dossier_group = typer.Typer(
     name="dossier",
-    cls=_Group,
+    cls=_DossierGroup,
     no_args_is_help=True,
     help="Write a dossier for review boards and data protection officers "
     "(`dossier RELEASE... --out FILE`), or verify one.",

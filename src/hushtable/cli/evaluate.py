@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.findings import hand_out, prints, require_new_files, this_command
+from hushtable.cli.findings import prints, require_new_files, this_command, write_findings
 from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
 from hushtable.cli.screen import bar_for_each_part, console
 from hushtable.errors import ParameterError
@@ -108,7 +108,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
             command=this_command(),
             progress=progress,
         )
-    hand_out(found, _show, page=out, numbers=json_file)
+    write_findings(found, _show, page=out, numbers=json_file)
 
 
 def _show(content: dict[str, Any]) -> None:

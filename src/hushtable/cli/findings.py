@@ -37,7 +37,7 @@ def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
         raise ParameterError(f"{str(page)!r} must end in .html.")
 
 
-def hand_out(
+def write_findings(
     found: Findings,
     show: Callable[[dict[str, Any]], None],
     *,

@@ -54,7 +54,7 @@ RowsToExpect = Annotated[
 
 NewFolder = Annotated[Path, typer.Option(help="New folder for the release.")]
 LedgerThatPays = Annotated[Path | None, typer.Option(help="Ledger to charge.")]
-Reservation = Annotated[
+ReservationOption = Annotated[
     int | None, typer.Option(help="Number of the ledger's reservation to charge.")
 ]
 NoiseName = Annotated[
@@ -122,7 +122,7 @@ class PayingOptions:
     """Options of publishing commands: ledger, reservation and recorded decision."""
 
     ledger: LedgerThatPays = None
-    reservation: Reservation = None
+    reservation: ReservationOption = None
     purpose: Purpose = ""
     same_people: SamePeople = None
     receipt: Receipt = None
@@ -144,7 +144,7 @@ class PayingOptions:
         }
 
 
-def _spread(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+def _expand_payment(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     """Expand a `PayingOptions` parameter into one parameter per field; keep any other."""
     if parameter.annotation is not PayingOptions:
         return [parameter]
@@ -212,7 +212,7 @@ def _class_of(hint: Any) -> type:
 
 
 _WORDS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "log")
-_MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
 
 
 def _rules(items: list[str]) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def _part_of_rule(text: str) -> int | float | str:
     >>> [_part_of_rule(text) for text in ("3", "0.5", "quarter", "2024-07-01", "log")]
     [3, 0.5, 'quarter', '2024-07-01', 'log']
     """
-    if text in _WORDS or _MOMENT.match(text):
+    if text in _WORDS or _TIME.match(text):
         return text
     return float(text) if "." in text else int(text)
 
@@ -297,7 +297,7 @@ def with_method_options(
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for own in taken.values()
-            for parameter in _spread(own)
+            for parameter in _expand_payment(own)
             if parameter.name not in left_out
         ]
         parameters += [

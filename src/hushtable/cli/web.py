@@ -35,13 +35,13 @@ def workbench(  # noqa: PLR0917 - the options of a command
 ) -> None:
     """Open the custodian's workbench in a browser; only this machine can reach it."""
     with needing("web", "the browser's page"):
-        from hushtable.web.desk import make_desk  # noqa: PLC0415 - an extra
-        from hushtable.web.security import Door  # noqa: PLC0415
+        from hushtable.web.desk import make_workbench  # noqa: PLC0415 - an extra
+        from hushtable.web.security import TokenGate  # noqa: PLC0415
         from hushtable.web.server import listen, require_loopback, run  # noqa: PLC0415
         from hushtable.web.workbench import Workbench  # noqa: PLC0415
     require_loopback(host, port)
     bench = Workbench(folder, data_folders=data or ())
-    held, door = listen(host, port), Door()
+    held, door = listen(host, port), TokenGate()
     taken: int = held.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{taken}/?token="
@@ -55,7 +55,7 @@ def workbench(  # noqa: PLR0917 - the options of a command
                 f"{address}{door.new_ticket()}"
             )  # a one-time ticket, since the process list is public
 
-    desk = make_desk(bench, door=door, port=taken, max_upload=max_upload * 2**20)
+    desk = make_workbench(bench, gate=door, port=taken, max_upload=max_upload * 2**20)
     run(desk, held, ready=ready)
 
 

@@ -17,10 +17,10 @@ from starlette.staticfiles import StaticFiles
 from hushtable.errors import HushtableError
 from hushtable.release import Release
 from hushtable.web import words
-from hushtable.web.answers import Answers
+from hushtable.web.answers import AnswerCache
 from hushtable.web.pages import ask
 from hushtable.web.render import STATIC, page
-from hushtable.web.security import Named, Shield
+from hushtable.web.security import Named, ResponseHeaders
 
 
 def make_analyst_page(release: Release, *, names: Collection[str] | None = None) -> Starlette:
@@ -33,8 +33,10 @@ def make_analyst_page(release: Release, *, names: Collection[str] | None = None)
     names : collection of str, optional
         Allowed host names, see `Named`. By default, all.
     """
-    answers = Answers(release)
-    named = [Middleware(Named, names=names, told=words.UNKNOWN_NAME)] if names is not None else []
+    answers = AnswerCache(release)
+    named = (
+        [Middleware(Named, names=names, message=words.UNKNOWN_NAME)] if names is not None else []
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -43,7 +45,11 @@ def make_analyst_page(release: Release, *, names: Collection[str] | None = None)
 
     return Starlette(
         routes=[*ask.routes(lambda _: answers), Mount("/static", StaticFiles(directory=STATIC))],
-        middleware=[Middleware(Shield), *named, Middleware(GZipMiddleware, minimum_size=1000)],
+        middleware=[
+            Middleware(ResponseHeaders),
+            *named,
+            Middleware(GZipMiddleware, minimum_size=1000),
+        ],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},
         lifespan=lifespan,
     )

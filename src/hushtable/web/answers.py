@@ -16,28 +16,28 @@ from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.files.scratch import Scratch
 from hushtable.release import SEEDED_MARK, Release
 from hushtable.web import words
-from hushtable.web.questions import EVERYTHING, Part, Question
+from hushtable.web.questions import EVERYTHING, PageQuestion, ValueGroup
 
 _REMEMBERED = 20_000  # answers; a few hundred bytes each
 
 
 @dataclass(frozen=True)
-class Cell:
+class AnswerCell:
     """One group of an answer: a count, another statistic, or a coefficient."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[ValueGroup, ...]
     clause: str
     estimate: Estimate
 
 
 @dataclass(frozen=True)
-class Answer:
+class PageAnswer:
     """The answer to a query, with its cells if grouped; for a regression, its terms."""
 
-    question: Question
+    question: PageQuestion
     clause: str
     whole: Estimate
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[AnswerCell, ...] = ()
 
     @property
     def notes(self) -> list[str]:
@@ -94,7 +94,7 @@ def _or_none(clause: str) -> str | None:
     return None if clause == EVERYTHING else clause
 
 
-class Answers:
+class AnswerCache:
     """Answers of a release, computed once per query."""
 
     def __init__(self, release: Release) -> None:
@@ -106,48 +106,52 @@ class Answers:
         self._asking = threading.Lock()  # estimators are not thread-safe
         self._rows: Scratch | None = None
 
-    def ask(self, question: Question) -> Answer:
+    def ask(self, question: PageQuestion) -> PageAnswer:
         """Answer a query."""
         clause = question.clause(self.schema)
         if question.regress:
-            return Answer(question, clause, self.count(clause), self._terms(question, clause))
+            return PageAnswer(question, clause, self.count(clause), self._terms(question, clause))
         whole = self._figure(question, clause)
-        return Answer(question, clause, whole, self._cells(question, clause))
+        return PageAnswer(question, clause, whole, self._cells(question, clause))
 
-    def distribution(self, name: str) -> tuple[Cell, ...]:
+    def distribution(self, name: str) -> tuple[AnswerCell, ...]:
         """Count every group of a column."""
-        return self._cells(Question(by=(name,)), EVERYTHING)
+        return self._cells(PageQuestion(by=(name,)), EVERYTHING)
 
     def count(self, clause: str) -> Estimate:
         """Estimate the number of rows that satisfy a clause."""
         found: Estimate = self._asked("count", clause)
         return found
 
-    def _figure(self, question: Question, clause: str) -> Estimate:
+    def _figure(self, question: PageQuestion, clause: str) -> Estimate:
         if question.figure:
             found: Estimate = self._asked(question.figure, question.of, _or_none(clause))
             return found
         return self.count(clause)
 
-    def _cells(self, question: Question, clause: str) -> tuple[Cell, ...]:
+    def _cells(self, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
         """Answer for each group: all at once if each is a single value, else individually."""
         cells = question.cells(self.schema) if question.by else []
         if not cells or not question.lists_values(self.schema):
-            return tuple(Cell(parts, one, self._figure(question, one)) for parts, one in cells)
+            return tuple(
+                AnswerCell(parts, one, self._figure(question, one)) for parts, one in cells
+            )
         if question.figure:
             table = self._asked(question.figure, question.of, _or_none(clause), by=question.by)
         else:
             table = self._asked("crosstab", question.by, _or_none(clause))
         return tuple(
-            Cell(parts, one, estimate)
+            AnswerCell(parts, one, estimate)
             for (parts, one), estimate in zip(cells, table.estimates, strict=True)
         )
 
-    def _terms(self, question: Question, clause: str) -> tuple[Cell, ...]:
+    def _terms(self, question: PageQuestion, clause: str) -> tuple[AnswerCell, ...]:
         table = self._asked(
             "regression", question.regress, _or_none(clause), logistic=question.logistic
         )
-        return tuple(Cell((Part(str(term), ""),), clause, found) for (term,), found in table)
+        return tuple(
+            AnswerCell((ValueGroup(str(term), ""),), clause, found) for (term,), found in table
+        )
 
     def _asked(self, what: str, *about: Any, **more: Any) -> Any:
         """Call a method of the release by name, with caching."""

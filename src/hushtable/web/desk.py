@@ -29,9 +29,17 @@ from hushtable.web.pages import (
     schema,
 )
 from hushtable.web.pages.frame import around, project_of
-from hushtable.web.pages.look import Shelf, look
+from hushtable.web.pages.look import ReleaseCache, look
 from hushtable.web.render import STATIC, page
-from hushtable.web.security import Door, Guard, Named, NotAllowed, Shield, TooMuch, own_names
+from hushtable.web.security import (
+    LocalGuard,
+    Named,
+    NotAllowed,
+    RequestTooLarge,
+    ResponseHeaders,
+    TokenGate,
+    own_names,
+)
 from hushtable.web.workbench import Workbench
 
 ROUTES = [
@@ -47,21 +55,21 @@ ROUTES = [
 ]
 
 
-def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> Starlette:
+def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: int) -> Starlette:
     """Create the application of the workbench.
 
     Parameters
     ----------
     bench : Workbench
         Folders that it may use.
-    door : Door
+    gate : TokenGate
         Token and cookies.
     port : int
         Port that it listens on.
     max_upload : int
         Maximum size of an upload in bytes.
     """
-    shelf = Shelf()
+    shelf = ReleaseCache()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -72,9 +80,9 @@ def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> St
         lifespan=lifespan,
         routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
-            Middleware(Shield, headers={"Cache-Control": "no-store"}),
-            Middleware(Named, names=own_names(port), told=words.FOREIGN_HOST),
-            Middleware(Guard, door=door, port=port, max_upload=max_upload),
+            Middleware(ResponseHeaders, headers={"Cache-Control": "no-store"}),
+            Middleware(Named, names=own_names(port), message=words.FOREIGN_HOST),
+            Middleware(LocalGuard, gate=gate, port=port, max_upload=max_upload),
         ],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},
     )
@@ -85,7 +93,7 @@ def make_desk(bench: Workbench, *, door: Door, port: int, max_upload: int) -> St
 
 def _refused(request: Request, error: Exception) -> Response:
     problems = error.problems if isinstance(error, HushtableError) else ()
-    statuses = {Refused: 409, NotAllowed: 403, TooMuch: 413}
+    statuses = {Refused: 409, NotAllowed: 403, RequestTooLarge: 413}
     status = next((code for kind, code in statuses.items() if isinstance(error, kind)), 400)
     return page(request, "refused.html", status, **_around(request), problems=problems)
 

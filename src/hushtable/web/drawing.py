@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from hushtable.estimate.base import COUNTED, Estimate
-from hushtable.web.answers import Answer, Cell
+from hushtable.web.answers import AnswerCell, PageAnswer
 
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}"
@@ -26,13 +26,13 @@ class Bar:
     high: float
 
 
-class Reach:
+class BarScale:
     """Common scale of several bars, from zero or the lowest negative value.
 
     Unknown and unbounded values do not extend the scale.
     """
 
-    def __init__(self, cells: Sequence[Cell]) -> None:
+    def __init__(self, cells: Sequence[AnswerCell]) -> None:
         ends = [(c.estimate.low, c.estimate.value, c.estimate.high) for c in cells]
         known = [end for group in ends for end in group if math.isfinite(end)]
         self._bottom, self._top = min([0.0, *known]), max([0.0, *known])
@@ -53,14 +53,14 @@ class Reach:
         return 100 * (inside - self._bottom) / (self._top - self._bottom)
 
 
-def bars_file(answer: Answer, title: str, subtitle: str) -> str:
+def bars_file(answer: PageAnswer, title: str, subtitle: str) -> str:
     """Return an answer as a standalone SVG with bars and 95% intervals."""
     rows = [(", ".join(part.label for part in cell.parts), cell) for cell in answer.cells]
     if not rows:
-        rows = [(answer.clause, Cell((), answer.clause, answer.whole))]
+        rows = [(answer.clause, AnswerCell((), answer.clause, answer.whole))]
     left = 16 + 7 * min(max(len(label) for label, _ in rows), 40)
     width, height = left + 560, 78 + 26 * len(rows)
-    reach = Reach([cell for _, cell in rows])
+    reach = BarScale([cell for _, cell in rows])
     body = [
         f'<text x="12" y="24" font-weight="600">{escape(title)}</text>',
         f'<text x="12" y="44" class="soft">{escape(subtitle)}</text>',
@@ -88,7 +88,7 @@ def bars_file(answer: Answer, title: str, subtitle: str) -> str:
     )
 
 
-class Axis:
+class ChartAxis:
     """Linear or logarithmic scale from values to coordinates."""
 
     def __init__(
@@ -134,9 +134,9 @@ def curve(
     """
     points = [point for _, line in lines for point in line] + ([mark] if mark else [])
     floor = 0.5
-    x = Axis(min(p[0] for p in points), max(p[0] for p in points), 64, 620, log=True)
+    x = ChartAxis(min(p[0] for p in points), max(p[0] for p in points), 64, 620, log=True)
     heights = [max(p[1], floor) for p in points]
-    y = Axis(min(heights) / 1.25, max(heights) * 1.25, 250, 26, log=True)
+    y = ChartAxis(min(heights) / 1.25, max(heights) * 1.25, 250, 26, log=True)
     body = _grid(x, y, x_label, y_label)
     for n, (name, line) in enumerate(lines):
         path = " ".join(f"{x(a):.1f},{y(max(b, floor)):.1f}" for a, b in line)
@@ -162,7 +162,7 @@ def steps(
     `spent` contains times and cumulative sums. `labels` are the names of cap, spent and reserved.
     """
     n = max(len(spent), 1)
-    y = Axis(0, max(cap, 1e-9) * 1.08, 250, 20)
+    y = ChartAxis(0, max(cap, 1e-9) * 1.08, 250, 20)
     step = 556 / (n + 1)
     body = []
     for tick in y.ticks:
@@ -204,7 +204,7 @@ def steps(
     return _page_svg(body, f"{labels[1]} {before:g}, {labels[0]} {cap:g}")
 
 
-def _grid(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
+def _grid(x: ChartAxis, y: ChartAxis, x_label: str, y_label: str) -> list[str]:
     body = [
         f'<path class="grid" d="M{x(tick):.1f} 26V250"/><text x="{x(tick):.1f}" y="268" '
         f'text-anchor="middle">{tick:g}</text>'

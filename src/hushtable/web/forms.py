@@ -34,7 +34,7 @@ _START = {
 
 
 @dataclass(frozen=True)
-class Field:
+class FormField:
     """One field of a form."""
 
     name: str  # name of the parameter
@@ -63,7 +63,7 @@ def methods() -> list[tuple[str, str, bool]]:
 
 def fields_of(
     name: str, given: Mapping[str, Any], schema: Schema, *, fresh: bool = True
-) -> list[Field]:
+) -> list[FormField]:
     """Return the form fields of a method, filled with the given parameters.
 
     If not `fresh`, a field that was left empty on purpose stays empty.
@@ -91,11 +91,11 @@ def fields_of(
         if get_origin(hint) is Literal:
             choices = (("",) if optional else ()) + tuple(map(str, get_args(hint)))
             shown = "" if value is None else str(value)
-            fields.append(Field(kind="choice", value=shown, choices=choices, **common))
+            fields.append(FormField(kind="choice", value=shown, choices=choices, **common))
         elif hint is bool:
-            fields.append(Field(kind="flag", value="true" if value else "", **common))
+            fields.append(FormField(kind="flag", value="true" if value else "", **common))
         elif _is(hint, Mapping):
-            fields.append(Field(kind="rules", rules=_rules(value or {}, schema), **common))
+            fields.append(FormField(kind="rules", rules=_rules(value or {}, schema), **common))
         elif _is(hint, tuple) or (get_origin(hint) is not None and "Sequence" in str(hint)):
             if isinstance(value, str):
                 shown = value
@@ -103,10 +103,10 @@ def fields_of(
                 shown = "\n".join(" ".join(group) for group in value or ())
             else:
                 shown = "\n".join(map(str, value or ()))
-            fields.append(Field(kind="list", value=shown, **common))
+            fields.append(FormField(kind="list", value=shown, **common))
         elif declared.name not in _FILES:
             shown = "" if value is None else _text(value)
-            fields.append(Field(
+            fields.append(FormField(
                 kind="text", value=shown, slider=_SLIDERS.get(declared.name),
                 whole=declared.name in _WHOLE, **common,
             ))  # fmt: skip

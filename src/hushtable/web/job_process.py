@@ -118,7 +118,7 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
             _table(what),
             schema,
             make_method(what["method"], what["parameters"]),
-            out=project.room("releases") / what["name"],
+            out=project.subfolder("releases") / what["name"],
             ledger=project.ledger_path,
             purpose=what["purpose"],
             rows=what["rows"],
@@ -145,7 +145,7 @@ def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dic
     from hushtable.rehearsal import make_surrogate, surrogate_schema  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
-    folder = project.room("rehearsals") / what["name"]
+    folder = project.subfolder("rehearsals") / what["name"]
     folder.mkdir(mode=0o700)
     schema = surrogate_schema(project.schema())
     table: Any = what.get("table")
@@ -170,7 +170,7 @@ def _evaluate(project: Project, what: dict[str, Any], progress: Progress) -> dic
         command=what["command"],
         progress=progress,
     )
-    found.write_html(project.room("reports") / what["name"])
+    found.write_html(project.subfolder("reports") / what["name"])
     return {"report": what["name"]}
 
 
@@ -183,7 +183,7 @@ def _compare(project: Project, what: dict[str, Any], progress: Progress) -> dict
         command=what["command"],
         progress=progress,
     )
-    found.write_html(project.room("reports") / what["name"])
+    found.write_html(project.subfolder("reports") / what["name"])
     return {"report": what["name"]}
 
 
@@ -191,7 +191,7 @@ def _dossier(project: Project, what: dict[str, Any], progress: Progress) -> dict
     from hushtable.dossier import make_dossier  # noqa: PLC0415
     from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
 
-    out = project.room("reports") / what["name"]
+    out = project.subfolder("reports") / what["name"]
     releases = [project.folder / "releases" / name for name in what["releases"]]
     ledger = project.ledger_path if project.ledger_path.exists() else None
     write_dossier(out, make_dossier(releases, ledger=ledger, beside=out.parent))

@@ -129,7 +129,7 @@ class Jobs:
                     f"{len(running)} jobs of this project are running; the limit is {MAX_RUNNING}. "
                     "Wait for one to finish, or cancel it."
                 )
-            folder = _new_folder(project.room("jobs"))
+            folder = _new_folder(project.subfolder("jobs"))
         held = _hold(folder)
         content = {"kind": kind, "project": str(project.folder), "begun": time.time(), **what}
         write_json(folder / "job.json", content)
@@ -184,11 +184,11 @@ def _hold(folder: Path) -> tuple[int, ...]:
     return (descriptor,)
 
 
-def _new_folder(room: Path) -> Path:
+def _new_folder(parent: Path) -> Path:
     """Create the next numbered folder; another workbench may create folders at the same time."""
     while True:
-        taken = [int(path.name) for path in room.iterdir() if path.name.isdecimal()]
-        folder = room / f"{max(taken, default=0) + 1:04d}"
+        taken = [int(path.name) for path in parent.iterdir() if path.name.isdecimal()]
+        folder = parent / f"{max(taken, default=0) + 1:04d}"
         with contextlib.suppress(FileExistsError):
             folder.mkdir(mode=0o700)
             return folder

@@ -31,11 +31,11 @@ FIGURES = ("mean", "median")
 _BINS = 12
 EVERYTHING = "TRUE"
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?")
-_MOMENT = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
+_TIME = re.compile(r"[0-9]{2,4}[-:][0-9]{2}([-: T][0-9]{2})*")
 
 
 @dataclass(frozen=True)
-class Part:
+class ValueGroup:
     """A group of a column's values: its label, and the clause that selects it."""
 
     label: str
@@ -43,7 +43,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Question:
+class PageQuestion:
     """A query as submitted."""
 
     # conditions as sent by the form: in:COLUMN, from:COLUMN, to:COLUMN or none:COLUMN (missing),
@@ -57,14 +57,14 @@ class Question:
     logistic: bool = False
 
     @classmethod
-    def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> Question:
+    def read(cls, items: Sequence[tuple[str, str]], schema: Schema) -> PageQuestion:
         """Parse the items of a query string; raise an error that lists all problems.
 
         Examples
         --------
         >>> from hushtable import sample_schema
         >>> items = [("from:age", "40"), ("in:sex", "F"), ("by", "region")]
-        >>> asked = Question.read(items, sample_schema())
+        >>> asked = PageQuestion.read(items, sample_schema())
         >>> asked.clause(sample_schema())
         "age >= 40 AND sex = 'F'"
         >>> asked.by
@@ -147,7 +147,7 @@ class Question:
         """Return the selected values of a column, to fill the form."""
         return [value for name, value in self.pairs if name == f"{kind}:{column}"]
 
-    def cells(self, schema: Schema) -> list[tuple[tuple[Part, ...], str]]:
+    def cells(self, schema: Schema) -> list[tuple[tuple[ValueGroup, ...], str]]:
         """Return the cells of a grouped query: their parts, and the clause of each."""
         groups = [parts_of(name, schema.attributes[name]) for name in self.by]
         n_cells = 1
@@ -191,7 +191,7 @@ class Question:
                 yield from found
 
 
-def parts_of(name: str, column: Column) -> list[Part]:
+def parts_of(name: str, column: Column) -> list[ValueGroup]:
     """Divide a column into groups: its values, or a few ranges of a long column.
 
     Examples
@@ -199,11 +199,13 @@ def parts_of(name: str, column: Column) -> list[Part]:
     >>> from hushtable import sample_schema
     >>> ages = parts_of("age", sample_schema().attributes["age"])
     >>> ages[0], len(ages)
-    (Part(label='0 to 9', clause='age BETWEEN 0 AND 9'), 10)
+    (ValueGroup(label='0 to 9', clause='age BETWEEN 0 AND 9'), 10)
     """
     spelled = quoted_name(name)
     if isinstance(column, Categorical):
-        parts = [Part(value, f"{spelled} = {_literal(value, column)}") for value in column.values]
+        parts = [
+            ValueGroup(value, f"{spelled} = {_literal(value, column)}") for value in column.values
+        ]
     else:
         width = _width(column.n_values)
         parts = []
@@ -212,12 +214,14 @@ def parts_of(name: str, column: Column) -> list[Part]:
             low, high = (_written(column.value(code)) for code in (first, last))
             ends = [_bound(end, column) for end in (low, high)]
             if low == high:
-                parts.append(Part(low, f"{spelled} = {ends[0]}"))
+                parts.append(ValueGroup(low, f"{spelled} = {ends[0]}"))
             else:
-                parts.append(Part(f"{low} to {high}", f"{spelled} BETWEEN {ends[0]} AND {ends[1]}"))
-    parts += [Part(name, f"{spelled} = {quoted_text(name)}") for name in column.special_names]
+                parts.append(
+                    ValueGroup(f"{low} to {high}", f"{spelled} BETWEEN {ends[0]} AND {ends[1]}")
+                )
+    parts += [ValueGroup(name, f"{spelled} = {quoted_text(name)}") for name in column.special_names]
     if column.missing == "category":
-        parts.append(Part("(missing)", f"{spelled} IS NULL"))
+        parts.append(ValueGroup("(missing)", f"{spelled} IS NULL"))
     return parts
 
 
@@ -254,7 +258,7 @@ def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
     if kind == "in" and value not in listed:
         return f"column {name!r} has no value {value!r}."
     if kind in {"from", "to"}:
-        form = _MOMENT if isinstance(column, CalendarColumn) else _NUMBER
+        form = _TIME if isinstance(column, CalendarColumn) else _NUMBER
         if isinstance(column, Categorical) or not form.fullmatch(value.strip()):
             return f"column {name!r}: {value!r} is not a valid number, date or time."
     return ""

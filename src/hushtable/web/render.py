@@ -19,7 +19,7 @@ from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.files.progress import duration
 from hushtable.files.templates import templates
 from hushtable.web import words
-from hushtable.web.drawing import Reach
+from hushtable.web.drawing import BarScale
 from hushtable.web.security import REPORT_POLICY
 
 STATIC = Path(__file__).parent / "static"
@@ -34,7 +34,7 @@ def _environment() -> Environment:
         "drawing": Markup,
         "duration": duration,
         "figures": figures,
-        "reach": Reach,
+        "reach": BarScale,
         "sentence": sentence,
     }
     made.globals |= {"t": words, "version": __version__}

@@ -50,7 +50,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MAX_FORM = 2**20  # bytes of a form without files
 
 
-class TooMuch(HushtableError):  # noqa: N818 - reads as what happened
+class RequestTooLarge(HushtableError):  # noqa: N818 - reads as what happened
     """The request is larger than the limit."""
 
 
@@ -58,7 +58,7 @@ class NotAllowed(HushtableError):  # noqa: N818 - reads as what happened
     """A write without the CSRF token of this browser."""
 
 
-class Shield:
+class ResponseHeaders:
     """Middleware that sets security headers, and hides the messages of unexpected errors."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[str, str] | None = None) -> None:
@@ -106,25 +106,25 @@ class Named:
         The wrapped application.
     names : collection of str
         Allowed values of the ``Host`` header, in lower case.
-    told : str
+    message : str
         Message for other requests.
     """
 
-    def __init__(self, app: ASGIApp, *, names: Collection[str], told: str) -> None:
+    def __init__(self, app: ASGIApp, *, names: Collection[str], message: str) -> None:
         self._app = app
         self._names = frozenset(names)
-        self._told = told
+        self._message = message
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or reject it."""
         known = scope["type"] != "http" or Headers(scope=scope).get("host", "").lower() in (
             self._names
         )
-        await (self._app if known else PlainTextResponse(self._told, 400))(scope, receive, send)
+        await (self._app if known else PlainTextResponse(self._message, 400))(scope, receive, send)
 
 
 @dataclass(frozen=True)
-class Door:
+class TokenGate:
     """Token and cookies that authenticate a browser.
 
     Token and key are valid while the program runs. A ticket is a token that is valid once: for an
@@ -170,14 +170,14 @@ class Door:
         return hmac.new(self._key, f"{purpose}:{text}".encode(), sha256).hexdigest()
 
 
-class Guard:
+class LocalGuard:
     """Middleware that restricts the workbench to authenticated browsers on this machine.
 
     Parameters
     ----------
     app : ASGI application
         The workbench.
-    door : Door
+    door : TokenGate
         Token and cookies.
     port : int
         Port of the workbench; each port has its own cookie.
@@ -185,9 +185,9 @@ class Guard:
         Maximum size in bytes of a request to a path that ends in ``/upload``.
     """
 
-    def __init__(self, app: ASGIApp, *, door: Door, port: int, max_upload: int) -> None:
+    def __init__(self, app: ASGIApp, *, gate: TokenGate, port: int, max_upload: int) -> None:
         self._app = app
-        self._door = door
+        self._gate = gate
         self._cookie = f"hushtable-{port}"
         self._max_upload = max_upload
 
@@ -223,21 +223,21 @@ class Guard:
         told = self._stranger(request, cookie)
         if told:
             return PlainTextResponse(told, 403)
-        scope.setdefault("state", {})["csrf"] = self._door.csrf(cookie)
+        scope.setdefault("state", {})["csrf"] = self._gate.csrf(cookie)
         return None
 
     def _entrance(self, token: str) -> Response:
-        if not self._door.admits(token):
+        if not self._gate.admits(token):
             return PlainTextResponse(words.WRONG_TOKEN, 403)
         entrance = RedirectResponse("/", 303)
         entrance.set_cookie(
-            self._cookie, self._door.new_cookie(), httponly=True, samesite="strict", path="/"
+            self._cookie, self._gate.new_cookie(), httponly=True, samesite="strict", path="/"
         )
         return entrance
 
     def _stranger(self, request: Request, cookie: str) -> str:
         """Return why a browser is rejected, or an empty string."""
-        if not self._door.knows(cookie):
+        if not self._gate.knows(cookie):
             return words.NO_COOKIE
         origin, site = request.headers.get("origin"), request.headers.get("sec-fetch-site")
         own = f"http://{request.headers['host']}"
@@ -264,7 +264,7 @@ def _counted(receive: Receive, limit: int) -> Receive:
         message = await receive()
         total += len(message.get("body", b""))
         if total > limit:
-            raise TooMuch(_too_much(limit))
+            raise RequestTooLarge(_too_much(limit))
         return message
 
     return counting

@@ -11,16 +11,16 @@ from hushtable.taxonomy import Taxonomy, TaxonomyNode
 
 
 @dataclass(eq=False)
-class Branch:
+class TreeNode:
     """A node of the edited tree; `place` is its path from the root."""
 
     label: str
     is_group: bool
-    children: list[Branch] = field(default_factory=list)
+    children: list[TreeNode] = field(default_factory=list)
     place: str = ""
 
 
-class Tree:
+class TaxonomyEditor:
     """A taxonomy being edited.
 
     A place is a path from the root: ``""`` is the root, ``"0.2"`` the third child of its first
@@ -28,7 +28,7 @@ class Tree:
 
     Examples
     --------
-    >>> tree = Tree.of_values(["FR", "DE", "US"])
+    >>> tree = TaxonomyEditor.of_values(["FR", "DE", "US"])
     >>> tree.group(["0", "1"], "Europe")
     >>> tree.nested()
     {'any': [{'Europe': ['FR', 'DE']}, 'US']}
@@ -37,24 +37,26 @@ class Tree:
     {'any': [{'Europe': ['FR', 'DE', 'US']}]}
     """
 
-    def __init__(self, root: Branch) -> None:
+    def __init__(self, root: TreeNode) -> None:
         self.root = root
         self._number()
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy) -> Tree:
+    def of(cls, taxonomy: Taxonomy) -> TaxonomyEditor:
         """Create from a taxonomy."""
 
-        def grow(node: TaxonomyNode) -> Branch:
-            return Branch(node.label, bool(node.children), [grow(below) for below in node.children])
+        def grow(node: TaxonomyNode) -> TreeNode:
+            return TreeNode(
+                node.label, bool(node.children), [grow(below) for below in node.children]
+            )
 
         return cls(grow(taxonomy.root))
 
     @classmethod
-    def of_values(cls, values: list[str]) -> Tree:
+    def of_values(cls, values: list[str]) -> TaxonomyEditor:
         """Create from values without groups."""
         root = "any" if "any" not in values else "*"
-        return cls(Branch(root, True, [Branch(value, False) for value in values]))
+        return cls(TreeNode(root, True, [TreeNode(value, False) for value in values]))
 
     def move(self, place: str, to: str) -> None:
         """Move a value or group into another group; a group that becomes empty is removed."""
@@ -76,7 +78,7 @@ class Tree:
         parent = self._parent(nodes[0])
         if any(self._is_below(node, parent) for node in nodes):
             raise ParameterError("a group cannot contain itself; choose other members.")
-        made = Branch(label, True)
+        made = TreeNode(label, True)
         parent.children.insert(parent.children.index(nodes[0]), made)
         for node in nodes:
             self._parent(node).children.remove(node)
@@ -107,16 +109,16 @@ class Tree:
     def nested(self) -> dict[str, Any]:
         """Return the taxonomy as nested data for a schema."""
 
-        def write(branch: Branch) -> list[Any]:
+        def write(branch: TreeNode) -> list[Any]:
             return [{b.label: write(b)} if b.is_group else b.label for b in branch.children]
 
         return {self.root.label: write(self.root)}
 
-    def groups(self) -> list[Branch]:
+    def groups(self) -> list[TreeNode]:
         """Return all groups, starting with the root."""
         return [branch for branch in self._all() if branch.is_group]
 
-    def _all(self) -> list[Branch]:
+    def _all(self) -> list[TreeNode]:
         found, waiting = [], [self.root]
         while waiting:
             branch = waiting.pop(0)
@@ -124,16 +126,16 @@ class Tree:
             waiting[:0] = branch.children
         return found
 
-    def _at(self, place: str) -> Branch:
+    def _at(self, place: str) -> TreeNode:
         for branch in self._all():
             if branch.place == place:
                 return branch
         raise ParameterError("the tree has changed in the meantime; reload the page.")
 
-    def _parent(self, node: Branch) -> Branch:
+    def _parent(self, node: TreeNode) -> TreeNode:
         return next(b for b in self._all() if any(child is node for child in b.children))
 
-    def _is_below(self, top: Branch, node: Branch) -> bool:
+    def _is_below(self, top: TreeNode, node: TreeNode) -> bool:
         return top is node or any(self._is_below(child, node) for child in top.children)
 
     def _tidy(self) -> None:
@@ -145,7 +147,7 @@ class Tree:
         self._number()
 
     def _number(self) -> None:
-        def name(branch: Branch, place: str) -> None:
+        def name(branch: TreeNode, place: str) -> None:
             branch.place = place
             for n, child in enumerate(branch.children):
                 name(child, f"{place}.{n}" if place else str(n))

@@ -80,18 +80,18 @@ class Project:
         """Path of the ledger."""
         return self.folder / "table.ledger"
 
-    def room(self, name: str) -> Path:
+    def subfolder(self, name: str) -> Path:
         """Return a subfolder, created with access for its owner only if it does not exist."""
         path = self.folder / name
         path.mkdir(mode=0o700, exist_ok=True)
         return path
 
-    def made(self, room: str, name: str) -> Path:
+    def made(self, subfolder: str, name: str) -> Path:
         """Return the path of an item in a subfolder; raise an error if it is a link."""
-        top = (self.folder / room).resolve()
-        path = top / require_name(name, f"the name in {room}")
+        top = (self.folder / subfolder).resolve()
+        path = top / require_name(name, f"the name in {subfolder}")
         if path.resolve() != path:
-            raise ParameterError(f"{name!r} in {room} is a link, which is not allowed.")
+            raise ParameterError(f"{name!r} in {subfolder} is a link, which is not allowed.")
         return path
 
     # --- settings ---------------------------------------------------------------------------------
@@ -237,8 +237,8 @@ class Workbench:
         except OSError as error:
             raise ParameterError(f"cannot create {name!r}: {error.strerror}.") from None
         made = Project(path)
-        for room in ("releases", "reports"):  # commands write to these folders
-            made.room(room)
+        for subfolder in ("releases", "reports"):  # commands write to these folders
+            made.subfolder(subfolder)
         made.choose()
         return self.project(name)
 

@@ -19,16 +19,16 @@ from hushtable.errors import HushtableError
 from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE
 from hushtable.schema import Integer, Number, Schema
 from hushtable.web import words
-from hushtable.web.answers import Answers
+from hushtable.web.answers import AnswerCache
 from hushtable.web.commands import spell
 from hushtable.web.drawing import bars_file
-from hushtable.web.questions import Question
+from hushtable.web.questions import PageQuestion
 from hushtable.web.render import page
 
 _KEPT = 500  # pages; about 10 kB each
 _AT_ONCE = 4  # queries computed concurrently; others wait
 
-Find = Callable[[Request], Answers]
+Find = Callable[[Request], AnswerCache]
 """Function that returns the release of a request."""
 
 
@@ -144,13 +144,13 @@ def _numbers(schema: Schema) -> list[str]:
     return [n for n, column in schema.attributes.items() if isinstance(column, Integer | Number)]
 
 
-def _question(request: Request, answers: Answers) -> Question:
-    return Question.read(request.query_params.multi_items(), answers.schema)
+def _question(request: Request, answers: AnswerCache) -> PageQuestion:
+    return PageQuestion.read(request.query_params.multi_items(), answers.schema)
 
 
-def _asked(request: Request, answers: Answers, under: str) -> dict[str, Any]:
+def _asked(request: Request, answers: AnswerCache, under: str) -> dict[str, Any]:
     """Answer the query of an address; problems are shown next to the form."""
-    question, problems, found = Question(), [], None
+    question, problems, found = PageQuestion(), [], None
     try:
         question = _question(request, answers)
         found = answers.ask(question)

@@ -20,7 +20,7 @@ from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.schema_file import SchemaFile
-from hushtable.web.tree import Tree
+from hushtable.web.tree import TaxonomyEditor
 from hushtable.web.workbench import Project
 
 _CHECKING = threading.Lock()  # one check of the table at a time, however fast the user types
@@ -212,10 +212,10 @@ def _listed_column(project: Project, name: str) -> Categorical:
     return column
 
 
-def _tree_of(column: Categorical) -> Tree:
+def _tree_of(column: Categorical) -> TaxonomyEditor:
     if column.taxonomy is not None:
-        return Tree.of(column.taxonomy)
-    return Tree.of_values(list(column.values))
+        return TaxonomyEditor.of(column.taxonomy)
+    return TaxonomyEditor.of_values(list(column.values))
 
 
 ROUTES = [
