@@ -12,7 +12,7 @@ import pytest
 
 from hushtable.audit.everything import seen_of
 from hushtable.audit.features import Features
-from hushtable.audit.hearing import listening
+from hushtable.audit.hearing import capture_output
 
 
 def beside(speak: Callable[[], None]) -> None:
@@ -26,7 +26,7 @@ def beside(speak: Callable[[], None]) -> None:
 
     thread = threading.Thread(target=other)
     thread.start()
-    with listening() as heard:
+    with capture_output() as heard:
         asked.set()
         done.wait()
     thread.join()
@@ -68,7 +68,7 @@ def test_concurrent_runs_capture_their_own_output(capsys: pytest.CaptureFixture[
     heard: dict[str, str] = {}
 
     def first() -> None:
-        with listening() as mine:
+        with capture_output() as mine:
             first_in.set()
             second_in.wait()
             print("first")
@@ -76,7 +76,7 @@ def test_concurrent_runs_capture_their_own_output(capsys: pytest.CaptureFixture[
 
     def second(thread: threading.Thread) -> None:
         first_in.wait()
-        with listening() as mine:
+        with capture_output() as mine:
             second_in.set()
             thread.join()
             print("second")
@@ -99,7 +99,7 @@ def test_a_stream_replaced_in_the_meantime_is_kept(monkeypatch: pytest.MonkeyPat
 
     other = Mine()
     monkeypatch.setattr(sys, "stdout", sys.stdout)
-    with listening():
+    with capture_output():
         sys.stdout = other  # type: ignore[assignment]
     assert sys.stdout is other
 

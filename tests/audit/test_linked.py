@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from hushtable.audit import linked as watching
-from hushtable.audit.linked import watch_linked
+from hushtable.audit.linked import record_linked
 from hushtable.audit.white_box import FaultError
 from hushtable.engine import linked as joins
 from hushtable.engine import memory
@@ -94,7 +94,7 @@ def watch(
 ) -> int:
     plan = Linked(epsilon=epsilon, delta=delta, particles=1000).plan(SCHEMA)
     data = tables(60, n_visits=n_visits, last="many", others_in_icu=others_in_icu)
-    return watch_linked(plan, data, without_last(data), seed=1)
+    return record_linked(plan, data, without_last(data), seed=1)
 
 
 @pytest.mark.parametrize(("delta", "n_visits"), [("1e-6", 3), (0, 3), ("1e-6", 9)])

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.linked import watch_runs
+from hushtable.audit.linked import record_runs
 from hushtable.audit.white_box import FaultError
 from hushtable.engine import memory, two_waves
 from hushtable.engine.sealed import SealedTable, SealedWaves
@@ -72,7 +72,7 @@ def watch(series: Series, before: tuple[int, int] = (1, 0), now: tuple[int, int]
         tables = (wave(2, first=now[place]), wave(1, first=before[place]))
         return lambda coins: two_waves.open_waves(*tables).connect(SCHEMA, noise=coins)
 
-    return watch_runs(planned(series), connected(0), connected(1), seed=1)
+    return record_runs(planned(series), connected(0), connected(1), seed=1)
 
 
 @pytest.mark.parametrize(

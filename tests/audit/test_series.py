@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.linked import watch_runs
+from hushtable.audit.linked import record_runs
 from hushtable.audit.white_box import FaultError
 from hushtable.engine import connect, memory
 from hushtable.errors import HushtableError, Refused
@@ -169,7 +169,7 @@ def watch(first: Series, n_rows: int) -> int:
     def counted(rows: int) -> Any:
         return lambda coins: connect(second_wave(rows), schema(), noise=coins)
 
-    return watch_runs(method.plan(schema()), counted(n_rows), counted(0), seed=1)
+    return record_runs(method.plan(schema()), counted(n_rows), counted(0), seed=1)
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from hushtable.errors import DataError
 from hushtable.evaluation.risk import linkability, membership
 from hushtable.evaluation.risk.attacks import assess
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
-from hushtable.evaluation.risk.records import set_scene
+from hushtable.evaluation.risk.records import make_attack_tables
 from hushtable.evaluation.risk.singling_out import AT_LEAST, AT_MOST, EQUAL, Description
 from hushtable.kernels.nearest import nearest, nearest_without_each
 from hushtable.methods import (
@@ -208,7 +208,7 @@ def test_one_column_has_nothing_to_link_or_infer() -> None:
 
 def test_tables_that_share_no_column_are_refused() -> None:
     with pytest.raises(DataError, match="no column of the schema in common"):
-        set_scene(
+        make_attack_tables(
             people(5, 1), pa.table({"x": [1]}), None, SCHEMA, {}, np.random.default_rng(shifted(1))
         )
 
@@ -238,7 +238,9 @@ def test_private_values_are_generalized_like_the_published_ones() -> None:
             codes = np.array([column.values.index(v) for v in table.column(name).to_pylist()])  # type: ignore[union-attr]
         labels = pa.array([cut.labels[code] for code in cut.apply(codes)])
         published = published.set_column(published.column_names.index(name), name, labels)
-    scene = set_scene(table, published, None, SCHEMA, cuts, np.random.default_rng(shifted(1)))
+    scene = make_attack_tables(
+        table, published, None, SCHEMA, cuts, np.random.default_rng(shifted(1))
+    )
     # The engine does not preserve the order of rows, and attacks do not depend on it.
     rows = [sorted(map(str, matrix.tolist())) for matrix in (scene.original, scene.published)]
     assert rows[0] == rows[1]

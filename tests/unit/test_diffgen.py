@@ -23,7 +23,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import Counts, Engine, OccupiedCells, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
-from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.diffgen.parts import ValueSetPart
@@ -466,7 +466,7 @@ def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
 @settings(max_examples=60, deadline=None)
 def test_least_squares_counts_are_the_closest(noisy: list[int], total: int) -> None:
     raw = np.array(noisy, np.int64)
-    fitted = whole_on_simplex(raw, total)
+    fitted = project_integers_to_simplex(raw, total)
     assert fitted.min() >= 0
     assert fitted.sum() == max(0, total)
     if total > 0:  # the conditions of the minimum, up to rounding: one shift for all above 0

@@ -14,7 +14,7 @@ from hushtable.errors import ParameterError
 from hushtable.estimate.drawing import draw_inside
 from hushtable.estimate.published import KnownNoiseRows
 from hushtable.evaluation.rows import CodedRows, read_rows
-from hushtable.evaluation.side_by_side import lay_side_by_side
+from hushtable.evaluation.side_by_side import align_tables
 from hushtable.evaluation.utility.marginals import Binned
 from hushtable.evaluation.utility.value_shares import coarse_bins, total_variation
 from hushtable.methods import Frapp
@@ -99,7 +99,7 @@ def test_rows_of_a_release_equal_the_published_ones(tmp_path: Path) -> None:
         out=tmp_path / "r",
         noise=SeededNoise(shifted(1)),
     )
-    compared = lay_side_by_side(release, ROWS)
+    compared = align_tables(release, ROWS)
     rows = CodedRows.drawn(compared.published.blocks[0], np.random.default_rng(shifted(0)))
     assert rows.table().cast(release.frame().schema).equals(release.frame())
 
@@ -112,7 +112,7 @@ def test_regions_are_drawn_from_the_given_generator(tmp_path: Path) -> None:
         out=tmp_path / "r",
         noise=SeededNoise(shifted(1)),
     )
-    block = lay_side_by_side(release, ROWS).published.blocks[0]
+    block = align_tables(release, ROWS).published.blocks[0]
     one, two, other = (
         CodedRows.drawn(block, np.random.default_rng(shifted(seed))).table() for seed in (1, 1, 2)
     )
@@ -127,7 +127,7 @@ def test_people_of_a_long_table_are_counted_by_group(tmp_path: Path) -> None:
         columns=[MOVIES[:3], MOVIES[3:]],
     )  # fmt: skip
     release = publish(table, RATINGS, method, out=tmp_path / "r", noise=SeededNoise(shifted(1)))
-    compared = lay_side_by_side(release, table)
+    compared = align_tables(release, table)
     for number, rows in enumerate(compared.originals):
         part = matrix[:, 3 * number : 3 * number + 3]
         part = part[(part > 0).any(axis=1)]
@@ -152,7 +152,7 @@ def test_groups_of_columns_are_compared_among_rows_that_have_them(tmp_path: Path
     release = publish(
         ROWS, sample_schema(), method, out=tmp_path / "r", noise=SeededNoise(shifted(1))
     )
-    compared = lay_side_by_side(release, ROWS)
+    compared = align_tables(release, ROWS)
     n_missing = ROWS.column("smoker").null_count
     assert [rows.n_rows for rows in compared.originals] == [3000, 3000 - n_missing]
     utility = evaluate(release, ROWS, n_repeats=1, questions=2).to_dict()["utility"]

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.rows import read_rows
-from hushtable.evaluation.side_by_side import lay_side_by_side
+from hushtable.evaluation.side_by_side import align_tables
 from hushtable.evaluation.utility.closeness import measure_utility
 from hushtable.evaluation.utility.marginals import cramers_v
 from hushtable.evaluation.utility.value_shares import largest_gap, total_variation, wasserstein
@@ -31,7 +31,7 @@ def utility(
 ) -> dict[str, Any]:
     """Compare a table with the original."""
     schema = schema or sample_schema()
-    compared = lay_side_by_side(table, data, schema=schema)
+    compared = align_tables(table, data, schema=schema)
     control = read_rows(CONTROL, compared.published.schema) if data is ROWS else None
     target = schema.target if learns else None
     rng = np.random.default_rng(shifted(1))
@@ -209,7 +209,7 @@ def test_distances_of_distributions(one: list[float], two: list[float]) -> None:
 @settings(max_examples=60, deadline=None)
 def test_the_projection_is_a_distribution(values: list[float]) -> None:
     shares = np.array(values)
-    found = on_simplex(shares)
+    found = project_to_simplex(shares)
     assert found.min() >= 0
     assert found.sum() == pytest.approx(1)
     others = np.random.default_rng(shifted(0)).dirichlet(np.ones(len(shares)), 50)
@@ -253,7 +253,7 @@ def test_a_target_with_many_values_is_split_in_two(target: str) -> None:
     age = draw.integers(0, 100, 800)
     word = np.where(age > 60, "w7", np.array(words)[draw.integers(0, 60, 800)])
     table = pa.table({"age": pa.array(age, mask=draw.random(800) < 0.1), "word": word})
-    compared = lay_side_by_side(table, table, schema=schema)
+    compared = align_tables(table, table, schema=schema)
     found = measure_utility(
         compared,
         None,

@@ -73,7 +73,7 @@ def test_the_second_run_leaves_no_files(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(held_back, "spill_folder", lambda: str(made))
     release = published(tmp_path, table, ht.NoisyCounts(epsilon=2, mechanism="pure"))
     coded = read_rows(table, release.schema)
-    with held_back.held_back(release, coded, np.random.default_rng(shifted(4))) as back:
+    with held_back.make_control_group(release, coded, np.random.default_rng(shifted(4))) as back:
         assert back is not None
         assert back.release.folder.is_relative_to(made)
         assert (back.original.n_rows, back.control.n_rows) == (3 * N // 4, N // 4)

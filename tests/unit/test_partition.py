@@ -17,7 +17,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.answers import ReleaseQuestions
-from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.kernels.regions import score_interval, split_score
 from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.partition.axes import PartitionAxis, axis_of, ordered_axis_of
@@ -393,7 +393,7 @@ def test_moments_of_the_noise() -> None:
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=12))
 def test_whole_counts_keep_the_sum_and_the_order(fitted: list[float]) -> None:
     values = np.array(fitted)
-    counts = whole_on_simplex(values, round(float(values.sum())), np.ones(len(values)))
+    counts = project_integers_to_simplex(values, round(float(values.sum())), np.ones(len(values)))
     assert counts.min() >= 0
     assert counts.sum() == max(0, round(float(values.sum())))
     order = np.argsort(values, kind="stable")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import domains
 from hushtable.methods.quilt.coins import PostprocessingRng
@@ -258,11 +258,11 @@ def test_recodings_and_drawn_codes_agree_with_the_buckets(kind: dict[str, Any]) 
 
 
 def test_counts_become_a_distribution() -> None:
-    found = on_simplex([5.0, -3.0, 0.0, 1.0], 7.0)
+    found = project_to_simplex([5.0, -3.0, 0.0, 1.0], 7.0)
     assert found.sum() == pytest.approx(7)
     assert found.min() == 0
-    assert on_simplex([-5.0, -9.0], 3.0).sum() == pytest.approx(3)
-    assert on_simplex([-5.0, 9.0], 0.0).tolist() == [0, 0]
+    assert project_to_simplex([-5.0, -9.0], 3.0).sum() == pytest.approx(3)
+    assert project_to_simplex([-5.0, 9.0], 0.0).tolist() == [0, 0]
 
 
 def test_noise_of_many_empty_values_does_not_add_up() -> None:

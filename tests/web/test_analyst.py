@@ -30,7 +30,7 @@ from hushtable.pipeline import publish
 from hushtable.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
-from hushtable.web.analyst import make_analyst_page
+from hushtable.web.analyst import make_release_explorer
 from hushtable.web.answers import AnswerCache, AnswerCell, PageAnswer
 from hushtable.web.drawing import Bar, BarScale
 from hushtable.web.questions import MAX_CELLS, PageQuestion, parts_of
@@ -40,7 +40,7 @@ from hushtable.web.security import POLICY
 
 @pytest.fixture(scope="module")
 def page(release: Release) -> Iterator[TestClient]:
-    with TestClient(make_analyst_page(release)) as client:
+    with TestClient(make_release_explorer(release)) as client:
         yield client
 
 
@@ -297,7 +297,7 @@ def test_a_note_states_how_many_numbers_it_applies_to() -> None:
 
 
 def test_it_works_behind_a_proxy(release: Release) -> None:
-    client = TestClient(make_analyst_page(release), root_path="/clinic")
+    client = TestClient(make_release_explorer(release), root_path="/clinic")
     text = client.get("/clinic/").text
     assert 'href="/clinic/static/style.css"' in text
     assert client.get("/clinic/static/style.css").status_code == 200
@@ -325,7 +325,7 @@ columns:
         epsilon=8, mechanism="pure", generalize={"admission": "quarter", "last": 10}
     )
     client = TestClient(
-        make_analyst_page(publish(rows, schema, method, out=tmp_path / "stays"))
+        make_release_explorer(publish(rows, schema, method, out=tmp_path / "stays"))
     )  # fmt: skip
     for query, clause in (
         ("from:admission=2020-07-01", "admission >= '2020-07-01'"),

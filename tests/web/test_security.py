@@ -14,7 +14,7 @@ from starlette.websockets import WebSocketDisconnect
 from hushtable.cli.web import serve, workbench
 from hushtable.errors import ParameterError
 from hushtable.web import words
-from hushtable.web.analyst import make_analyst_page
+from hushtable.web.analyst import make_release_explorer
 from hushtable.web.desk import ROUTES, make_workbench
 from hushtable.web.security import POLICY, TokenGate, own_names
 from hushtable.web.server import require_loopback
@@ -308,7 +308,7 @@ def test_markup_is_shown_as_text(desk: DeskClient) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
 def test_the_explorer_accepts_only_its_own_names(release: Any, path: str) -> None:
-    page = make_analyst_page(release, names={*own_names(PORT), "clinic.example:8443"})
+    page = make_release_explorer(release, names={*own_names(PORT), "clinic.example:8443"})
     client = TestClient(page)
     answered = {
         host: client.get(path, headers={"host": host}).status_code
@@ -356,7 +356,7 @@ def test_serve_configures_its_host_names(
 @pytest.mark.parametrize("path", ["/", "/answer", "/rows.csv", "/static/style.css"])
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_the_explorer_is_read_only(release: Any, path: str, method: str) -> None:
-    client = TestClient(make_analyst_page(release))
+    client = TestClient(make_release_explorer(release))
     assert client.request(method, path).status_code == 405
     assert client.get(path).headers["content-security-policy"] == POLICY
 

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from hushtable.audit.features import Features, features, read_value
-from hushtable.audit.hearing import listening
+from hushtable.audit.hearing import capture_output
 from hushtable.engine.silence import silenced
 from hushtable.files.written_rows import without_metadata
 from hushtable.methods.base import Released
@@ -108,7 +108,7 @@ def seen_of(act: Callable[[], Features]) -> Features:
     Output of other threads is not captured, and output that is silenced in a release is silenced
     here.
     """
-    with listening() as printed:
+    with capture_output() as printed:
         try:
             found = silenced(act)()
         except Exception as error:

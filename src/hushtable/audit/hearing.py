@@ -123,12 +123,12 @@ def _kept_in(heard: io.StringIO) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def listening() -> Iterator[io.StringIO]:
+def capture_output() -> Iterator[io.StringIO]:
     r"""Capture what this thread and the threads that it starts print, until the block ends.
 
     Examples
     --------
-    >>> with listening() as heard:
+    >>> with capture_output() as heard:
     ...     print("read 12 rows")
     >>> heard.getvalue()
     'read 12 rows\n'

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hushtable.audit.prices import ReferenceCost, spent_at_most
-from hushtable.audit.watched import RecordedRun, RecordingNoise, watched, watching
+from hushtable.audit.watched import RecordedRun, RecordingNoise, record_run, recording_draws
 from hushtable.audit.white_box import FaultError, check_same
 from hushtable.engine.linked import open_linked
 from hushtable.engine.sealed import Counting
@@ -25,7 +25,7 @@ Connect = Callable[[SeededNoise], Counting]
 """Function that opens private tables, given the noise that selects the rows of each person."""
 
 
-def watch_linked(
+def record_linked(
     plan: LinkedPlan, one: Mapping[str, Any], two: Mapping[str, Any], *, seed: int
 ) -> int:
     """Run a plan on neighbors with the same outcomes; return the number of draws.
@@ -43,12 +43,12 @@ def watch_linked(
     def connected(data: Mapping[str, Any]) -> Connect:
         return lambda coins: open_linked(data, plan.linked).connect(plan.linked, noise=coins)
 
-    return watch_runs(plan, connected(one), connected(two), seed=seed)
+    return record_runs(plan, connected(one), connected(two), seed=seed)
 
 
-def watch_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
+def record_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
     """Run a plan on neighbors with the same outcomes; return the number of draws."""
-    with watching():
+    with recording_draws():
         first = _run(plan, one, RecordingNoise(seed))
         second = _run(plan, two, RecordingNoise(seed, script=first.draws))
     for run in (first, second):
@@ -59,7 +59,7 @@ def watch_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int
 
 def _run(plan: Plan[Any], connect: Connect, noise: RecordingNoise) -> RecordedRun:
     source = connect(SeededNoise(noise.seed))
-    return watched(lambda noise: _seen(plan.run(source, noise)), noise)
+    return record_run(lambda noise: _seen(plan.run(source, noise)), noise)
 
 
 def _seen(released: Released) -> dict[str, float]:

@@ -12,7 +12,7 @@ from hushtable.privacy.choices import TopChoices
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.degree_mechanisms import HistogramCuts
 from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace, RoundedGaussian
+from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian, RowwiseMechanism
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.splits import ScoreChoice, SplitChoice
 from hushtable.privacy.tuple_counts import TupleCounts
@@ -129,7 +129,7 @@ def reference_cost(
     if in_mu:
         return _in_mu(mechanism, sensitivity)
     price: ReferenceCost | None = None
-    if isinstance(mechanism, InTurn):
+    if isinstance(mechanism, RowwiseMechanism):
         mechanism = mechanism.each
     if isinstance(mechanism, CellCounts):
         mechanism = mechanism.count

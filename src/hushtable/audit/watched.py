@@ -149,7 +149,7 @@ def _kinds(kind: Any) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def watching() -> Iterator[None]:
+def recording_draws() -> Iterator[None]:
     """Record the draws of all mechanisms that are run with a `RecordingNoise`."""
     with contextlib.ExitStack() as stack:
         for kind, name in itertools.product(dict.fromkeys(_kinds(Mechanism)), DRAWS):
@@ -185,7 +185,7 @@ class RecordedRun:
     accounts: list[RunAccount] = field(default_factory=list)
 
 
-def watched(
+def record_run(
     see: Callable[[RecordingNoise], dict[str, float]], noise: RecordingNoise
 ) -> RecordedRun:
     """Run a function with this noise, and return its features, draws and accounts."""

@@ -39,7 +39,13 @@ from hushtable.audit.neighbors import Pair
 from hushtable.audit.prices import reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
-from hushtable.audit.watched import RecordedDraw, RecordedRun, RecordingNoise, watched, watching
+from hushtable.audit.watched import (
+    RecordedDraw,
+    RecordedRun,
+    RecordingNoise,
+    record_run,
+    recording_draws,
+)
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.spending import DataPart
@@ -90,7 +96,7 @@ class WhiteBox:
     def finding(self, error: float, clock: Clock) -> Finding | None:
         """Check pairs until the time limit or the first fault; None if there were no draws."""
         self._error = error
-        with watching():
+        with recording_draws():
             for subject, name, pairs in self.neighbors:
                 for number, pair in enumerate(pairs):
                     if self._is_over(clock):
@@ -176,7 +182,7 @@ class WhiteBox:
 
 
 def _run(subject: Subject, given: Input, noise: RecordingNoise) -> RecordedRun:
-    return watched(lambda noise: subject.seen_with(given, noise), noise)
+    return record_run(lambda noise: subject.seen_with(given, noise), noise)
 
 
 def _today() -> datetime.date:

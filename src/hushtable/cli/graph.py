@@ -18,7 +18,7 @@ from hushtable.cli.options import (
     AsJson,
     NewFolder,
     NoiseName,
-    Otherwise,
+    OptionDefault,
     PayingOptions,
     ReleasePath,
     with_method_options,
@@ -35,7 +35,7 @@ FIRST = "degrees"
 """The default method."""
 
 
-POPULATION = Otherwise(
+POPULATION = OptionDefault(
     "listed with --nodes, else endpoints",
     lambda own: "listed" if own["nodes"] else "endpoints",
 )

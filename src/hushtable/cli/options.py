@@ -160,7 +160,7 @@ def _expand_payment(parameter: inspect.Parameter) -> list[inspect.Parameter]:
 # --- the fields of a method -----------------------------------------------------------------------
 
 
-class Otherwise(NamedTuple):
+class OptionDefault(NamedTuple):
     """Computed default of a method's field."""
 
     said: str  # shown in the help
@@ -168,7 +168,7 @@ class Otherwise(NamedTuple):
 
 
 def _option(
-    field: dataclasses.Field[Any], hint: Any, help_text: str, otherwise: Otherwise | None
+    field: dataclasses.Field[Any], hint: Any, help_text: str, otherwise: OptionDefault | None
 ) -> inspect.Parameter:
     """Turn a field of a method into a command-line option."""
     flag = f"--{field.name.replace('_', '-')}"
@@ -266,7 +266,7 @@ def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
 def with_method_options(
     kind: type[Parameters],
     *,
-    otherwise: Mapping[str, Otherwise] = MappingProxyType({}),
+    otherwise: Mapping[str, OptionDefault] = MappingProxyType({}),
     names: Mapping[str, Any] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that adds a method's fields to a command, which receives ``method``.

@@ -12,7 +12,13 @@ from rich.table import Table
 import hushtable as ht
 from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
-from hushtable.cli.options import AsJson, Otherwise, RowsToExpect, SchemaPath, with_method_options
+from hushtable.cli.options import (
+    AsJson,
+    OptionDefault,
+    RowsToExpect,
+    SchemaPath,
+    with_method_options,
+)
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console
 from hushtable.errors import ParameterError
@@ -22,7 +28,7 @@ if TYPE_CHECKING:
     from hushtable.rehearsal import DryRun
 
 
-def _solved(name: str, start: str) -> Otherwise:
+def _solved(name: str, start: str) -> OptionDefault:
     """Return a default that `--want` replaces; without `--want` the option is required."""
 
     def rule(own: Mapping[str, Any]) -> str:
@@ -30,7 +36,7 @@ def _solved(name: str, start: str) -> Otherwise:
             raise ParameterError(f"{name} is missing; give --{name}, or --want to solve for it.")
         return start
 
-    return Otherwise("solved for with --want", rule)
+    return OptionDefault("solved for with --want", rule)
 
 
 SOLVABLE = {

@@ -76,7 +76,7 @@ def serve(
 ) -> None:
     """Serve the release explorer, to query a release in a browser; reads nothing else."""
     with needing("web", "the browser's page"):
-        from hushtable.web.analyst import make_analyst_page  # noqa: PLC0415 - an extra
+        from hushtable.web.analyst import make_release_explorer  # noqa: PLC0415 - an extra
         from hushtable.web.security import LOOPBACK, own_names  # noqa: PLC0415
         from hushtable.web.server import listen, run  # noqa: PLC0415
     opened = ht.Release.load(release)
@@ -88,7 +88,7 @@ def serve(
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{taken}{root_path}/"
     run(
-        make_analyst_page(opened, names=known),
+        make_release_explorer(opened, names=known),
         held,
         root_path=root_path.rstrip("/"),
         ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),

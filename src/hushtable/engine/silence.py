@@ -126,7 +126,7 @@ def _forget_others(error: BaseException) -> None:
 # --- what speaks beside errors --------------------------------------------------------------------
 
 
-class _Silence:
+class _OutputGuard:
     """Suppression for the whole process, from the start of the first run to the end of the last.
 
     Runs may overlap in several threads, but the settings are global.
@@ -156,7 +156,7 @@ class _Silence:
                 self._stack.enter_context(quiet)
 
 
-_SILENCE = _Silence()
+_SILENCE = _OutputGuard()
 
 
 _LOGGING_OFF: list[int] = []

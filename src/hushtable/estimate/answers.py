@@ -30,7 +30,7 @@ from hushtable.estimate.formula import kind_of, read_formula
 from hushtable.estimate.moments import NumericQuery
 from hushtable.estimate.quantiles import NORMAL, normal_quantile
 from hushtable.estimate.row_functions import ONE, RowFunction, Scale, condition, is_code
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.estimate.sums import SumEstimates
 from hushtable.predicate import parse
 from hushtable.schema import CalendarColumn, Column, Integer, Number, Value
@@ -149,7 +149,7 @@ class ReleaseQuestions:
         widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
         # The total has the smallest relative error, so it stays; cells absorb the difference in
         # proportion to their variances.
-        cells = on_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
+        cells = project_to_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
         made = list(estimates)
         for place, group in enumerate(groups):
             mine = [
@@ -518,7 +518,7 @@ def _not_negative(estimates: Sequence[Estimate], sums: SumEstimates) -> list[Est
     """Make cells non-negative without changing their sum."""
     raw = sums.values[:-1]
     widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
-    cells = on_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
+    cells = project_to_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
     return [
         _with_value(estimate, float(cell)) for estimate, cell in zip(estimates, cells, strict=True)
     ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, place_inside
 from hushtable.estimate.row_functions import Floats, RowFunction, is_code, power, present
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.recoding import Recoding
 from hushtable.schema import Integer, Number
 
@@ -98,7 +98,7 @@ def redrawn_cells(
     """
     total = max(1.0, float(counts.sum()))
     drawn = counts + rng.normal(0.0, variance**0.5, len(counts))
-    weights = on_simplex(drawn, total)
+    weights = project_to_simplex(drawn, total)
     functions = _matched_functions(cells)
     if functions and drawn.sum() > 0:
         values = np.stack([cells.means(function) for function in functions])

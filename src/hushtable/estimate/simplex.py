@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 
 
-def on_simplex(
+def project_to_simplex(
     counts: Sequence[float] | NDArray[Any], total: float = 1.0, widths: Floats | None = None
 ) -> Floats:
     """Return the nearest non-negative counts with a given sum, by least squares.
 
     Examples
     --------
-    >>> on_simplex([5.0, -3.0, 9.0], 10.0).tolist()
+    >>> project_to_simplex([5.0, -3.0, 9.0], 10.0).tolist()
     [3.0, 0.0, 7.0]
-    >>> on_simplex([50.0, 10.0], 50.0, np.array([1.0, 4.0])).tolist()
+    >>> project_to_simplex([50.0, 10.0], 50.0, np.array([1.0, 4.0])).tolist()
     [48.0, 2.0]
     """
     given = np.asarray(counts, np.float64)
@@ -37,17 +37,17 @@ def on_simplex(
     return np.asarray(np.maximum(given - over[last] * widths, 0.0))
 
 
-def whole_on_simplex(
+def project_integers_to_simplex(
     counts: NDArray[Any], total: int, widths: Floats | None = None
 ) -> NDArray[np.int64]:
     """Return whole, non-negative counts with a given sum; the largest remainders are rounded up.
 
     Examples
     --------
-    >>> whole_on_simplex(np.array([10, 3, -2, 1]), 11).tolist()
+    >>> project_integers_to_simplex(np.array([10, 3, -2, 1]), 11).tolist()
     [9, 2, 0, 0]
     """
-    exact = on_simplex(counts, total, widths)
+    exact = project_to_simplex(counts, total, widths)
     whole: NDArray[np.int64] = np.floor(exact).astype(np.int64)
     missing = max(0, total - int(whole.sum()))
     whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1

@@ -18,7 +18,7 @@ from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, has_control, times_of
 from hushtable.evaluation.findings import Findings
-from hushtable.evaluation.verdict import judge
+from hushtable.evaluation.verdict import judge_fitness
 from hushtable.files.progress import Progress, silent
 from hushtable.privacy.ledger import Ledger
 from hushtable.release import Release
@@ -139,7 +139,7 @@ def compare(
                 "method": release.statement.method,
                 "parameters": dict(release.statement.parameters),
                 "promise": [promise.explain() for promise in release.statement.guarantees],
-                "verdict": str(judge(evaluation)),
+                "verdict": str(judge_fitness(evaluation)),
             }
             for name, release, evaluation in zip(names, opened, found, strict=True)
         ),

@@ -21,9 +21,9 @@ from hushtable.engine.silence import silenced
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
-from hushtable.evaluation.risk.held_back import HELD_BACK, HeldBack, held_back
+from hushtable.evaluation.risk.held_back import HELD_BACK, ControlGroup, make_control_group
 from hushtable.evaluation.rows import CodedRows, read_rows
-from hushtable.evaluation.side_by_side import SideBySide, lay_side_by_side
+from hushtable.evaluation.side_by_side import AlignedTables, align_tables
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.notebook import html_table
@@ -236,7 +236,7 @@ def evaluate(
     _require_counts(n_draws=n_draws, n_repeats=n_repeats, questions=questions)
     rng_utility, rng_risk = np.random.default_rng(seed).spawn(2)
     progress("reading", 0.0)
-    opened = lay_side_by_side(
+    opened = align_tables(
         release, data, schema=schema, nodes=nodes, edge_columns=edge_columns, columns=columns
     )
     progress("reading", 0.6)
@@ -277,21 +277,21 @@ def evaluate(
 
 @contextmanager
 def _held_back(
-    opened: SideBySide, *, wanted: bool, rng: np.random.Generator
-) -> Iterator[HeldBack | None]:
+    opened: AlignedTables, *, wanted: bool, rng: np.random.Generator
+) -> Iterator[ControlGroup | None]:
     """Hold rows back if there is something to attack."""
     rows, release = opened.all_rows, opened.release
     if not wanted or rows is None or release is None or opened.published.whole_rows is None:
         yield None
         return
-    with held_back(release, rows, rng) as found:
+    with make_control_group(release, rows, rng) as found:
         yield found
 
 
 def _risk(
-    opened: SideBySide,
+    opened: AlignedTables,
     control: CodedRows | None,
-    back: HeldBack | None,
+    back: ControlGroup | None,
     rng: np.random.Generator,
     progress: Progress,
 ) -> tuple[Risk | None, str]:

@@ -21,7 +21,7 @@ from hushtable.schema import Integer, Schema
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SideBySide:
+class AlignedTables:
     """A release and the original, ready to be compared."""
 
     release: Release | None  # None for a plain table
@@ -37,7 +37,7 @@ class SideBySide:
         """The function that answers a WHERE clause; None for a plain table."""
         return None if self.release is None else self.release.count
 
-    def on(self, columns: Sequence[str]) -> SideBySide:
+    def on(self, columns: Sequence[str]) -> AlignedTables:
         """Restrict the comparison to some columns; not supported for graphs and item groups."""
         published = self.published
         names = [name for name in published.schema.attributes if name in columns]
@@ -80,7 +80,7 @@ class SideBySide:
         return max(rows.n_rows for rows in self.originals)
 
 
-def lay_side_by_side(
+def align_tables(
     release: Any,
     data: Data,
     *,
@@ -88,7 +88,7 @@ def lay_side_by_side(
     nodes: Any = None,
     edge_columns: tuple[str, str] = EDGE_COLUMNS,
     columns: Sequence[str] | None = None,
-) -> SideBySide:
+) -> AlignedTables:
     """Read a release and the original; the parameters are those of `evaluate`."""
     opened = _lay(release, data, schema=schema, nodes=nodes, edge_columns=edge_columns)
     return opened if columns is None else opened.on(columns)
@@ -101,7 +101,7 @@ def _lay(
     schema: Schema | None,
     nodes: Any,
     edge_columns: tuple[str, str],
-) -> SideBySide:
+) -> AlignedTables:
     if isinstance(release, str | Path) and Path(release).is_dir():
         release = Release.load(release)
     if not isinstance(release, Release):
@@ -110,7 +110,7 @@ def _lay(
                 "the release is a plain table without a statement; pass its schema as well."
             )
         original = read_rows(data, schema)
-        return SideBySide(
+        return AlignedTables(
             release=None, schema=schema, published=_plain(read_rows(release, schema)),
             originals=[original], whole=original, all_rows=original,
         )  # fmt: skip
@@ -120,7 +120,7 @@ def _lay(
     published = release.published(np.random.default_rng(0))
     if published.items is not None:
         published, originals = open_items(published, release.schema, data)
-        return SideBySide(
+        return AlignedTables(
             release=release, schema=release.schema, published=published,
             originals=originals, whole=None, all_rows=None,
         )  # fmt: skip
@@ -130,7 +130,7 @@ def _lay(
         assert isinstance(column, Integer)  # noqa: S101 - degrees are integers
         codes = np.clip(degrees - column.low, 0, column.n_values - 1)
         whole = CodedRows.of(published.schema, {"degree": codes}).in_order()
-        return SideBySide(
+        return AlignedTables(
             release=release, schema=release.schema, published=published, originals=[whole],
             whole=whole, all_rows=None,
         )  # fmt: skip
@@ -139,7 +139,7 @@ def _lay(
     originals = [whole]
     if len(published.blocks) > 1 or published.whole_rows is None:
         originals = [whole.select(block.names).with_values() for block in published.blocks]
-    return SideBySide(
+    return AlignedTables(
         release=release, schema=release.schema, published=published, originals=originals,
         whole=whole, all_rows=all_rows,
     )  # fmt: skip

@@ -50,7 +50,7 @@ class FitnessForUse:
         return "; ".join(parts)
 
 
-def judge(evaluation: Mapping[str, Any]) -> FitnessForUse:
+def judge_fitness(evaluation: Mapping[str, Any]) -> FitnessForUse:
     """Judge a release by the output of `Evaluation.to_dict`."""
     utility = evaluation["utility"]
     if not utility["n_published"]:

@@ -32,7 +32,7 @@ class Mechanism(ABC):
 
 
 @dataclass(frozen=True)
-class InTurn(Mechanism):
+class RowwiseMechanism(Mechanism):
     """Same mechanism for each row of an array; the sensitivity covers all rows together."""
 
     each: Mechanism

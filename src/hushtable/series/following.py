@@ -19,7 +19,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.kernels import follow
 from hushtable.kernels.field import Floats, Integers
 from hushtable.methods.quilt.coins import PostprocessingRng
@@ -65,10 +65,10 @@ class TransitionCounts:
             n_moved = 0.0
         found = np.zeros(counts.shape)
         expected = chance[~same] * n_moved / max(chance.sum(), 1e-300)
-        found[~same] = on_simplex(_drawn_to(counts[~same], expected, std), n_moved)
+        found[~same] = project_to_simplex(_drawn_to(counts[~same], expected, std), n_moved)
         left = np.maximum(n_stay * shares - found.sum(axis=1), 0.0)
         left *= (n_stay - n_moved) / max(left.sum(), 1e-300)
-        found[same] = on_simplex(_drawn_to(counts[same], left, std), n_stay - n_moved)
+        found[same] = project_to_simplex(_drawn_to(counts[same], left, std), n_stay - n_moved)
         return found
 
 

@@ -20,10 +20,10 @@ from hushtable.web import words
 from hushtable.web.answers import AnswerCache
 from hushtable.web.pages import ask
 from hushtable.web.render import STATIC, page
-from hushtable.web.security import Named, ResponseHeaders
+from hushtable.web.security import HostNameCheck, ResponseHeaders
 
 
-def make_analyst_page(release: Release, *, names: Collection[str] | None = None) -> Starlette:
+def make_release_explorer(release: Release, *, names: Collection[str] | None = None) -> Starlette:
     """Create the application that answers queries about one release.
 
     Parameters
@@ -31,11 +31,13 @@ def make_analyst_page(release: Release, *, names: Collection[str] | None = None)
     release : Release
         The only data that it reads.
     names : collection of str, optional
-        Allowed host names, see `Named`. By default, all.
+        Allowed host names, see `HostNameCheck`. By default, all.
     """
     answers = AnswerCache(release)
     named = (
-        [Middleware(Named, names=names, message=words.UNKNOWN_NAME)] if names is not None else []
+        [Middleware(HostNameCheck, names=names, message=words.UNKNOWN_NAME)]
+        if names is not None
+        else []
     )
 
     @asynccontextmanager

@@ -32,8 +32,8 @@ from hushtable.web.pages.frame import around, project_of
 from hushtable.web.pages.look import ReleaseCache, look
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import (
+    HostNameCheck,
     LocalGuard,
-    Named,
     NotAllowed,
     RequestTooLarge,
     ResponseHeaders,
@@ -81,7 +81,7 @@ def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: 
         routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
             Middleware(ResponseHeaders, headers={"Cache-Control": "no-store"}),
-            Middleware(Named, names=own_names(port), message=words.FOREIGN_HOST),
+            Middleware(HostNameCheck, names=own_names(port), message=words.FOREIGN_HOST),
             Middleware(LocalGuard, gate=gate, port=port, max_upload=max_upload),
         ],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},

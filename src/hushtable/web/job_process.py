@@ -28,7 +28,7 @@ from hushtable.web.workbench import Project, fingerprint
 _EVERY = 0.2  # seconds between two progress updates
 
 
-class _Diary:
+class _JobLog:
     """Writer of the job's state."""
 
     def __init__(self, folder: Path) -> None:
@@ -69,7 +69,7 @@ def main(folder: Path) -> None:
     # processes: jobs could not be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that parts of a release go, too
-    diary = _Diary(folder)
+    diary = _JobLog(folder)
     try:
         job = Job(folder)
         result = _KINDS[job.kind](Project(Path(job.what["project"])), job.what, diary.note)

@@ -97,7 +97,7 @@ def own_names(port: int) -> set[str]:
     return {f"{name}:{port}" for name in names} | (set(names) if port == 80 else set())
 
 
-class Named:
+class HostNameCheck:
     """Middleware that rejects requests with an unknown Host header.
 
     Parameters

@@ -22,7 +22,7 @@ from hushtable.engine.drafting.between import between_columns
 from hushtable.engine.drafting.columns import propose
 from hushtable.engine.drafting.first_line import require_names
 from hushtable.engine.drafting.labels import propose_labeled
-from hushtable.engine.drafting.people import Person, whose_rows
+from hushtable.engine.drafting.people import Person, find_person_column
 from hushtable.engine.drafting.profile import MISSING_WORDS, Profile, profiles
 from hushtable.engine.drafting.proposal import Proposal, identifier
 from hushtable.engine.drafting.readings import as_number
@@ -162,7 +162,7 @@ def drafted(
     seen = list(profiles(source, header, n_rows))
     if header.delimiter is not None and not first_line_is_names:
         require_names(seen, book.columns)
-    person = whose_rows([profile for profile in seen if profile.name not in book.columns])
+    person = find_person_column([profile for profile in seen if profile.name not in book.columns])
     proposals = {
         profile.name: _from_codebook(book, profile.name)
         or _proposal(profile, person, labels.get(profile.name))

@@ -38,7 +38,7 @@ class Person:
         )
 
 
-def whose_rows(profiles: Sequence[Profile]) -> Person | None:
+def find_person_column(profiles: Sequence[Profile]) -> Person | None:
     """Return the column that seems to identify persons with several rows each, or None."""
     found = [profile for profile in profiles if _names_persons(profile)]
     if not found:

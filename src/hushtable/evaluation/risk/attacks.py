@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.evaluation.risk import inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
 from hushtable.evaluation.risk.outcome import Outcome
-from hushtable.evaluation.risk.records import AttackTables, set_scene
+from hushtable.evaluation.risk.records import AttackTables, make_attack_tables
 from hushtable.methods.registry import find
 from hushtable.recoding import Recoding
 from hushtable.release import Release
@@ -96,7 +96,7 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     tell = progress or (lambda _: None)
     tell("reading the tables")
     recode: Mapping[str, Recoding] = {} if release is None else release.recode
-    scene = set_scene(original, published, control, schema, recode, rng)
+    scene = make_attack_tables(original, published, control, schema, recode, rng)
     attacks: list[Outcome] = []
     tell("singling out")
     attacks += singling_out.run(scene)

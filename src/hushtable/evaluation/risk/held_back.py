@@ -43,7 +43,7 @@ HELD_BACK = (
 
 
 @dataclass(frozen=True, eq=False)
-class HeldBack:
+class ControlGroup:
     """A release of part of the rows, and the rows that are not in it."""
 
     release: Release
@@ -53,9 +53,9 @@ class HeldBack:
 
 
 @contextmanager
-def held_back(
+def make_control_group(
     release: Release, rows: CodedRows, rng: np.random.Generator
-) -> Iterator[HeldBack | None]:
+) -> Iterator[ControlGroup | None]:
     """Run the method of a release again on part of the rows; yield None if that is not possible.
 
     It is not possible if a person has several rows (the control group would not be independent), if
@@ -87,4 +87,4 @@ def held_back(
             published = again.published(rng).whole_rows
         except HushtableError:
             published = None
-        yield None if published is None else HeldBack(again, published, original, control)
+        yield None if published is None else ControlGroup(again, published, original, control)

@@ -69,7 +69,7 @@ class AttackTables:
         return int(self.rng.integers(2**63))
 
 
-def set_scene(  # noqa: PLR0917 - same order as in `assess`
+def make_attack_tables(  # noqa: PLR0917 - same order as in `assess`
     original: pa.Table,
     published: pa.Table,
     control: pa.Table | None,

@@ -13,7 +13,7 @@ from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import MetricValue
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows
-from hushtable.evaluation.side_by_side import SideBySide
+from hushtable.evaluation.side_by_side import AlignedTables
 from hushtable.evaluation.utility.degrees import DegreeComparison, compare_degrees
 from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
 from hushtable.evaluation.utility.marginals import (
@@ -147,7 +147,7 @@ def _sets(sets: Sequence[SetComparison], n_there: int) -> dict[str, Any] | None:
 
 
 def measure_utility(
-    compared: SideBySide,
+    compared: AlignedTables,
     control: CodedRows | None,
     target: str | None,
     rng: np.random.Generator,
@@ -211,7 +211,7 @@ def measure_utility(
     )
 
 
-def _degrees(compared: SideBySide, draws: Draws) -> DegreeComparison | None:
+def _degrees(compared: AlignedTables, draws: Draws) -> DegreeComparison | None:
     if compared.published.about != "nodes" or compared.whole is None:
         return None
     column = compared.published.schema.attributes["degree"]
@@ -223,7 +223,7 @@ def _degrees(compared: SideBySide, draws: Draws) -> DegreeComparison | None:
 
 
 def _workload(
-    compared: SideBySide,
+    compared: AlignedTables,
     draws: Draws,
     rng: np.random.Generator,
     per_cell: int,
@@ -259,7 +259,7 @@ def _workload(
 
 
 def _block_to_learn(
-    compared: SideBySide, control: CodedRows | None, target: str | None
+    compared: AlignedTables, control: CodedRows | None, target: str | None
 ) -> tuple[Block | None, tuple[str, ...]]:
     """Return a block with the target and other columns, or None and the reason."""
     published = compared.published

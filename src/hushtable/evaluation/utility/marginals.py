@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import Block, KnownNoiseRows
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
@@ -201,7 +201,7 @@ class Binned:
         for name in names[1:]:
             noise = np.multiply.outer(noise, self._noise[name])
         left = counts - self._n_noise * noise.ravel()
-        return on_simplex(left / max(left.sum(), 1.0)).reshape(shape)
+        return project_to_simplex(left / max(left.sum(), 1.0)).reshape(shape)
 
 
 def compare_sets(

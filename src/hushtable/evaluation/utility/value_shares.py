@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.estimate.published import KnownNoiseRows
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.rows import is_ordered
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
@@ -50,7 +50,7 @@ class ValueShares:
 
     def projected(self) -> ValueShares:
         """Project noisy shares onto the simplex: nonnegative with sum 1."""
-        return ValueShares(self.codes, on_simplex(self.shares)) if self.noisy else self
+        return ValueShares(self.codes, project_to_simplex(self.shares)) if self.noisy else self
 
     def grouped(self, bins: Recoding) -> Floats:
         """Return the share of each bin."""

@@ -16,7 +16,7 @@ from hushtable import kernels
 from hushtable.engine.baskets import ItemColumns
 from hushtable.engine.sealed import SealedTable
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.mechanism import Gaussian, InTurn, Laplace
+from hushtable.privacy.mechanism import Gaussian, Laplace, RowwiseMechanism
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 
@@ -94,7 +94,7 @@ def item_groups(
     pairs = source.item_pairs(
         item_columns, items=compared.tolist(), max_values=max_values, recode=recode
     )
-    agree, differ = noise.open(pairs, InTurn(pair_noise.law), "pairs of items")
+    agree, differ = noise.open(pairs, RowwiseMechanism(pair_noise.law), "pairs of items")
     similar = similarities(similarity, support[compared], agree, differ, FLOOR * pair_noise.std)
     others = np.setdiff1d(np.arange(len(support)), compared)
     groups = iter(cluster(1.0 - similar, sizes))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.codes import to_labels
-from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
@@ -59,7 +59,7 @@ def generalized_table(
         table[name] = to_labels(column, codes, recode.get(name))
     raw = cells.noisy
     if consistent:
-        fitted = whole_on_simplex(raw, int(raw.sum()) if total is None else total)
+        fitted = project_integers_to_simplex(raw, int(raw.sum()) if total is None else total)
     else:
         fitted = np.maximum(raw, 0)
     table[COUNT] = pa.array(fitted, pa.int64())

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.codes import as_numpy
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.count_error import laplace_error
 from hushtable.methods.partition.axes import PartitionAxis
@@ -54,7 +54,7 @@ class ColumnParts:
     @cached_property
     def rows(self) -> Floats:
         """Nearest non-negative counts with the right sum; clipping alone would add rows."""
-        return on_simplex(self.noisy, self.total, self.scale**2)
+        return project_to_simplex(self.noisy, self.total, self.scale**2)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate.simplex import whole_on_simplex
+from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.kernels.split_quality import EVEN, EVEN_UNORDERED, TELLING
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
@@ -328,7 +328,9 @@ class PartitionPlan(Plan[SealedTable]):
         fitted = measured.fit(noisy.astype(np.float64), node_counts)
         # Nearest whole, non-negative counts, weighted by the variance of the noise.
         total = round(float(fitted.sum()))
-        counts = whole_on_simplex(fitted.ravel(), total, laplace_variance(scales).ravel())
+        counts = project_integers_to_simplex(
+            fitted.ravel(), total, laplace_variance(scales).ravel()
+        )
         table = leaf_table(
             self.schema, nodes, self.axes, self.target, counts=counts, noisy=noisy, scales=scales
         )

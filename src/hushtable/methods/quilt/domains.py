@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.taxonomy import TaxonomyNode
@@ -459,7 +459,7 @@ def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Flo
     """
     noisy = np.asarray(counts, np.float64)
     widths = np.bincount(buckets).astype(np.float64)
-    masses = on_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
+    masses = project_to_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
     shares = np.empty(len(noisy))
     order = np.argsort(buckets, kind="stable")
     ends = np.cumsum(widths).astype(np.int64)
@@ -472,7 +472,7 @@ def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Flo
 def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
     """Divide a share over values by their noisy counts, by recursive bisection.
 
-    `sums` are the cumulative counts. Each division is `on_simplex` for two counts.
+    `sums` are the cumulative counts. Each division is `project_to_simplex` for two counts.
     """
     pieces = [(0, len(places), share)]
     while pieces:

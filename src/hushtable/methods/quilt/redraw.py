@@ -24,7 +24,7 @@ import numpy as np
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.redrawing import MOST, tilted
 from hushtable.estimate.row_functions import RowFunction, power
-from hushtable.estimate.simplex import on_simplex
+from hushtable.estimate.simplex import project_to_simplex
 from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.schema import Integer, Number, Schema
@@ -57,14 +57,14 @@ def _raked(tables: TableSums, rows: QuiltRows, total: float, rng: Generator) -> 
     for name, of_rows in rows.values.items():
         buckets = tables.measured.buckets[name]
         by_bucket = np.bincount(buckets, tables.draw_column(name, rng))
-        targets.append((buckets[of_rows], on_simplex(by_bucket, total)))
+        targets.append((buckets[of_rows], project_to_simplex(by_bucket, total)))
     for margin in tables.margins():
         cells = np.zeros(n_rows, np.int64)
         for name, places in zip(margin.columns, margin.places, strict=True):
             mine = places[tables.measured.buckets[name]][rows.values[name]]
             cells = cells * (int(places.max()) + 1) + mine
         noise = rng.normal(0.0, margin.variance**0.5, margin.counts.size)
-        targets.append((cells, on_simplex(margin.counts.ravel() + noise, total)))
+        targets.append((cells, project_to_simplex(margin.counts.ravel() + noise, total)))
     weights: Floats = np.full(n_rows, total / max(1, n_rows))
     for _ in range(N_SWEEPS):
         for cells, target in targets:

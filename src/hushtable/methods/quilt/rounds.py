@@ -20,14 +20,14 @@ _DUST = 1e-6  # share of the budget that is too small to use
 
 
 @dataclass
-class _Pace:
+class _RoundBudget:
     """Budget of one table of the rounds, as shares."""
 
     choice: float  # for its selection
     table: float  # for its measurement
 
     @classmethod
-    def planned(cls, stages: Schedule, left: float) -> _Pace:
+    def planned(cls, stages: Schedule, left: float) -> _RoundBudget:
         """Divide what is left over all planned tables."""
         n_planned = stages.n_rounds * stages.n_picks
         return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
@@ -58,7 +58,7 @@ def fit_adaptive(
 ) -> None:
     """Select and measure the tables that the model fits worst, until the budget is spent."""
     model, budget = state.model, measurer.budget
-    pace = _Pace.planned(stages, float(budget.left))
+    pace = _RoundBudget.planned(stages, float(budget.left))
     groups, until = list(groups), _pairs_until(stages) * float(budget.left)
     while (left := float(budget.left)) > _DUST:
         offered = _pairs_first(groups) if left > until else groups
