@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from hushtable.arrays import Integers
 from hushtable.engine.sealed import seal
 from hushtable.methods.partition import partition
 from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.methods.partition.tree import grow as grow_sealed
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.regions import OrderedCells, SealedRegions
 from hushtable.privacy.sealed import unseal
-from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 
 PLENTY = SpendingLimit(Fraction(10**9), Fraction(10**9), aside=(Fraction(10**6), Fraction(1, 2)))
 PLENTY_OF_RHO = SpendingLimit(Fraction(10**9), rho=Fraction(10**9))

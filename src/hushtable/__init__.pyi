@@ -45,7 +45,6 @@ from .series import Series, SeriesPlan
 from .taxonomy import Taxonomy
 
 __version__: str
-
 __all__ = [
     "METHODS",
     "AlphaBeta",

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-Codes = NDArray[np.int64]
+from hushtable.arrays import Codes64
 
 _WORD = 2**63  # packed keys are int64
 
@@ -91,7 +90,7 @@ class Domain:
         runs.append(slice(start, len(self.shape)))
         return tuple(runs)
 
-    def pack(self, codes: Codes) -> Codes:
+    def pack(self, codes: Codes64) -> Codes64:
         """Encode rows of codes as sortable keys: one int64 column per limb, first limb first.
 
         Examples
@@ -106,7 +105,7 @@ class Domain:
                 keys[:, limb] += codes[:, position]
         return keys
 
-    def unpack(self, keys: Codes) -> Codes:
+    def unpack(self, keys: Codes64) -> Codes64:
         """Decode keys of `pack` to rows of codes."""
         codes = np.empty((len(keys), len(self.shape)), np.int64)
         for limb, run in enumerate(self.limbs):
@@ -115,6 +114,6 @@ class Domain:
                 rest, codes[:, position] = np.divmod(rest, self.shape[position])
         return codes
 
-    def grid(self) -> Codes:
+    def grid(self) -> Codes64:
         """Return all cells in rank order; the caller checks the size first."""
         return np.stack([axis.ravel() for axis in np.indices(self.shape)], axis=1).astype(np.int64)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.files.whole_file import sha256_of
 from hushtable.methods.prior import Kind, Prior, PriorRelease
@@ -28,7 +28,6 @@ from hushtable.release import Release
 from hushtable.schema import Column, Identifier, Schema
 from hushtable.statement import STATEMENT, Statement, digest_of
 
-Integers = NDArray[np.int64]
 _LEFT_OUT = Identifier(role="identifier")
 
 

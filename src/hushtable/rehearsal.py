@@ -21,16 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.engine import MemoryEngine, connect
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Method
 from hushtable.pipeline import publish
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Categorical, Column, Integer, Number, Schema
-
-Integers = NDArray[np.int64]
 
 USUAL_ROWS = 10_000
 """Rows of the surrogate table if no number is given."""

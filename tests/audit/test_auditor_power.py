@@ -29,6 +29,7 @@ import pytest
 import hushtable.methods.counts.columns as columns_module
 import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.partition.partition as partition_module
+from hushtable.arrays import Integers
 from hushtable.audit import Report, audit
 from hushtable.audit.cases.partition import telling_pair
 from hushtable.audit.events import Both, Within
@@ -74,7 +75,6 @@ from hushtable.privacy.guarantee import KAnonymity, Threshold
 from hushtable.privacy.insertions import UniformInsertions
 from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.sealed import unseal
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.spending import RunAccount

@@ -24,6 +24,7 @@ from scipy.stats import beta
 import diffgen_oracle as oracle
 import hushtable.methods.diffgen.diffgen as module
 import hushtable.methods.diffgen.specialize as specialize_module
+from hushtable.arrays import Integers
 from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.diffgen import DiffGen
@@ -41,7 +42,6 @@ from hushtable.privacy.class_scores import (
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.splits import ClassTable, ScoredSplits
 from hushtable.schema import Schema

@@ -14,6 +14,7 @@ from scipy.stats import beta
 import hushtable.methods.counts.noisy_counts as module
 from exact_divergence import ROUNDING, hockey_stick
 from exact_masses import mass_bounds
+from hushtable.arrays import Integers
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.privacy.count_mechanisms import (
     CountMechanism,
@@ -23,7 +24,6 @@ from hushtable.privacy.count_mechanisms import (
 )
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.schema import Schema
 

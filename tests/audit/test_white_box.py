@@ -27,7 +27,8 @@ from hushtable.privacy.mechanism import Gaussian, Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts, unseal
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.privacy.unit import Unit
 
 SCHEMA = made_schema({"x": whole(3)})

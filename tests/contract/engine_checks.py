@@ -16,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE, Engine
+from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns, ItemGroups, Tuples
+from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema

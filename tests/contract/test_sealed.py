@@ -65,13 +65,8 @@ from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.privacy.sealed import SealedCells, SealedCounts, SealedValue, unseal
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import (
-    PrivacyCost,
-    RunAccount,
-    Sensitivity,
-    SpendingLimit,
-    TotalCost,
-)
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.spending import RunAccount, SpendingLimit, TotalCost
 from hushtable.privacy.splits import (
     ScoreChoice,
     SealedClassTable,

@@ -42,7 +42,7 @@ from hushtable.privacy.class_scores import (
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
 from hushtable.privacy.splits import ScoredSplits
 from hushtable.recoding import Recoding
 from hushtable.release import Release

@@ -22,7 +22,8 @@ from hushtable.privacy.guarantee import ApproxDP, parse_guarantee
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.normal_bounds import PI_ABOVE, pi_bounds, upper_tail_bounds
 from hushtable.privacy.quick_reading import read_quickly
-from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.privacy.unit import Unit
 from seeds import shifted
 

@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from hushtable.arrays import Integers
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods import DiffGen
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.splits import ScoreChoice, SplitChoice
 

@@ -16,16 +16,15 @@ import pyarrow as pa
 import pytest
 from scipy.stats import binom
 
+from hushtable.arrays import Bools, Integers
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
 from hushtable.methods.counts.noisy_counts import delta_per_row
 from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, NoiseLevel
 from hushtable.methods.uncertain.levels import LevelFinder
 from hushtable.methods.uncertain.ruler import NoiseGrid
-from hushtable.privacy.coin_draws import Bools
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.privacy.tuple_set import TupleSet

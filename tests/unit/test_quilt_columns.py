@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushtable.engine import connect
-from hushtable.methods.quilt import cuts, tails
+from hushtable.methods.quilt import cuts, domains, tails
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.columns import MeasuredColumn, measure_columns, one_way_model
 from hushtable.methods.quilt.domains import tilted, values_of
@@ -120,12 +120,12 @@ def test_a_spike_is_found_and_published() -> None:
 def test_only_wide_numbers_are_binned() -> None:
     many = [str(i) for i in range(1000)]
     schema = schema_of(
-        a={"type": "integer", "low": 1, "high": cuts.WIDE},
-        b={"type": "integer", "low": 0, "high": cuts.WIDE},
+        a={"type": "integer", "low": 1, "high": domains.WIDE},
+        b={"type": "integer", "low": 0, "high": domains.WIDE},
         c={"type": "categorical", "values": many},
     )
-    assert [cuts.is_wide(values) for values in values_of(schema)] == [False, True, False]
-    assert [cuts.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
+    assert [domains.is_wide(values) for values in values_of(schema)] == [False, True, False]
+    assert [domains.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
 
 
 # --- estimates from noisy counts ------------------------------------------------------------------

@@ -21,7 +21,8 @@ from hushtable.methods.quilt.domains import values_of
 from hushtable.privacy.class_scores import make_score
 from hushtable.privacy.sealed import SealedCounts
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import RunAccount, Sensitivity, SpendingLimit
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.recoding import bins_of, recode
 from hushtable.schema import Categorical, Date, Integer, Number, Schema
 from seeds import shifted

@@ -12,10 +12,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools
 from hushtable.audit.bounds import deviations
 from hushtable.audit.features import Features
 
-Mask = NDArray[np.bool_]
 Values = NDArray[np.float64]
 
 MAX_CUTS = 24
@@ -102,7 +102,7 @@ class Samples:
 class Event(Protocol):
     """A condition on a run."""
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs the event occurred."""
         ...
 
@@ -127,7 +127,7 @@ class Within:
     low: float = -math.inf
     high: float = math.inf
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs the event occurred; comparisons with an absent value are False."""
         values = samples.column(self.feature)
         return np.asarray((values >= self.low) & (values <= self.high))
@@ -151,7 +151,7 @@ class Not:
 
     event: Event
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs the event did not occur."""
         return ~self.event.mask(samples)
 
@@ -167,7 +167,7 @@ class Both:
     one: Event
     two: Event
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs both events occurred."""
         return self.one.mask(samples) & self.two.mask(samples)
 
@@ -183,7 +183,7 @@ class Several:
     least: int
     events: tuple[Event, ...]
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs enough of the events occurred."""
         happened = sum(event.mask(samples).astype(np.int64) for event in self.events)
         return np.asarray(happened >= self.least)
@@ -210,7 +210,7 @@ class WeighedFeatures:
             total += logs[_bins(samples.column(name), edges)]
         return total
 
-    def mask(self, samples: Samples) -> Mask:
+    def mask(self, samples: Samples) -> Bools:
         """Return in which runs the sum reaches the threshold."""
         return np.asarray(self.sums(samples) >= self.least)
 

@@ -15,9 +15,9 @@ from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input
 from hushtable.audit.subject import FixedRowChoice, Subject
 from hushtable.methods.base import Plan
-from hushtable.pipeline import carry_out
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.payment import Payment
+from hushtable.publish_run import carry_out
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from hushtable.arrays import Integers
 from hushtable.audit.events import Samples
 from hushtable.audit.everything import everything, seen_of
 from hushtable.audit.features import Features, features
@@ -15,7 +16,6 @@ from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 

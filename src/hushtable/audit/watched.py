@@ -22,7 +22,8 @@ from hushtable.privacy.bit_reader import Words
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import DataPart, RunAccount
 
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""

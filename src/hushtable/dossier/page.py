@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from hushtable.dossier.content import Dossier
-from hushtable.evaluation.report.page import fill_page
 from hushtable.extras import needing
-
-with needing("eval", "the page"):
-    from markupsafe import Markup
 
 
 def render(dossier: Dossier, *, data: str) -> str:
     """Render a dossier as a self-contained HTML page; `data` is its JSON, embedded as is."""
+    from hushtable.evaluation.report.page import fill_page  # noqa: PLC0415 - an extra
+
+    with needing("eval", "the page"):
+        from markupsafe import Markup  # noqa: PLC0415 - an extra
     answers = dossier.answers
     return fill_page(
         "dossier.html",

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Codes32
 from hushtable.codes import with_missing
 from hushtable.engine.encode import RuleCodes, listed_codes
 from hushtable.engine.number_texts import code_reader
@@ -32,15 +33,13 @@ from hushtable.schema import (
 )
 from hushtable.schema.moments import DAY, periods
 
-Codes = NDArray[np.int32]
 Wholes = NDArray[np.int64]
 Reals = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def encode_here(
     column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str], *, texts: bool
-) -> Codes | None:
+) -> Codes32 | None:
     """Return the codes of a column; None if its type needs `hushtable.engine.encode`.
 
     With `texts`, also read the texts of a column of numbers or times, one by one.
@@ -81,7 +80,7 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 def _codes(  # noqa: PLR0911 - one for each way of reading
     column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
-) -> Codes:
+) -> Codes32:
     if isinstance(rules, Categorical):
         return _listed(column, rules, missing_values)
     if is_text(column.type):
@@ -100,7 +99,7 @@ def _codes(  # noqa: PLR0911 - one for each way of reading
     return _nearest(real, rules)
 
 
-def _calendar_codes(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes:
+def _calendar_codes(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes32:
     """Return the codes of dates and times: the index of their period."""
     ticks, missing = with_missing(_as_whole(column))
     kind = column.type
@@ -116,7 +115,7 @@ def _calendar_codes(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes:
     return _with_special(codes, seconds, missing, rules)
 
 
-def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes:
+def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes32:
     """Return the number of whole steps of durations."""
     ticks, missing = with_missing(_as_whole(column))
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
@@ -129,7 +128,9 @@ def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
 
 
-def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: GridColumn) -> Codes:
+def _with_special(
+    codes: Codes32, numbers: NDArray[Any], missing: Bools, rules: GridColumn
+) -> Codes32:
     """Replace the codes of special values."""
     is_whole = np.issubdtype(numbers.dtype, np.integer)
     for number, code in rules.special_places.items():
@@ -138,7 +139,7 @@ def _with_special(codes: Codes, numbers: NDArray[Any], missing: Flags, rules: Gr
     return codes
 
 
-def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes:
+def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes32:
     of, known = RuleCodes.of(rules), listed_codes(rules, missing_values)
     missing, unlisted = int(of.no_value), int(of.above)
 
@@ -149,7 +150,7 @@ def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequenc
     return looked_up(column, code_of)
 
 
-def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
+def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes32:
     """Return the code of each row's value, looked up once per dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
@@ -164,20 +165,20 @@ def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes:
     return np.concatenate(parts)
 
 
-def _counted_from_low(whole: Wholes, missing: Flags, rules: Integer) -> Codes:
+def _counted_from_low(whole: Wholes, missing: Bools, rules: Integer) -> Codes32:
     codes = _from_bounds(whole, missing, rules, (rules.low, rules.high))
     return _with_special(codes, whole, missing, rules)
 
 
 def _from_bounds(
-    whole: Wholes, missing: Flags, rules: GridColumn, bounds: tuple[int, int]
-) -> Codes:
+    whole: Wholes, missing: Bools, rules: GridColumn, bounds: tuple[int, int]
+) -> Codes32:
     of, (low, high) = RuleCodes.of(rules), bounds
     outside = [missing, whole < low, whole > high]
     return _first(outside, [of.no_value, of.below, of.above], whole - low)
 
 
-def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
+def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes32:
     of = RuleCodes.of(rules)
     edge = float(2**63)
     missing = np.isnan(real)
@@ -188,7 +189,7 @@ def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes:
     return _first(broken, [of.no_value, of.below, of.above, of.unreadable], codes)
 
 
-def _nearest(real: Reals, rules: Number) -> Codes:
+def _nearest(real: Reals, rules: Number) -> Codes32:
     """Return the code of the nearest grid point."""
     of, missing = RuleCodes.of(rules), np.isnan(real)
     with np.errstate(over="ignore"):  # infinity is outside, too
@@ -199,6 +200,6 @@ def _nearest(real: Reals, rules: Number) -> Codes:
     return _with_special(codes, real, missing, rules)
 
 
-def _first(cases: list[Flags], codes: list[int], otherwise: NDArray[Any]) -> Codes:
+def _first(cases: list[Bools], codes: list[int], otherwise: NDArray[Any]) -> Codes32:
     """Return the code of the first case that applies."""
     return np.asarray(np.select(cases, codes, otherwise), np.int32)

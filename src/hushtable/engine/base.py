@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, ItemPairs, Tuples
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
@@ -18,30 +18,9 @@ from hushtable.schema import Schema
 if TYPE_CHECKING:
     from hushtable.schema.linked import LinkedSchema  # many models: slow to import
 
-# During encoding, negative codes mark cells that break a rule of the schema.
-MISSING, UNREADABLE, OUTSIDE = -1, -2, -3
-
-MisfitKind = Literal["missing", "unreadable", "outside", "nobody", "surplus", "rule"]
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
-
-
-@dataclass(frozen=True)
-class RuleBreak:
-    """Number of rows of a column that break a rule; contains no values.
-
-    With `refused`, the schema refuses the table because of them.
-    """
-
-    column: str
-    rule: str
-    n_rows: int
-    kind: MisfitKind
-    refused: bool
-
-    def __str__(self) -> str:
-        return f"column {self.column!r}: {self.n_rows:,} rows {self.rule}."
 
 
 class Engine(Protocol):

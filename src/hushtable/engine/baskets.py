@@ -30,11 +30,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.arrays import Integers
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
 
-Integers = NDArray[np.int64]
 ItemGroups = Sequence[Sequence[int]]
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
     ItemColumns,
     ItemGroups,
@@ -29,6 +28,7 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts, publish_here
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import (
     require_columns,
     require_dense,

@@ -18,7 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.arrow_codes import Codes, encode_here, looked_up
+from hushtable.arrays import Codes32
+from hushtable.engine.arrow_codes import encode_here, looked_up
 from hushtable.engine.checked import not_once
 from hushtable.engine.encode import code_type, encode
 from hushtable.engine.header import Data, Header
@@ -45,14 +46,14 @@ CHECKED_ROWS = 128  # of each batch
 class Encoded(NamedTuple):
     """All rows: the codes of each column, and the number of the person (-1: nobody)."""
 
-    codes: dict[str, Codes]
-    persons: Codes | None
+    codes: dict[str, Codes32]
+    persons: Codes32 | None
 
 
 class CodedBatch(NamedTuple):
     """Some rows: the codes of each column, and the identities of persons (null: nobody)."""
 
-    codes: dict[str, Codes]
+    codes: dict[str, Codes32]
     persons: pa.ChunkedArray | None
 
 
@@ -84,8 +85,8 @@ class CodedRows:
     def in_memory(self) -> Encoded:
         """Read all rows into memory."""
         number_of: dict[Any, int] = {None: -1}
-        codes: dict[str, list[Codes]] = {name: [] for name in self.schema.attributes}
-        persons: list[Codes] = []
+        codes: dict[str, list[Codes32]] = {name: [] for name in self.schema.attributes}
+        persons: list[Codes32] = []
         for batch in self._batches():
             for name, part in batch.codes.items():
                 codes[name].append(part)
@@ -162,8 +163,8 @@ class CodedRows:
                 values[name] = _with_points(values[name])
         return values
 
-    def _encoded(self, values: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes]:
-        codes: dict[str, Codes] = {}
+    def _encoded(self, values: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes32]:
+        codes: dict[str, Codes32] = {}
         others: dict[str, pa.ChunkedArray] = {}
         for name, column in self.schema.attributes.items():
             found = encode_here(
@@ -177,7 +178,7 @@ class CodedRows:
             codes |= self._encoded_in_duckdb(others)
         return {name: codes[name] for name in self.schema.attributes}
 
-    def _encoded_in_duckdb(self, columns: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes]:
+    def _encoded_in_duckdb(self, columns: Mapping[str, pa.ChunkedArray]) -> dict[str, Codes32]:
         places = {f"c{place}": name for place, name in enumerate(columns)}
         n_rows = len(next(iter(columns.values())))
         batch = pa.table({**dict(zip(places, columns.values(), strict=True)),
@@ -222,7 +223,7 @@ def _with_points(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def spot_check(
-    values: Mapping[str, pa.ChunkedArray], codes: Mapping[str, Codes], schema: Schema
+    values: Mapping[str, pa.ChunkedArray], codes: Mapping[str, Codes32], schema: Schema
 ) -> None:
     """Encode a few random rows by the reference as well; raise an error if codes differ."""
     n_rows = len(next(iter(values.values())))

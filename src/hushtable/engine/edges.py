@@ -24,9 +24,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from hushtable import kernels
+from hushtable.arrays import Codes32, Integers
 from hushtable.engine import door
 from hushtable.engine.door import PrivateTable
-from hushtable.engine.graph import Codes, Graph, Integers
+from hushtable.engine.graph import Graph
 from hushtable.errors import DataError, TooLarge
 from hushtable.files.memory import physical_memory
 
@@ -117,7 +118,7 @@ class _Ids:
     """Columns of IDs: the distinct IDs, and for each column the index of each row's ID."""
 
     ids: pa.Array
-    codes: tuple[Codes, ...]
+    codes: tuple[Codes32, ...]
 
     @classmethod
     def of(cls, columns: Sequence[pa.Array]) -> _Ids:

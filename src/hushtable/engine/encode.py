@@ -38,8 +38,8 @@ import lazy_loader
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
 from hushtable.engine.moment_codes import read_time, steps_of_text
+from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import (
     CalendarColumn,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from hushtable.engine.base import Engine, RuleBreak
+from hushtable.engine.base import Engine
 from hushtable.engine.door import connect
 from hushtable.engine.header import Data
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import CODES, rule_break
 from hushtable.predicate import parse
 from hushtable.predicate.rules import rules_of

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-Integers = NDArray[np.int64]
-Codes = NDArray[np.int32]
+from hushtable.arrays import Codes32, Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +38,8 @@ class Graph:
     """
 
     ids: pa.Array
-    source: Codes
-    target: Codes
+    source: Codes32
+    target: Codes32
     listed: bool
     n_self_loops: int = 0
     n_repeated: int = 0

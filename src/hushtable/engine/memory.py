@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.arrays import Codes32
 from hushtable.domain import Domain
-from hushtable.engine.arrow_codes import Codes
-from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
     ItemGroups,
     ItemPairs,
@@ -28,6 +27,7 @@ from hushtable.engine.baskets import (
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.checked import CheckedEngine
 from hushtable.engine.coded_rows import Encoded
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import (
     N_RULES,
     person_break,
@@ -62,7 +62,7 @@ class MemoryEngine(CheckedEngine):
         return encoded
 
     @property
-    def _rows(self) -> dict[str, Codes]:
+    def _rows(self) -> dict[str, Codes32]:
         """The rows that count."""
         return self._rows_and_persons[0]
 
@@ -215,7 +215,7 @@ class MemoryEngine(CheckedEngine):
 
 
 def _negative(
-    rows: Mapping[str, Codes], columns: Mapping[str, object]
+    rows: Mapping[str, Codes32], columns: Mapping[str, object]
 ) -> list[tuple[str, int, int]]:
     found = []
     for name in columns:
@@ -227,7 +227,7 @@ def _negative(
     return found
 
 
-def _recoded(codes: Codes, recoding: Recoding) -> NDArray[np.int64]:
+def _recoded(codes: Codes32, recoding: Recoding) -> NDArray[np.int64]:
     """Recode rows; by a lookup table if there are more rows than values."""
     if recoding.n_values <= len(codes):
         return recoding.of_all[codes]

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable import kernels
-from hushtable.engine.graph import Codes, Graph, Integers
+from hushtable.arrays import Codes32, Integers
+from hushtable.engine.graph import Graph
 
 
 class OrderedEdges:
@@ -29,8 +30,8 @@ class OrderedEdges:
     def __init__(self, graph: Graph, *, key: int) -> None:
         order = _order(graph, np.uint64(key))
         self.n_nodes = graph.n_nodes
-        self.source: Codes = graph.source[order]
-        self.target: Codes = graph.target[order]
+        self.source: Codes32 = graph.source[order]
+        self.target: Codes32 = graph.target[order]
 
     def degrees(self, max_degree: int) -> Integers:
         """Return each node's degree after adding edges up to the bound."""

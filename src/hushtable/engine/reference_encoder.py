@@ -38,7 +38,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from hushtable.engine.base import MISSING, OUTSIDE, UNREADABLE
+from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
 from hushtable.schema import (
     CalendarColumn,
     Categorical,

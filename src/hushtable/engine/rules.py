@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from hushtable.engine.base import (
-    MAX_GROUP,
-    MAX_HISTOGRAM,
-    MISSING,
-    OUTSIDE,
-    UNREADABLE,
-    MisfitKind,
-    RuleBreak,
-)
+from hushtable.engine.base import MAX_GROUP, MAX_HISTOGRAM
 from hushtable.engine.baskets import ItemColumns, ItemGroups
-from hushtable.engine.encode import RuleCodes
+from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
 from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Column, Schema
@@ -118,6 +110,8 @@ _ADVICE = (
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     """Return the description of a negative code's rows, and of how they are handled."""
     column = schema.attributes[name]
+    from hushtable.engine.encode import RuleCodes  # noqa: PLC0415 - loads ibis
+
     rules = RuleCodes.of(column)
     taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
     by_outside = code == OUTSIDE or (code == UNREADABLE and column.outside != "clip")

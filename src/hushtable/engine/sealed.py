@@ -27,7 +27,8 @@ from hushtable.privacy.cell_counts import CellMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCells, SealedCounts
-from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import DataPart, RunAccount
 from hushtable.privacy.tuple_counts import SealedTuples
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema

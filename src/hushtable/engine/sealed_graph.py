@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtable.engine.graph import Graph, Integers
+from hushtable.arrays import Integers
+from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.errors import SealedError
 from hushtable.privacy.sealed import SealedCounts
-from hushtable.privacy.spending import RunAccount, Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import RunAccount
 
 
 class SealedGraph:

@@ -17,7 +17,7 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.estimate import correlation as correlations
 from hushtable.estimate import moments, regression
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
+from hushtable.estimate.base import Estimate, Estimator, Scope
 from hushtable.estimate.column_quantiles import (
     codes_in_words,
     name_of_quantile,
@@ -28,7 +28,7 @@ from hushtable.estimate.column_quantiles import (
 from hushtable.estimate.estimate_table import EstimateTable, of_terms
 from hushtable.estimate.formula import kind_of, read_formula
 from hushtable.estimate.moments import NumericQuery
-from hushtable.estimate.quantiles import NORMAL, normal_quantile
+from hushtable.estimate.quantiles import CONFIDENCE, NORMAL, normal_quantile
 from hushtable.estimate.row_functions import ONE, RowFunction, Scale, condition, is_code
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.estimate.sums import SumEstimates

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from hushtable.estimate.row_functions import RowFunction
     from hushtable.estimate.sums import SumEstimates
 
-CONFIDENCE = 0.95
-
 
 Scope = Literal["people", "population"]
 """Target of an interval: the people in the table, or the population that they were sampled from."""

@@ -29,15 +29,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.estimate.drawing import draw_inside
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import Codes, Floats, RowFunction
+from hushtable.estimate.row_functions import RowFunction
 from hushtable.predicate.covering import CodeSets
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
 Coarser = Recoding | CodeSets
-Integers = NDArray[np.int64]
 
 N_DRAWS = 32
 """Number of samples inside cells for functions that link generalized columns."""
@@ -68,7 +68,7 @@ class PublishedCells:
 
     schema: Schema  # the columns
     recode: Mapping[str, Coarser]  # recodings of generalized columns
-    codes: Codes  # generalized code of each cell, by column
+    codes: ColumnCodes  # generalized code of each cell, by column
 
     @property
     def n_cells(self) -> int:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.moments import TOO_FEW, Ask, NumericQuery, condition_text
 from hushtable.estimate.quantiles import GAP_RANGE, NORMAL, between_ends
-from hushtable.estimate.row_functions import Floats, RowFunction, Scale, numbers_of, present
+from hushtable.estimate.row_functions import RowFunction, Scale, numbers_of, present
 from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Integer, Number
 

@@ -25,10 +25,11 @@ from numpy.typing import NDArray
 
 from hushtable.codes import numbers, to_labels
 from hushtable.errors import ParameterError
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator, Scope
+from hushtable.estimate.base import Estimate, Estimator, Scope
 from hushtable.estimate.drawing import Generator, fresh
 from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.estimate.published import encoded
+from hushtable.estimate.quantiles import CONFIDENCE
 from hushtable.predicate import parse
 from hushtable.schema import Schema
 

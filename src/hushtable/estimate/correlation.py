@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.errors import Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.moments import NO_SPREAD, Ask, NumericQuery, answer_of, condition_text
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import Floats, power, present
+from hushtable.estimate.row_functions import power, present
 
 _STEPS = 60  # limit of the search for each end; small errors need about a dozen
 _ALMOST_ONE = 0.9999

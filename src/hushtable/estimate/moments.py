@@ -13,9 +13,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import ONE, Floats, RowFunction, Scale, UnitRuler, power
+from hushtable.estimate.row_functions import ONE, RowFunction, Scale, UnitRuler, power
 from hushtable.estimate.sums import SumEstimates
 
 Ask = Callable[[Sequence[RowFunction]], SumEstimates]

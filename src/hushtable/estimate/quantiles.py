@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from statistics import NormalDist
 
-from hushtable.estimate.base import CONFIDENCE
+CONFIDENCE = 0.95
 
 
 def normal_quantile(probability: float) -> float:

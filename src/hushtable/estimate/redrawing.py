@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, place_inside
-from hushtable.estimate.row_functions import Floats, RowFunction, is_code, power, present
+from hushtable.estimate.row_functions import RowFunction, is_code, power, present
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.recoding import Recoding
 from hushtable.schema import Integer, Number

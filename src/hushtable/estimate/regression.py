@@ -28,6 +28,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import HushtableError, Refused
 from hushtable.estimate.base import Estimate, Scope
 from hushtable.estimate.formula import RegressionFormula
@@ -40,16 +41,7 @@ from hushtable.estimate.moments import (
     half_width,
     in_values,
 )
-from hushtable.estimate.row_functions import (
-    ONE,
-    Codes,
-    Floats,
-    RowFunction,
-    UnitRuler,
-    is_code,
-    power,
-    present,
-)
+from hushtable.estimate.row_functions import ONE, RowFunction, UnitRuler, is_code, power, present
 from hushtable.estimate.sums import SumEstimates
 from hushtable.schema import Column, Integer, Number
 
@@ -186,7 +178,7 @@ def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats
     residual = np.append(-coefficients, 1.0)
 
     def squares(weights: Floats) -> RowFunction:
-        def over(codes: Codes) -> Floats:
+        def over(codes: ColumnCodes) -> Floats:
             values = np.stack([one.function.values(codes) for one in columns])
             return np.asarray(((weights @ values[:-1]) * (residual @ values)) ** 2)
 
@@ -291,13 +283,13 @@ def logistic_regression(
     n = len(regressors)
     coefficients = np.zeros(n)
 
-    def expected(at: Floats, codes: Codes) -> Floats:
+    def expected(at: Floats, codes: ColumnCodes) -> Floats:
         score = sum(b * one.function.values(codes) for b, one in zip(at, regressors, strict=True))
         chance: Floats = 1 / (1 + np.exp(-np.clip(score, -30.0, 30.0)))
         return chance
 
     def scores(at: Floats) -> list[RowFunction]:
-        def surplus(codes: Codes) -> Floats:
+        def surplus(codes: ColumnCodes) -> Floats:
             happened: Floats = event.values(codes)
             return happened - expected(at, codes)
 
@@ -305,7 +297,7 @@ def logistic_regression(
         return [over * one.function for one in regressors]
 
     def curvature(at: Floats) -> list[RowFunction]:
-        def spread(codes: Codes) -> Floats:
+        def spread(codes: ColumnCodes) -> Floats:
             chance = expected(at, codes)
             return np.asarray(chance * (1 - chance))
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import TooLarge
 from hushtable.predicate import Predicate, parse
 from hushtable.predicate.clause import independent_parts
@@ -25,8 +26,6 @@ from hushtable.schema import Column, Date, Integer, Number, Schema, Time, Timest
 Scale = Integer | Number | Date | Timestamp | Time
 """Numeric columns; dates and times count as numbers of seconds."""
 
-Floats = NDArray[np.float64]
-Codes = Mapping[str, NDArray[np.int64]]
 
 MAX_TIED = 2_000_000  # combinations of values of columns that one condition links
 
@@ -86,7 +85,7 @@ class RowFunction:
     factors: Mapping[str, Floats] = field(default_factory=dict)
     powers: Mapping[str, int] = field(default_factory=dict)
     tied: tuple[str, ...] = ()
-    over_rows: Callable[[Codes], Floats] | None = None
+    over_rows: Callable[[ColumnCodes], Floats] | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -118,7 +117,7 @@ class RowFunction:
         powers = {other: power for other, power in self.powers.items() if other != name}
         return RowFunction(factors, powers, self.tied, self.over_rows)
 
-    def values(self, codes: Codes) -> Floats:
+    def values(self, codes: ColumnCodes) -> Floats:
         """Return the value for each row."""
         n_rows = len(next(iter(codes.values())))
         result: Floats = np.ones(n_rows)
@@ -220,7 +219,7 @@ def of_predicate(predicate: Predicate) -> RowFunction:
         return RowFunction(factors)
     rest = join(True, tied)
 
-    def over_rows(codes: Codes) -> Floats:
+    def over_rows(codes: ColumnCodes) -> Floats:
         n_rows = len(next(iter(codes.values())))
         return np.broadcast_to(evaluate(rest, codes), n_rows).astype(np.float64)
 

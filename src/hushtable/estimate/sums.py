@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.estimate.quantiles import NORMAL
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

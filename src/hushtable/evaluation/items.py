@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.header import Data
 from hushtable.estimate.published import DRAWN, ComparableRelease
 from hushtable.evaluation.rows import CodedRows
 from hushtable.schema import Schema
-
-Integers = NDArray[np.int64]
 
 MAX_ITEMS = 24
 MAX_PER_BLOCK = 6

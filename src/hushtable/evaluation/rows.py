@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Codes32
 from hushtable.codes import to_values
 from hushtable.engine import door
 from hushtable.engine.header import Data
@@ -17,15 +18,13 @@ from hushtable.estimate.published import Block, ByColumn
 from hushtable.file_format import FileFormat
 from hushtable.schema import Column, Identifier, Schema
 
-Codes = NDArray[np.int32]
-
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
     """Rows as one array of codes per column."""
 
     schema: Schema
-    codes: Mapping[str, Codes]  # by column; missing has its own code
+    codes: Mapping[str, Codes32]  # by column; missing has its own code
     n_rows: int
 
     @classmethod

@@ -34,8 +34,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
+from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
-from hushtable.kernels.space import Points, Vector, leaf_order, threads_for
+from hushtable.kernels.space import leaf_order, threads_for
 
 with needing("publish"):
     from numba import njit, prange
@@ -51,7 +53,7 @@ _RUN = 32  # records processed sequentially, each starting from the scale of the
 _PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
 
 
-def gaussian_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
+def gaussian_scales(points: Floats, k: Vector, *, shape: Floats | None = None) -> Vector:
     """Return a sigma per record with A >= k, at most 0.5% above the smallest such sigma.
 
     Distances are rounded up to the edge of their bin, so the sum is a lower bound of A and errors
@@ -61,7 +63,7 @@ def gaussian_scales(points: Points, k: Vector, *, shape: Points | None = None) -
     return _solve(_gaussian_run, points, k, shape)
 
 
-def uniform_scales(points: Points, k: Vector, *, shape: Points | None = None) -> Vector:
+def uniform_scales(points: Floats, k: Vector, *, shape: Floats | None = None) -> Vector:
     """Return a cube side per record with A >= k, at most 0.05% above the smallest such side.
 
     Only records within the side in every column count, so no distance is approximated. The result
@@ -71,7 +73,7 @@ def uniform_scales(points: Points, k: Vector, *, shape: Points | None = None) ->
     return _solve(_uniform_run, points, k, shape)
 
 
-def _solve(kernel: Any, points: Points, k: Vector, shape: Points | None) -> Vector:
+def _solve(kernel: Any, points: Floats, k: Vector, shape: Floats | None) -> Vector:
     columns = np.ascontiguousarray(np.asarray(points, np.float64).T)
     # One row for all records, or one for each.
     inverse = 1.0 / (np.ones((1, len(columns))) if shape is None else np.ascontiguousarray(shape))
@@ -111,7 +113,7 @@ def _gaussian_tail_sum(halves: Vector, counts: Vector, n_used: int, sigma: float
 
 
 @njit(cache=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
-def _squares(columns: Points, inverse: Vector, i: int, squares: Vector) -> None:
+def _squares(columns: Floats, inverse: Vector, i: int, squares: Vector) -> None:
     squares[:] = 0.0
     for column in range(columns.shape[0]):
         here, factor = columns[column, i], inverse[column]
@@ -130,7 +132,7 @@ def _bin_edges(top: int, halves: Vector) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _extents(columns: Points) -> Vector:
+def _extents(columns: Floats) -> Vector:
     """Return the range of the records in each column."""
     extents = np.empty(columns.shape[0])
     for column in range(columns.shape[0]):
@@ -185,7 +187,7 @@ def _take_used(histogram: NDArray[np.int64], edges: Vector, halves: Vector, coun
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _gaussian_run(
-    columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
+    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Vector, out: Vector
 ) -> None:
     n = columns.shape[1]
     extents = _extents(columns)
@@ -257,7 +259,7 @@ def _gaussian_root(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _cube_sum(widths: Points, distances: Vector, n_used: int, side: float) -> float:
+def _cube_sum(widths: Floats, distances: Vector, n_used: int, side: float) -> float:
     """Return the sum of prod(1 - w / side) over the gathered records within the side."""
     total = 0.0
     inverse = 1.0 / side
@@ -271,7 +273,7 @@ def _cube_sum(widths: Points, distances: Vector, n_used: int, side: float) -> fl
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _max_distances(columns: Points, inverse: Vector, i: int, distances: Vector) -> None:
+def _max_distances(columns: Floats, inverse: Vector, i: int, distances: Vector) -> None:
     """Compute the largest coordinate difference between record i and each other record."""
     distances[:] = 0.0
     for column in range(columns.shape[0]):
@@ -294,13 +296,13 @@ def _survey(distances: Vector) -> tuple[int, float, float]:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _gather(
-    columns: Points,
+    columns: Floats,
     factors: Vector,
     i: int,
     distances: Vector,
     bound: float,
     near: Vector,
-    widths: Points,
+    widths: Floats,
 ) -> int:
     """Store the differences of the records within a bound; return their number."""
     n_used = 0
@@ -316,7 +318,7 @@ def _gather(
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _uniform_run(
-    columns: Points, inverse: Points, order: NDArray[np.int64], k: Vector, out: Vector
+    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Vector, out: Vector
 ) -> None:
     d, n = columns.shape
     n_runs = (n + _RUN - 1) // _RUN
@@ -351,7 +353,7 @@ def _uniform_run(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _cube_root(
-    widths: Points, distances: Vector, n_used: int, target: float, low: float, high: float
+    widths: Floats, distances: Vector, n_used: int, target: float, low: float, high: float
 ) -> float:
     """Bracket by growing steps down from a sufficient side, bisect, return the upper end.
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
+from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
-from hushtable.kernels.space import BLOCK, TIE, Points, Vector, threads_for
+from hushtable.kernels.space import BLOCK, TIE, threads_for
 
 with needing("publish"):
     from numba import njit, prange
@@ -17,8 +19,8 @@ _FAMILY = 16  # blocks per enclosing box
 
 
 def count_uncovered(
-    points: Points,
-    noise: Points,
+    points: Floats,
+    noise: Floats,
     *,
     k: NDArray[np.int64],
     limit: int,
@@ -69,13 +71,13 @@ def count_uncovered(
     return out
 
 
-def _boxes(points: Points, size: int) -> tuple[Points, Points]:
+def _boxes(points: Floats, size: int) -> tuple[Floats, Floats]:
     """Return the low and high corners of the bounding box of each run of `size` points."""
     starts = np.arange(0, len(points), size)
     return np.minimum.reduceat(points, starts), np.maximum.reduceat(points, starts)
 
 
-def _blocked(points: Points) -> NDArray[np.float64]:
+def _blocked(points: Floats) -> NDArray[np.float64]:
     """Arrange points as (block, column, position in the block); pad the last block."""
     n, d = points.shape
     n_blocks = -(-n // BLOCK)
@@ -112,7 +114,7 @@ def _is_apart(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _fits_in_block(
-    block: Points,
+    block: Floats,
     n_real: int,
     period: Vector,
     z: Vector,
@@ -150,10 +152,10 @@ def _fits_in_block(
 def _n_fits(
     n: int,
     blocks: NDArray[np.float64],
-    low: Points,
-    high: Points,
-    family_low: Points,
-    family_high: Points,
+    low: Floats,
+    high: Floats,
+    family_low: Floats,
+    family_high: Floats,
     period: Vector,
     own: int,
     z: Vector,
@@ -183,14 +185,14 @@ def _n_fits(
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _count_uncovered(
-    points: Points,
+    points: Floats,
     blocks: NDArray[np.float64],
-    low: Points,
-    high: Points,
-    family_low: Points,
-    family_high: Points,
+    low: Floats,
+    high: Floats,
+    family_low: Floats,
+    family_high: Floats,
     period: Vector,
-    noise: Points,
+    noise: Floats,
     sides: Vector,
     rows: NDArray[np.int64],
     k: NDArray[np.int64],

@@ -33,15 +33,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.extras import needing
 
 with needing("publish"):
     from numba import njit
 
-Particles = NDArray[np.int16]
 Index = NDArray[np.uint16]
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 RngState = NDArray[np.uint64]
 Places = NDArray[np.uint64]
 
@@ -115,7 +113,7 @@ def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def index_cells(
-    rows: Particles, columns: Integers, starts: Integers, places: Integers, out: Index
+    rows: Codes16, columns: Integers, starts: Integers, places: Integers, out: Index
 ) -> None:
     """Compute the cell of each row in the table of some columns.
 
@@ -130,7 +128,7 @@ def index_cells(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def add_cells(
-    rows: Particles, columns: Integers, strides: Integers, cells: Floats, out: Floats
+    rows: Codes16, columns: Integers, strides: Integers, cells: Floats, out: Floats
 ) -> None:
     """Add to each row the value of its cell in the table of some columns."""
     for row in range(len(rows)):
@@ -142,7 +140,7 @@ def add_cells(
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def add_weights(  # noqa: PLR0917 - kernels take arrays by position
-    rows: Particles,
+    rows: Codes16,
     weights: Floats,
     starts: Integers,
     columns: Integers,
@@ -272,7 +270,7 @@ def _rescale(values: Floats, size: np.uint64) -> None:
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
 def _multiply(  # noqa: PLR0917 - kernels take arrays by position
-    values: Floats, rows: Particles, row: int, column: np.uint64, without: np.uint64, layout: Layout
+    values: Floats, rows: Codes16, row: int, column: np.uint64, without: np.uint64, layout: Layout
 ) -> None:
     """Set values[v] to the product of a column's factors, except those shared with `without`."""
     size, own = layout.sizes[column], layout.first[column]
@@ -300,7 +298,7 @@ def _multiply(  # noqa: PLR0917 - kernels take arrays by position
 def _find_shared(  # noqa: PLR0917 - kernels take arrays by position
     bases: Places,
     strides: Places,
-    rows: Particles,
+    rows: Codes16,
     row: int,
     i: np.uint64,
     j: np.uint64,
@@ -363,7 +361,7 @@ def _draw(values: Floats, size: np.uint64, coin: float) -> np.uint64:
 
 
 @njit(cache=True, fastmath=True)  # type: ignore[untyped-decorator]
-def gibbs(rows: Particles, sites: Places, layout: Layout, state: RngState) -> None:
+def gibbs(rows: Codes16, sites: Places, layout: Layout, state: RngState) -> None:
     """Resample each row from the model, site by site, given the rest of the row.
 
     A site is a column (the second entry is then the number of columns), or two columns that are
@@ -418,7 +416,7 @@ def gibbs(rows: Particles, sites: Places, layout: Layout, state: RngState) -> No
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def swap_rows(  # noqa: PLR0917 - kernels take arrays by position
-    pool: Particles,
+    pool: Codes16,
     chosen: Integers,
     left: Integers,
     right: Integers,

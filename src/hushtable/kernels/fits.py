@@ -13,17 +13,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
+from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
-from hushtable.kernels.space import TIE, Points, Vector
+from hushtable.kernels.space import TIE
 
 with needing("publish"):
     from numba import njit, prange
 
 
 def rank_owners(
-    points: Points,
-    z: Points,
-    noise_range: Points,
+    points: Floats,
+    z: Floats,
+    noise_range: Floats,
     *,
     level: NDArray[np.int64],
     is_gaussian: bool,
@@ -76,9 +78,9 @@ def _fit_distance(
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _rank_owners(
-    points: Points,
-    z: Points,
-    noise_range: Points,
+    points: Floats,
+    z: Floats,
+    noise_range: Floats,
     level: NDArray[np.int64],
     is_gaussian: bool,
     period: Vector,
@@ -104,9 +106,9 @@ def _rank_owners(
 
 
 def best_fits(
-    tests: Points,
-    z: Points,
-    noise_range: Points,
+    tests: Floats,
+    z: Floats,
+    noise_range: Floats,
     *,
     q: int,
     is_gaussian: bool,
@@ -143,9 +145,9 @@ def best_fits(
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _best_fits(
-    tests: Points,
-    columns: Points,
-    inverse: Points,
+    tests: Floats,
+    columns: Floats,
+    inverse: Floats,
     logs_of_volume: Vector,
     is_gaussian: bool,
     period: Vector,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
+from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.extras import needing
 from hushtable.kernels.field import RngState, uniform
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int16]
+with needing("publish"):
+    from numba import njit
+
 
 _OTHER_PERSON = 0.1  # probability of trying another person instead of another value
 
@@ -38,7 +38,7 @@ def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _change(  # noqa: PLR0917 - kernels take arrays by position
-    excess: Floats, row: Codes, before: Codes, column: int, by: float, counted: FollowTables
+    excess: Floats, row: Codes16, before: Codes16, column: int, by: float, counted: FollowTables
 ) -> float:
     """Add a row to all cells of one of its columns; an empty `before` is a row without a past."""
     sizes, weights, code = counted.sizes, counted.weights, row[column]
@@ -59,7 +59,9 @@ def _change(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _whole(excess: Floats, row: Codes, before: Codes, by: float, counted: FollowTables) -> float:
+def _whole(
+    excess: Floats, row: Codes16, before: Codes16, by: float, counted: FollowTables
+) -> float:
     """Add the row of a followed person to all of its cells, each once."""
     sizes, weights = counted.sizes, counted.weights
     change = 0.0
@@ -85,9 +87,9 @@ def _likely(counted: FollowTables, column: int, code: int, coin: float) -> int:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def follow(  # noqa: PLR0917 - kernels take arrays by position
-    now: Codes,
+    now: Codes16,
     who: Integers,
-    before: Codes,
+    before: Codes16,
     gone: Integers,
     excess: Floats,
     counted: FollowTables,

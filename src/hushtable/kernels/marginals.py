@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.extras import needing
 
 with needing("publish"):
     from numba import njit
-
-Integers = NDArray[np.int64]
 
 
 class Tally:

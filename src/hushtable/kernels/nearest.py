@@ -5,26 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.extras import needing
 
 with needing("publish"):
     from numba import njit, prange
 
-Matrix = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _ONE = 1 << 36
 """Distance of two different values of an unordered column, in integer steps."""
 
 
 def nearest(
-    targets: Matrix,
-    published: Matrix,
+    targets: Floats,
+    published: Floats,
     *,
     ordered: NDArray[np.bool_],
     n_neighbors: int = 1,
     seed: int = 0,
-) -> tuple[Integers, Matrix]:
+) -> tuple[Integers, Floats]:
     """Find the nearest published records of each target.
 
     The distance is a sum over columns. In an ordered column it is the difference (positions are
@@ -73,7 +72,7 @@ def nearest(
 
 
 def nearest_without_each(
-    targets: Matrix, published: Matrix, *, ordered: NDArray[np.bool_], seed: int = 0
+    targets: Floats, published: Floats, *, ordered: NDArray[np.bool_], seed: int = 0
 ) -> Integers:
     """Find, for each target and each column, the nearest published record by all other columns.
 
@@ -112,13 +111,13 @@ def nearest_without_each(
     return places
 
 
-def _in_steps(matrix: Matrix) -> Integers:
+def _in_steps(matrix: Floats) -> Integers:
     """Convert positions and codes to integers; different codes differ by at least `_ONE`."""
     return np.where(np.isnan(matrix), -2 * _ONE, np.rint(matrix * _ONE)).astype(np.int64)
 
 
 def _most_selective_first(
-    targets: Matrix, published: Matrix, ordered: NDArray[np.bool_]
+    targets: Floats, published: Floats, ordered: NDArray[np.bool_]
 ) -> Integers:
     """Order the columns so that the first few exclude most records."""
     some, others = targets[:64, None, :], published[None, :256, :]
@@ -138,12 +137,12 @@ def _scrambled(x: np.uint64) -> np.uint64:  # pragma: no cover - compiled
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _nearest(  # noqa: PLR0917 - numba has no keyword-only arguments
-    targets: Matrix,
-    published: Matrix,
+    targets: Floats,
+    published: Floats,
     ordered: NDArray[np.bool_],
     seed: np.uint64,
     places: Integers,
-    distances: Matrix,
+    distances: Floats,
 ) -> None:  # pragma: no cover - compiled
     n_neighbors, n_columns = places.shape[1], targets.shape[1]
     for i in prange(len(targets)):

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.extras import needing
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int16]
+with needing("publish"):
+    from numba import njit
 
 
 class PairTables(NamedTuple):
@@ -24,7 +22,9 @@ class PairTables(NamedTuple):
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def pick(draws: Codes, picked: Integers, order: Integers, excess: Floats, pairs: PairTables) -> int:
+def pick(
+    draws: Codes16, picked: Integers, order: Integers, excess: Floats, pairs: PairTables
+) -> int:
     """Select another draw of a row wherever this brings counts closer to target; in place.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Codes32, Integers
 from hushtable.extras import needing
 
 with needing("publish"):
@@ -14,8 +15,6 @@ with needing("publish"):
 
 Bytes = NDArray[np.uint8]
 Hashes = NDArray[np.uint64]
-Integers = NDArray[np.int64]
-Codes = NDArray[np.int32]
 
 _NEWLINE, _RETURN, _TAB, _SPACE, _COMMA, _SHARP, _PERCENT = 10, 13, 9, 32, 44, 35, 37
 
@@ -90,7 +89,7 @@ def hash_texts(text: Bytes, offsets: Integers, key: np.uint64) -> Hashes:  # pra
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def hash_pairs(hashes: Hashes, source: Codes, target: Codes) -> Hashes:  # pragma: no cover
+def hash_pairs(hashes: Hashes, source: Codes32, target: Codes32) -> Hashes:  # pragma: no cover
     """Hash each edge from the hashes of its two ends."""
     out = np.empty(len(source), np.uint64)
     for i in range(len(out)):
@@ -126,7 +125,7 @@ def sort_words(words: Hashes, first_bit: int, n_bits: int) -> Hashes:  # pragma:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def projected_degrees(
-    source: Codes, target: Codes, n_nodes: int, max_degree: int
+    source: Codes32, target: Codes32, n_nodes: int, max_degree: int
 ) -> Integers:  # pragma: no cover - compiled
     """Add edges in the order given, each if and only if both its ends are still below the bound."""
     degree = np.zeros(n_nodes, np.int64)
@@ -139,7 +138,7 @@ def projected_degrees(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def realize(degrees: Integers) -> tuple[Codes, Codes]:  # pragma: no cover - compiled
+def realize(degrees: Integers) -> tuple[Codes32, Codes32]:  # pragma: no cover - compiled
     """Build a simple graph with these degrees (decreasing, graphical): Havel and Hakimi.
 
     The largest node is joined to the next largest ones. If the last of them are in a block of equal

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.extras import needing
 from hushtable.kernels.split_quality import EVEN, POINTS, TELLING
 
@@ -17,7 +18,6 @@ with needing("publish"):
 
 # ruff: noqa: PLR0917 - numba compiles positional parameters
 
-Integers = NDArray[np.int64]
 Places = NDArray[np.int32]
 
 

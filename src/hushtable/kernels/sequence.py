@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
-
+from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.extras import needing
 from hushtable.kernels.field import RngState, uniform
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int16]
+with needing("publish"):
+    from numba import njit
+
 
 BESIDE, BEFORE = 0, 1
 
@@ -42,7 +40,7 @@ class SequenceTables(NamedTuple):
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _move(  # noqa: PLR0917 - kernels take arrays by position
-    excess: Floats, rows: Codes, turns: Integers, row: int, by: float, counted: SequenceTables
+    excess: Floats, rows: Codes16, turns: Integers, row: int, by: float, counted: SequenceTables
 ) -> float:
     """Add a row to its cells, or remove it; return the change in weighted squared excess."""
     change = 0.0
@@ -67,14 +65,14 @@ def _move(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _exchange(rows: Codes, one: int, two: int, first: int, last: int) -> None:
+def _exchange(rows: Codes16, one: int, two: int, first: int, last: int) -> None:
     for column in range(first, last):
         rows[one, column], rows[two, column] = rows[two, column], rows[one, column]
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def arrange(  # noqa: PLR0917 - kernels take arrays by position
-    rows: Codes,
+    rows: Codes16,
     kin: Siblings,
     places: Integers,
     n_own: int,
@@ -143,7 +141,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _fits(rows: Codes, turns: Integers, row: int, code: int) -> bool:
+def _fits(rows: Codes16, turns: Integers, row: int, code: int) -> bool:
     """Return whether the rows of a parent stay ordered if one gets another code."""
     if turns[row] > 0 and rows[row - 1, 0] > code:
         return False

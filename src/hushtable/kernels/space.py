@@ -8,13 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.extras import needing
 
 with needing("publish"):
     from numba import get_num_threads, njit, set_num_threads
 
-Points = NDArray[np.float64]
-Vector = NDArray[np.float64]
 
 TIE = 1e-9  # relative difference of distances below which two fits are equal
 
@@ -34,7 +33,7 @@ def threads_for(work: int) -> Iterator[None]:
         set_num_threads(usual)
 
 
-def leaf_order(points: Points) -> NDArray[np.int64]:
+def leaf_order(points: Floats) -> NDArray[np.int64]:
     """Order records so that neighbors in the list are close in space (leaves of a k-d tree).
 
     Examples
@@ -48,7 +47,7 @@ def leaf_order(points: Points) -> NDArray[np.int64]:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _split_by_median(points: Points, order: NDArray[np.int64], leaf: int) -> None:
+def _split_by_median(points: Floats, order: NDArray[np.int64], leaf: int) -> None:
     """Sort runs of indexes by their widest column, halve them, and repeat with the halves."""
     n, d = points.shape
     stack = [(0, n)]

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from hushtable.arrays import Floats
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.extras import needing
 from hushtable.kernels.ratings import solve_sides
@@ -19,7 +20,6 @@ with needing("eval", "the model"):
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils.validation import check_is_fitted
 
-Floats = NDArray[np.float64]
 
 LEVEL_USERS = 20
 """Shrinkage constant: with this many new users, half of their mean deviation counts as level."""

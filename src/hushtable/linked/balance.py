@@ -13,8 +13,8 @@ from itertools import combinations, product
 
 import numpy as np
 
+from hushtable.arrays import Codes16
 from hushtable.kernels import picking
-from hushtable.kernels.field import Particles
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.field import LogLinearModel
 
@@ -32,7 +32,7 @@ def n_draws(n_rows: int) -> int:
     return N_DRAWS if 0 < n_rows <= MANY else 1
 
 
-def balanced(field: LogLinearModel, draws: Sequence[Particles], own: Sequence[int]) -> Particles:
+def balanced(field: LogLinearModel, draws: Sequence[Codes16], own: Sequence[int]) -> Codes16:
     """Pick one of several draws for each row.
 
     Parameters
@@ -72,5 +72,5 @@ def balanced(field: LogLinearModel, draws: Sequence[Particles], own: Sequence[in
     for _ in range(_N_SWEEPS):
         field.rng.shuffle(order)
         picking.pick(together, picked, order, excess, tables)
-    chosen: Particles = together[picked, np.arange(len(picked))]
+    chosen: Codes16 = together[picked, np.arange(len(picked))]
     return chosen

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushtable.kernels.field import Particles
+from hushtable.arrays import Codes16, Integers
 from hushtable.kernels.sequence import Siblings
 from hushtable.linked.balance import balanced, n_draws
 from hushtable.linked.steps import TransitionTable, arranged
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.columns import OneWayModel
-from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.patchwork import FitState
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
@@ -143,7 +142,7 @@ def _given(
 ) -> dict[str, Integers]:
     """Draw the free columns of rows whose other columns are given."""
     place_of = {known.counted.values.name: place for place, known in enumerate(quilt.columns)}
-    rows: Particles = np.empty((n_rows, len(quilt.columns)), np.int16)
+    rows: Codes16 = np.empty((n_rows, len(quilt.columns)), np.int16)
     for column, codes in given.items():
         rows[:, place_of[column]] = _buckets(quilt.columns[place_of[column]], codes)
     places = [place_of[column] for column in free]

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from hushtable.engine import EngineName
-from hushtable.engine.linked import LinkedEngine, open_linked
 from hushtable.engine.phases import logged
 from hushtable.engine.silence import silenced
 from hushtable.files.progress import Progress, silent
-from hushtable.linked.linked import Linked
 from hushtable.methods.base import Forecast
-from hushtable.pipeline import publish_plan
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import PaymentOptions
+from hushtable.publish_run import publish_plan
 from hushtable.release import Release
-from hushtable.schema.linked import LinkedSchema
+
+if TYPE_CHECKING:
+    from hushtable.engine.linked import LinkedEngine
+    from hushtable.linked.linked import Linked
+    from hushtable.schema.linked import LinkedSchema
 
 
 @silenced
@@ -65,6 +67,9 @@ def publish_linked(
     HushtableError
         If anything is refused. If the charge was already made, the message says so.
     """
+    from hushtable.engine.linked import open_linked  # noqa: PLC0415 - for linked tables only
+    from hushtable.schema.linked import LinkedSchema  # noqa: PLC0415 - for linked tables only
+
     progress("planning", 0.0)
     source = make_noise(noise)
     schema = LinkedSchema.load(schema) if isinstance(schema, str | Path) else schema

@@ -19,9 +19,9 @@ from itertools import product
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed import SealedTable
 from hushtable.kernels import sequence
-from hushtable.kernels.field import Floats, Integers
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.meter import BudgetFilter, TableNoise
 from hushtable.methods.quilt.patchwork import FitState, divided

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 
 from hushtable.errors import Refused
-from hushtable.estimate.base import CONFIDENCE
 from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import NORMAL, nearly_normal
+from hushtable.estimate.quantiles import CONFIDENCE, NORMAL, nearly_normal
 from hushtable.methods.base import CountError
 from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
 from hushtable.privacy.distributions import laplace_mass

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import TooLarge
 from hushtable.predicate.covering import CodeSets
 from hushtable.predicate.formula import AtomTest, Formula, evaluate, literals, shorten
 from hushtable.recoding import Intervals, Recoding
-
-Integers = NDArray[np.int64]
 
 MAX_CODES = 5_000_000  # limit of a column whose codes are evaluated one by one
 

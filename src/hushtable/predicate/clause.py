@@ -12,6 +12,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import ColumnCodes
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.predicate import sql
 from hushtable.predicate.classes import CodeClasses, classify
@@ -21,7 +22,6 @@ from hushtable.predicate.network import MAX_CELLS, Network, Tensor, Wire, contra
 from hushtable.recoding import Recoding
 from hushtable.schema import Schema
 
-Codes = Mapping[str, NDArray[np.int64]]
 MAX_OVERLAPS = 2**25  # limit of generalized codes times classes of a column
 
 Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
@@ -75,7 +75,7 @@ class Predicate:
         """Columns of the clause, in the order of their first use."""
         return self.formula.columns
 
-    def mask(self, codes: Codes) -> NDArray[np.bool_]:
+    def mask(self, codes: ColumnCodes) -> NDArray[np.bool_]:
         """Return which rows match.
 
         Parameters
@@ -142,7 +142,7 @@ class Predicate:
         return Fraction(numerator, math.prod(scale for _, scale in exact))
 
     def shares(
-        self, recode: Mapping[str, Recoding | CodeSets], codes: Codes
+        self, recode: Mapping[str, Recoding | CodeSets], codes: ColumnCodes
     ) -> NDArray[np.float64]:
         """Return the share of matching combinations in each generalized row.
 
@@ -169,7 +169,7 @@ class Predicate:
         """
         return self._shares(self.formula, recode, codes, self._n_rows(codes))
 
-    def _n_rows(self, codes: Codes) -> int:
+    def _n_rows(self, codes: ColumnCodes) -> int:
         lacking = [name for name in self.columns if name not in codes]
         lengths = {len(array) for array in codes.values()}
         if lacking or len(lengths) != 1:
@@ -179,7 +179,7 @@ class Predicate:
             )
         return lengths.pop()
 
-    def _evaluate(self, formula: Formula, codes: Codes, n_rows: int) -> NDArray[np.bool_]:
+    def _evaluate(self, formula: Formula, codes: ColumnCodes, n_rows: int) -> NDArray[np.bool_]:
         rows = {name: np.asarray(codes[name], np.int64) for name in formula.columns}
         return np.broadcast_to(evaluate(formula, rows), n_rows).copy()
 
@@ -231,7 +231,11 @@ class Predicate:
         return Tensor((name,), np.asarray(weights, object)), scale
 
     def _shares(
-        self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: Codes, n_rows: int
+        self,
+        formula: Formula,
+        recode: Mapping[str, Recoding | CodeSets],
+        codes: ColumnCodes,
+        n_rows: int,
     ) -> NDArray[np.float64]:
         if not any(name in recode for name in formula.columns):
             return self._evaluate(formula, codes, n_rows).astype(np.float64)
@@ -246,7 +250,7 @@ class Predicate:
         return self._table_shares(formula, recode, codes)
 
     def _table_shares(
-        self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: Codes
+        self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: ColumnCodes
     ) -> NDArray[np.float64]:
         """Tabulate the shares over the generalized codes of the columns, and look up the rows."""
         names, output = formula.columns, list[Wire]()

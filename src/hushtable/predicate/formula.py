@@ -20,8 +20,9 @@ from typing import Literal as Choice
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import ColumnCodes
 from hushtable.predicate import terms
-from hushtable.predicate.terms import Codes, Term
+from hushtable.predicate.terms import Term
 
 Truths = NDArray[np.bool_]
 Outcomes = frozenset[bool | None]
@@ -42,7 +43,7 @@ class ConstantTruth:
     value: bool | None
     terms: tuple[Term, ...] = ()
 
-    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+    def evaluate(self, codes: ColumnCodes) -> tuple[Truths, Truths]:
         """Return where the atom is TRUE, and where it is NULL."""
         return np.asarray(self.value is True), np.asarray(self.value is None)
 
@@ -64,7 +65,7 @@ class ValueTest:
         """Both sides."""
         return self.left, self.right
 
-    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+    def evaluate(self, codes: ColumnCodes) -> tuple[Truths, Truths]:
         """Return where the atom is TRUE, and where it is NULL."""
         left, right = terms.evaluate(self.left, codes), terms.evaluate(self.right, codes)
         one, other, *_ = terms.align(left, right)
@@ -96,7 +97,7 @@ class Member:
         """The term."""
         return (self.term,)
 
-    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+    def evaluate(self, codes: ColumnCodes) -> tuple[Truths, Truths]:
         """Return where the atom is TRUE, and where it is NULL."""
         given = terms.evaluate(self.term, codes)
         found = np.zeros(np.shape(given.numerators), np.bool_)
@@ -138,7 +139,7 @@ class IsNull:
         """The term."""
         return (self.term,)
 
-    def evaluate(self, codes: Codes) -> tuple[Truths, Truths]:
+    def evaluate(self, codes: ColumnCodes) -> tuple[Truths, Truths]:
         """Return where the atom is TRUE, and where it is NULL."""
         return terms.evaluate(self.term, codes).null, np.asarray(False)
 
@@ -205,7 +206,7 @@ def literals(formula: Formula) -> Iterator[AtomTest]:
             yield from literals(part)
 
 
-def evaluate(formula: Formula, codes: Codes) -> Truths:
+def evaluate(formula: Formula, codes: ColumnCodes) -> Truths:
     """Return which rows match; arrays are broadcast against each other."""
     if isinstance(formula, Junction):
         result = np.asarray(formula.every)

@@ -8,7 +8,7 @@ Python integers. So ``price <= 0.3`` is exact on a grid of step 0.1, and nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
@@ -16,7 +16,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Codes = Mapping[str, NDArray[np.int64]]
+from hushtable.arrays import ColumnCodes
+
 Integers = NDArray[Any]  # int64, or object holding Python integers
 Operator = Literal["+", "-", "*", "/", "%"]
 
@@ -138,7 +139,7 @@ class Exact:
     bottom: int
 
 
-def evaluate(term: Term, codes: Codes) -> Exact:
+def evaluate(term: Term, codes: ColumnCodes) -> Exact:
     """Evaluate a term on encoded rows."""
     if isinstance(term, Constant):
         top = max(1, abs(term.value.numerator))

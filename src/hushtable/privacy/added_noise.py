@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.errors import ParameterError
-from hushtable.privacy.random_words import Integers
 
 
 def add_noise(counts: Integers, noise: Integers) -> Integers:

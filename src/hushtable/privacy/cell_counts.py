@@ -13,8 +13,8 @@ from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.sparse_subset import Keys
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 
 class CellMechanism(Mechanism):

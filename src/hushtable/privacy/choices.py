@@ -21,7 +21,8 @@ from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
 from hushtable.privacy.selection import Rule
-from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.spending import DataPart
 
 _MOST_EXPECTED = 2.0**61
 """Sums of expected counts below this keep distances below 2**62, for any number of rows."""

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.privacy.spending import Sensitivity
+from hushtable.arrays import Integers
+from hushtable.privacy.sensitivity import Sensitivity
 
-Integers = NDArray[np.int64]
 ScoreName = Literal["balanced-gain", "balanced-max", "max", "information-gain", "total-variation"]
 
 BITS = 20

@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.arrays import Bools, Integers
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.privacy.arguments import as_integers, not_fraction, not_whole, refuse_if
 from hushtable.privacy.bit_reader import KERNEL_LIMIT, Words
-from hushtable.privacy.random_words import Integers, RandomWords
-
-Bools = NDArray[np.bool_]
+from hushtable.privacy.random_words import RandomWords
 
 MAX_TRIALS = 10**12
 """Limit of n for `binomial` and `subset`; n = 1e9 takes some 0.2 s and 0.7 s."""

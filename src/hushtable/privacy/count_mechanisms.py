@@ -20,6 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.composition import delta_of_rows
@@ -32,9 +33,8 @@ from hushtable.privacy.distributions import (
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_draws import MAX_SCALE
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 
 BITS = 256
 """Precision in bits of the bounds of e**x that decide whether a mechanism is private."""

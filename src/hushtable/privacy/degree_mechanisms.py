@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.privacy.rational import exp_bounds
 
 FractionBounds = tuple[Fraction, Fraction]
 """A lower and an upper bound of a real number."""
-
-Floats = NDArray[np.float64]
 
 
 def laplace_variance(scale: Floats | float) -> Floats:

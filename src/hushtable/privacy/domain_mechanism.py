@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
 from hushtable.privacy.added_noise import add_noise
@@ -28,9 +29,8 @@ from hushtable.privacy.distributions import FractionBounds, laplace_tail_bounds,
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_draws import MAX_SCALE
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 
 _INT64 = 2**63
 

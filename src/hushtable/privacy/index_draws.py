@@ -9,9 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from hushtable import kernels
+from hushtable.arrays import Integers
 from hushtable.privacy.arguments import as_weights, not_whole, refuse_if
 from hushtable.privacy.bit_reader import KERNEL_LIMIT
-from hushtable.privacy.random_words import Integers, RandomWords
+from hushtable.privacy.random_words import RandomWords
 
 
 class IndexSampler(RandomWords):

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from hushtable.arrays import Integers
 from hushtable.privacy.added_noise import add_noise
 from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 
 
 class Mechanism(ABC):

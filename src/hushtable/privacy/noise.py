@@ -50,7 +50,8 @@ class Noise(IndexSampler, CountNoiseSampler, SelectionSampler):
         >>> from hushtable import SecureNoise
         >>> from hushtable.privacy.mechanism import Laplace
         >>> from hushtable.privacy.sealed import SealedCounts
-        >>> from hushtable.privacy.spending import RunAccount, SpendingLimit, Sensitivity
+        >>> from hushtable.privacy.spending import RunAccount, SpendingLimit
+        >>> from hushtable.privacy.sensitivity import Sensitivity
         >>> account = RunAccount(SpendingLimit(Fraction(1)))
         >>> counts = SealedCounts(np.array([400, 300]), Sensitivity(rows=1), account.root)
         >>> SecureNoise().open(counts, Laplace(Fraction(1)), "counts").shape

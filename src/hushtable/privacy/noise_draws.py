@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 
 from hushtable import kernels
+from hushtable.arrays import Integers
 from hushtable.privacy.arguments import not_fraction, not_whole, refuse_if
 from hushtable.privacy.bit_reader import DIGIT_BITS, KERNEL_LIMIT, BitReader
-from hushtable.privacy.random_words import Integers, RandomWords
+from hushtable.privacy.random_words import RandomWords
 
 MAX_SCALE = 2**50
 """Noise of a larger scale might exceed int64."""

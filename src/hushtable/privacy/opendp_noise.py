@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.extras import needing
 from hushtable.privacy.arguments import not_fraction, not_whole, refuse_if
 from hushtable.privacy.noise_draws import MAX_SCALE, not_rate
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.secure_noise import SecureNoise
 
 

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 
 from hushtable.privacy.bit_reader import BitReader, Words
 
-Integers = NDArray[np.int64]
-
 
 class RandomWords(ABC):
     """Source of random words for samplers and compiled kernels."""

@@ -11,16 +11,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.arrays import Integers
 from hushtable.errors import SealedError
 from hushtable.kernels.split_quality import MOVES
 from hushtable.privacy.sealed import SealedCells, SealedValue, require_one_cell, unseal
-from hushtable.privacy.spending import DataPart, RunAccount, Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import DataPart, RunAccount
 from hushtable.privacy.splits import ScoredSplits, SealedSplits, SealedSplitsOfParts, require_counts
-
-Integers = NDArray[np.int64]
 
 
 class OrderedAxis(Protocol):

@@ -13,7 +13,7 @@ from hushtable.errors import SealedError
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import log_upper
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,11 @@ from typing import Any, NoReturn, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
-from hushtable.privacy.spending import DataPart, Sensitivity
-
-Integers = NDArray[np.int64]
+from hushtable.privacy.sensitivity import Sensitivity
+from hushtable.privacy.spending import DataPart
 
 _MOST_SUMMED = 2**20
 """This many counts of up to 2**42 rows each sum to less than an int64 holds; an overflow would

@@ -16,20 +16,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.errors import SealedError
 from hushtable.privacy.choices import Scores, SealedScores
-from hushtable.privacy.class_scores import Integers, Score
+from hushtable.privacy.class_scores import Score
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
-from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.spending import DataPart
 
 _FAR = 256  # a split this many levels below the best has at most e**-256 times its weight
 
 _CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
 
 
-Codes = range | frozenset[int]
+CodeSet = range | frozenset[int]
 """Some codes of an attribute: an interval of a grid, or a set of values."""
 
 
@@ -127,7 +129,7 @@ class ClassTable:
             scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
         return ScoredSplits(scores, lasts[at] - starts[at] + 1, starts[at])
 
-    def divided(self, parts: Sequence[Codes]) -> list[ClassTable]:
+    def divided(self, parts: Sequence[CodeSet]) -> list[ClassTable]:
         """Return the table for each of several disjoint parts of the values."""
         return [self] * len(parts)
 
@@ -179,7 +181,7 @@ class SealedClassTable(SealedValue):
         sensitivity: Sensitivity,
         part: DataPart,
         *,
-        codes: Codes | None,
+        codes: CodeSet | None,
         n_classes: int,
     ) -> None:
         super().__init__(inside, sensitivity, part)
@@ -196,7 +198,7 @@ class SealedClassTable(SealedValue):
             table, histogram.sensitivity, histogram.part, codes=None, n_classes=histogram.shape[1]
         )
 
-    def divided(self, parts: Sequence[Codes]) -> list[SealedClassTable]:
+    def divided(self, parts: Sequence[CodeSet]) -> list[SealedClassTable]:
         """Divide it into disjoint parts of its codes, to which parallel composition applies."""
         for at, codes in enumerate(parts):
             if any(_overlap(codes, other) for other in parts[:at]) or not self._has(codes):
@@ -243,11 +245,11 @@ class SealedClassTable(SealedValue):
         ways = unseal(self).score_spans(first, last, score, with_special=with_special)
         return self._sealed(ways, score, unseal(self).n_splits(first, last))
 
-    def _require(self, parts: Sequence[Codes], with_special: bool) -> None:
+    def _require(self, parts: Sequence[CodeSet], with_special: bool) -> None:
         if (with_special and self.codes is not None) or not all(map(self._has, parts)):
             raise SealedError("these values do not belong to this part of the histogram.")
 
-    def _has(self, codes: Codes) -> bool:
+    def _has(self, codes: CodeSet) -> bool:
         if self.codes is None:
             return True
         if isinstance(codes, range) and isinstance(self.codes, range):
@@ -265,7 +267,7 @@ def _require_each_once(codes: Sequence[int]) -> None:
         raise SealedError("a value occurs twice; each value must be in one child, once.")
 
 
-def _overlap(one: Codes, other: Codes) -> bool:
+def _overlap(one: CodeSet, other: CodeSet) -> bool:
     if isinstance(one, range) and isinstance(other, range):
         return one.start < other.stop and other.start < one.stop
     return not frozenset(one).isdisjoint(other)

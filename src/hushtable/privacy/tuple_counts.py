@@ -8,14 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.errors import SealedError
 from hushtable.privacy.composition import optimal_delta
 from hushtable.privacy.count_mechanisms import CountMechanism
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
-from hushtable.privacy.random_words import Integers
 from hushtable.privacy.sealed import SealedCounts, SealedValue, unseal
-from hushtable.privacy.spending import DataPart, PrivacyCost, Sensitivity
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.spending import DataPart
 
 
 class CommonTuples(NamedTuple):

@@ -17,8 +17,8 @@ from hushtable.privacy.cell_counts import CellMechanism
 from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
 from hushtable.privacy.mechanism import Mechanism
 from hushtable.privacy.noise import Noise
+from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.sparse_subset import Keys
-from hushtable.privacy.spending import PrivacyCost, Sensitivity
 
 Law = UniformInsertions | SourceInsertions
 

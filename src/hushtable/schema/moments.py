@@ -17,14 +17,13 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, model_validator
 
+from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, shown
 from hushtable.schema.columns import OTHER, Text
 from hushtable.schema.numbers import SPECIAL, GridColumn
 
-Integers = NDArray[np.int64]
 Step = Literal["second", "minute", "hour", "day", "week", "month", "quarter", "year"]
 
 DAY = 86_400

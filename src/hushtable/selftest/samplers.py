@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc
 
+from hushtable.arrays import Integers
 from hushtable.privacy.distributions import laplace_mass
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.selftest.verdict import CheckResult, SelfCheck, held
@@ -26,7 +27,6 @@ MIN_EXPECTED = 100
 N = 400_000
 _GROUP = "noise"
 
-Integers = NDArray[np.int64]
 Mass = Callable[[Integers], NDArray[np.float64]]
 
 

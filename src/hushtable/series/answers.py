@@ -21,6 +21,7 @@ from functools import cached_property
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.errors import ParameterError
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.quantiles import NORMAL
@@ -28,7 +29,7 @@ from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.measured_tables import LinearAnswer
 from hushtable.methods.registry import estimator_for
 from hushtable.predicate import Predicate, parse
-from hushtable.series.drift import CountPath, DriftRate, Floats
+from hushtable.series.drift import CountPath, DriftRate
 from hushtable.series.plan import slope_weights
 from hushtable.series.waves import Wave, Waves, in_words
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from hushtable.arrays import Floats
 
 LEAST_PACE, MOST_PACE = 1e-5, 256.0
 """Range of the search for the drift rate: from five replaced rows in a million to far above chance.

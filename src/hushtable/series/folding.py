@@ -15,11 +15,9 @@ from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.methods.prior import EarlierTable
-
-Integers = NDArray[np.int64]
 
 
 def folded(tables: Iterable[EarlierTable], sizes: Mapping[str, int]) -> list[EarlierTable]:

@@ -19,16 +19,14 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.kernels import follow
-from hushtable.kernels.field import Floats, Integers
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.meter import TableNoise
 
 TRIES_PER_VALUE = 12
 MAX_TRIES = 20_000_000
-
-Codes = follow.Codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,15 +161,15 @@ def carried_on(
 
 def _stacked(
     codes: Mapping[str, Integers], names: Sequence[str], bucket_of: Mapping[str, Integers]
-) -> Codes:
+) -> Codes16:
     """Return the buckets of rows, one column per name."""
     return np.stack([bucket_of[name][codes[name]] for name in names], axis=1).astype(np.int16)
 
 
 def _counted(  # noqa: PLR0917 - what is wanted, and what is there
-    new: Codes,
-    now: Codes,
-    old: Codes,
+    new: Codes16,
+    now: Codes16,
+    old: Codes16,
     who: Integers,
     wanted: Sequence[Floats],
     sizes: Integers,
@@ -211,12 +209,12 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
     return counted, np.concatenate(excess)
 
 
-def _cells(cells: Integers | Codes, size: int) -> Floats:
+def _cells(cells: Integers | Codes16, size: int) -> Floats:
     return np.bincount(cells, minlength=size).astype(np.float64)
 
 
 def _values(  # noqa: PLR0917 - rows that go on, and rows that were drawn
-    buckets: Codes,
+    buckets: Codes16,
     mine: Integers,
     may_keep: NDArray[np.bool_],
     drawn: Integers,

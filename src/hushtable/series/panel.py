@@ -41,12 +41,12 @@ from hushtable.methods.quilt.meter import TableNoise
 from hushtable.methods.quilt.patchwork import FitState
 from hushtable.methods.quilt.prior import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
-from hushtable.pipeline import publish_plan
 from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.noise_sources import make_noise
 from hushtable.privacy.payment import PaymentOptions
+from hushtable.publish_run import publish_plan
 from hushtable.recoding import Recoding
 from hushtable.release import Release
 from hushtable.schema import Schema

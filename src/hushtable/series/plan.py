@@ -17,8 +17,7 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.estimate.quantiles import NORMAL
 from hushtable.files.yaml_text import read_yaml, write_yaml
-from hushtable.methods.quilt.cuts import is_wide
-from hushtable.methods.quilt.domains import values_of
+from hushtable.methods.quilt.domains import is_wide, values_of
 from hushtable.methods.quilt.meter import BudgetFilter, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.account import RHO_GRID, Budget, LedgerCap

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.errors import ParameterError, Refused
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.quantiles import NORMAL
@@ -31,7 +32,6 @@ from hushtable.series.waves import in_words
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
 _NAMED = 4  # values of a bucket that are named
 
-Floats = NDArray[np.float64]
 Truth = NDArray[np.bool_]
 
 

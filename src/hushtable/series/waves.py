@@ -10,8 +10,8 @@ from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.codes import as_numpy
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Kind, Prior, PriorRelease
 from hushtable.prior import release_of
@@ -21,7 +21,6 @@ from hushtable.series.drift import (
     ABOVE,
     CountPath,
     DriftRate,
-    Floats,
     WaveCounts,
     estimate_drift_rate,
     gains_at,
@@ -30,8 +29,6 @@ from hushtable.series.drift import (
     total_step,
 )
 from hushtable.series.folding import folded
-
-Integers = NDArray[np.int64]
 
 _SPANS = 2.5  # number of independent counts to which cumulative counts are equivalent
 

@@ -19,7 +19,8 @@ from hushtable.methods.quilt.meter import BudgetFilter
 from hushtable.privacy.count_mechanisms import OneSidedGeometric
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
-from hushtable.privacy.spending import PrivacyCost, RunAccount
+from hushtable.privacy.sensitivity import PrivacyCost
+from hushtable.privacy.spending import RunAccount
 
 QUILT = Quilt(epsilon=1, particles=1000)
 GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)

@@ -69,7 +69,7 @@ from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.sealed import SealedCounts, unseal
 from hushtable.privacy.secure_noise import SecureNoise
 from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import Sensitivity
+from hushtable.privacy.sensitivity import Sensitivity
 from hushtable.privacy.splits import SplitChoice
 from hushtable.privacy.tuple_counts import TupleCounts
 from hushtable.privacy.tuple_set import NextView, TupleSet, is_among, merged

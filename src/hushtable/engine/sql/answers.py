@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.base import RuleBreak
 from hushtable.engine.cells import Counts
 from hushtable.engine.encode import Expression
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import N_RULES, refuse_broken, rule_breaks
 from hushtable.engine.source import TableSource
 from hushtable.schema import Schema

@@ -25,7 +25,6 @@ from functools import cached_property, partial
 import lazy_loader
 import numpy as np
 
-from hushtable.engine.base import RuleBreak
 from hushtable.engine.baskets import (
     ItemGroups,
     ItemPairs,
@@ -38,6 +37,7 @@ from hushtable.engine.baskets import (
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.checked import CheckedEngine, not_once
 from hushtable.engine.published import WrittenParts
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import person_break
 from hushtable.engine.source import PERSON, TableSource
 from hushtable.engine.spark.source import SparkSource

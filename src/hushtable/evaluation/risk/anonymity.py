@@ -23,15 +23,13 @@ from typing import Any, Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.rational import as_rational
 from hushtable.recoding import Recoding
 from hushtable.schema import Categorical, Schema
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Name = Literal["k", "l", "t"]
 
 

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import MOST_TARGETS, AttackTables, Matrix, equal
+from hushtable.evaluation.risk.records import MOST_TARGETS, AttackTables, equal
 from hushtable.kernels.nearest import nearest_without_each
 
 TOLERANCE = 0.05
@@ -20,7 +21,6 @@ N_BINS = 20
 MOST_CELLS = 5_000_000
 """Pairs of columns with more combinations are left out of the model."""
 
-Integers = NDArray[np.int64]
 
 _NEAREST = (
     "An attacker knows all other values of a person and guesses {name} from the nearest published "
@@ -72,9 +72,9 @@ def _by_model(scene: AttackTables, place: int) -> Outcome:
 def _outcome(
     scene: AttackTables,
     place: int,
-    people: Matrix,
-    guesses: Matrix,
-    control: tuple[Matrix, Matrix] | None,
+    people: Floats,
+    guesses: Floats,
+    control: tuple[Floats, Floats] | None,
     *,
     of: str,
     attacker: str,
@@ -97,25 +97,25 @@ def _outcome(
     )
 
 
-def _hits(scene: AttackTables, place: int, people: Matrix, guesses: Matrix) -> Rate:
+def _hits(scene: AttackTables, place: int, people: Floats, guesses: Floats) -> Rate:
     right = _is_right(people[:, place], guesses, bool(scene.ordered[place]))
     return Rate.of(int(np.count_nonzero(right)), len(people))
 
 
-def _is_right(truth: Matrix, guesses: Matrix, is_ordered: bool) -> NDArray[np.bool_]:
+def _is_right(truth: Floats, guesses: Floats, is_ordered: bool) -> NDArray[np.bool_]:
     right = equal(truth, guesses)
     if is_ordered:
         right |= np.abs(truth - guesses) <= TOLERANCE + 1e-12
     return right
 
 
-def _by_nearest(scene: AttackTables, people: Matrix) -> Matrix:
+def _by_nearest(scene: AttackTables, people: Floats) -> Floats:
     """Guess every column from the record that is nearest in all other columns."""
     nearby = nearest_without_each(people, scene.published, ordered=scene.ordered, seed=scene.seed())
     return np.take_along_axis(scene.published, nearby, axis=0)
 
 
-def _constant_guess(scene: AttackTables, place: int, people: Matrix) -> Rate:
+def _constant_guess(scene: AttackTables, place: int, people: Floats) -> Rate:
     """Return the success of the best constant guess, from the distribution of values alone.
 
     The distribution is that of the control group or, without one, of the private table.
@@ -144,7 +144,7 @@ class _NaiveBayes:
         self.n_classes = self._n_values(place)
         classes = self._binned(scene.published, place)
         self.prior = np.log(np.bincount(classes, minlength=self.n_classes) + 1.0)
-        self.tables: dict[int, Matrix] = {}
+        self.tables: dict[int, Floats] = {}
         left_out = []
         for column in range(len(scene.names)):
             n_values = self._n_values(column)
@@ -163,7 +163,7 @@ class _NaiveBayes:
             else ""
         )
 
-    def guess(self, people: Matrix) -> Matrix:
+    def guess(self, people: Floats) -> Floats:
         """Return the most likely value of each person, NaN for missing."""
         guesses = np.empty(len(people))
         step = max(1, MOST_CELLS // self.n_classes)
@@ -182,7 +182,7 @@ class _NaiveBayes:
         size = N_BINS if self._is_cut(column) else int(self.scene.sizes[column])
         return size + 1  # missing is last
 
-    def _binned(self, table: Matrix, column: int) -> Integers:
+    def _binned(self, table: Floats, column: int) -> Integers:
         values, size = table[:, column], int(self.scene.sizes[column])
         missing = np.isnan(values)
         filled = np.where(missing, 0.0, values)
@@ -194,7 +194,7 @@ class _NaiveBayes:
             codes = filled
         return np.where(missing, self._n_values(column) - 1, codes).astype(np.int64)
 
-    def _value(self, classes: Integers) -> Matrix:
+    def _value(self, classes: Integers) -> Floats:
         size = int(self.scene.sizes[self.place])
         values = classes.astype(np.float64)
         if self._is_cut(self.place):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import AttackTables, Matrix, columns_of
+from hushtable.evaluation.risk.records import AttackTables, columns_of
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
 
@@ -59,7 +60,7 @@ def run(scene: AttackTables) -> list[Outcome]:
 
 
 def _linked(
-    scene: AttackTables, targets: Matrix, halves: list[tuple[list[int], list[int]]]
+    scene: AttackTables, targets: Floats, halves: list[tuple[list[int], list[int]]]
 ) -> Rate:
     """Return the share of linked targets; each is tried with one division of the columns."""
     hits = 0

@@ -16,13 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.engine import connect
 from hushtable.engine.memory import MemoryEngine
 from hushtable.errors import DataError
 from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import Categorical, Column, Integer, Numeric, Schema
-
-Matrix = NDArray[np.float64]
 
 MOST_TARGETS = 2_000
 FEWEST_TARGETS = 200
@@ -38,9 +37,9 @@ class AttackTables:
     # values of ordered columns are positions from 0 to 1 in the public range
     ordered: NDArray[np.bool_]
     sizes: NDArray[np.int64]  # number of released values of each column, without missing
-    original: Matrix  # rows by columns; missing is NaN, unordered columns contain codes
-    published: Matrix
-    control: Matrix | None  # rows that are not in the release
+    original: Floats  # rows by columns; missing is NaN, unordered columns contain codes
+    published: Floats
+    control: Floats | None  # rows that are not in the release
     rng: np.random.Generator  # for samples and ties
     notes: tuple[str, ...] = ()  # how the tables were made comparable
 
@@ -50,7 +49,7 @@ class AttackTables:
         affordable = MOST_COMPARISONS // max(len(self.published), 1)
         return int(min(MOST_TARGETS, max(FEWEST_TARGETS, affordable)))
 
-    def targets(self, table: Matrix, n_targets: int | None = None) -> Matrix:
+    def targets(self, table: Floats, n_targets: int | None = None) -> Floats:
         """Return a random sample of the people to attack, by default of `n_targets`."""
         n_targets = n_targets or self.n_targets
         if len(table) <= n_targets:
@@ -100,7 +99,7 @@ def make_attack_tables(  # noqa: PLR0917 - same order as in `assess`
     sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
     sizes -= [(recode.get(n) or c).n_special for n, c in columns.items()]
 
-    def private(table: pa.Table) -> Matrix:
+    def private(table: pa.Table) -> Floats:
         codes = _read(table, columns, schema)
         return _matrix(columns, codes, recode)
 
@@ -190,7 +189,7 @@ def _matrix(
     recode: Mapping[str, Recoding],
     *,
     done: bool = False,
-) -> Matrix:
+) -> Floats:
     """Convert codes to positions or codes of released values; `done` if they are released codes."""
     matrix = np.empty((len(next(iter(codes.values()))), len(columns)))
     for place, (name, column) in enumerate(columns.items()):
@@ -207,11 +206,11 @@ def _matrix(
     return np.asarray(matrix[np.lexsort(matrix.T)])
 
 
-def equal(first: Matrix, second: Matrix) -> NDArray[np.bool_]:
+def equal(first: Floats, second: Floats) -> NDArray[np.bool_]:
     """Return where two arrays agree; two missing values are equal."""
     return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
 
 
-def columns_of(matrix: Matrix, places: Sequence[int]) -> Matrix:
+def columns_of(matrix: Floats, places: Sequence[int]) -> Floats:
     """Return some columns as a contiguous array, for the nearest-neighbor search."""
     return np.ascontiguousarray(matrix[:, list(places)])

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import AttackTables, Matrix
+from hushtable.evaluation.risk.records import AttackTables
 
 N_GUESSES = 500
 N_TRIES_PER_GUESS = 4
@@ -44,7 +45,7 @@ class Description:
     relations: tuple[int, ...]
     values: tuple[float, ...]
 
-    def count(self, table: Matrix, *, most: int = 2) -> int:
+    def count(self, table: Floats, *, most: int = 2) -> int:
         """Count the matching rows, up to `most`; the table should be in column-major order."""
         rows: NDArray[np.int64] | None = None
         for column, relation, value in zip(self.columns, self.relations, self.values, strict=True):
@@ -88,9 +89,9 @@ def _outcome(
     guesses: list[Description],
     scene: AttackTables,
     *,
-    original: Matrix,
-    everyone: Matrix,
-    control: Matrix | None,
+    original: Floats,
+    everyone: Floats,
+    control: Floats | None,
 ) -> Outcome:
     attack = _rate(guesses, original)
     notes, details = [], []
@@ -126,15 +127,15 @@ def _outcome(
     )
 
 
-def _rate(guesses: list[Description], table: Matrix) -> Rate:
+def _rate(guesses: list[Description], table: Floats) -> Rate:
     return Rate.of(sum(guess.count(table) == 1 for guess in guesses), len(guesses))
 
 
-def _sample(scene: AttackTables, table: Matrix, n_rows: int) -> Matrix:
+def _sample(scene: AttackTables, table: Floats, n_rows: int) -> Floats:
     return table[scene.rng.choice(len(table), n_rows, replace=False)]
 
 
-def _single_columns(scene: AttackTables, published: Matrix) -> list[Description]:
+def _single_columns(scene: AttackTables, published: Floats) -> list[Description]:
     """Return predicates for values that occur once, and for unique extremes of ordered columns."""
     found: dict[tuple[int, int, float], Description] = {}
     for column in range(len(scene.names)):
@@ -148,7 +149,7 @@ def _single_columns(scene: AttackTables, published: Matrix) -> list[Description]
     return guesses
 
 
-def _rare(values: Matrix, is_ordered: bool) -> Iterator[tuple[int, float]]:
+def _rare(values: Floats, is_ordered: bool) -> Iterator[tuple[int, float]]:
     missing = np.isnan(values)
     if np.count_nonzero(missing) == 1:
         yield EQUAL, np.nan
@@ -164,7 +165,7 @@ def _rare(values: Matrix, is_ordered: bool) -> Iterator[tuple[int, float]]:
         yield EQUAL, value
 
 
-def _combinations(scene: AttackTables, published: Matrix) -> list[Description]:
+def _combinations(scene: AttackTables, published: Floats) -> list[Description]:
     """Return predicates on random columns of random records that match exactly one record."""
     n, d = published.shape
     if not n:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
@@ -25,9 +25,6 @@ from hushtable.evaluation.utility.value_shares import coarse_bins
 from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Recoding
 from hushtable.schema import Column
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 N_REPEATS = 5
 MAX_TRAIN = 50_000

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.estimate.published import Block, KnownNoiseRows
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.metric import MetricValue, share_metric
@@ -34,8 +34,6 @@ from hushtable.evaluation.utility.value_shares import (
 )
 from hushtable.files.progress import Progress, silent
 from hushtable.recoding import Recoding
-
-Floats = NDArray[np.float64]
 
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # with more triples in a block, a random sample replaces the full list

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.estimate.published import KnownNoiseRows
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.rows import is_ordered
 from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Categorical, Column
-
-Floats = NDArray[np.float64]
 
 MAX_BINS = 16
 MAX_PLOT_BINS = 24

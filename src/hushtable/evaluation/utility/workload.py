@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
 from hushtable.estimate import Estimate
 from hushtable.evaluation.metric import Metric, MetricValue, share_metric
@@ -22,9 +23,6 @@ from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
 from hushtable.schema import Categorical, Column
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 
 ARITIES = (1, 2, 3)
 SELECTIVITIES = ((0.0, 0.001), (0.001, 0.01), (0.01, 0.1), (0.1, 1.0))

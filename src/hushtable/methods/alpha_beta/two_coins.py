@@ -15,17 +15,15 @@ from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.estimate.base import CONFIDENCE, Estimate
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.arrays import Floats, Integers
+from hushtable.estimate.base import Estimate
+from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
 from hushtable.extras import needing
 
 with needing("science"):
     from scipy import special
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _LARGE = 1000.0  # from this variance on, the normal error is below 0.2%
 _COUNTABLE = 2**53  # integers below are exact as floats

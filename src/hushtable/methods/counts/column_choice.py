@@ -10,18 +10,15 @@ from functools import cached_property
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable import kernels
+from hushtable.arrays import Floats, Integers
 from hushtable.engine.baskets import ItemColumns
 from hushtable.engine.sealed import SealedTable
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.mechanism import Gaussian, Laplace, RowwiseMechanism
 from hushtable.privacy.noise import Noise
 from hushtable.recoding import Recoding
-
-Integers = NDArray[np.int64]
-Matrix = NDArray[np.float64]
 
 FLOOR = 4.0
 """Denominators are at least this many standard deviations of the noise."""
@@ -129,7 +126,7 @@ def worth_comparing(support: Integers, noise_std: float, sizes: Sequence[int]) -
 
 def similarities(
     kind: str, support: Integers, agree: Integers, differ: Integers, floor: float
-) -> Matrix:
+) -> Floats:
     """Return the similarity of all pairs of items; 1 on the diagonal.
 
     ``union`` is the measure of section 7.2: agreements divided by people who have either item.
@@ -162,7 +159,7 @@ def similarities(
 
 def attribute_distances(
     source: SealedTable, noise: Noise, *, recode: Mapping[str, Recoding], pair_noise: PairMechanism
-) -> Matrix:
+) -> Floats:
     """Return 1 - phi squared of all pairs of attributes of a wide table, from noisy counts.
 
     Every cell of every table of two attributes gets noise, including empty ones.
@@ -199,7 +196,7 @@ def phi_squared(table: Integers, noise_std: float = 0.0) -> float:
     return float(np.clip(excess.sum() / total / (min(n_rows, n_columns) - 1), 0.0, 1.0))
 
 
-def cluster(distances: Matrix, sizes: Sequence[int]) -> list[list[int]]:
+def cluster(distances: Floats, sizes: Sequence[int]) -> list[list[int]]:
     """Partition the items once for each number of clusters; return all clusters in order.
 
     A cluster that several partitions share occurs several times.

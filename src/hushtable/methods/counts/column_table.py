@@ -13,8 +13,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.codes import as_numpy, numbers, repeated, to_codes, to_labels
 from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.recoding import Recoding
@@ -33,8 +33,6 @@ READING_LONG = (
     "have in that column, and no other item of it. The items of each column are "
     "listed in statement.json. People without any item of a column are not counted there."
 )
-
-Integers = NDArray[np.int64]
 
 
 def write_tuples(

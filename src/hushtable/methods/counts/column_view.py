@@ -19,8 +19,8 @@ from math import prod, sqrt
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.domain import Domain
 from hushtable.estimate.base import Estimate
 from hushtable.estimate.error_law import ErrorLaw
@@ -34,10 +34,6 @@ from hushtable.schema import Schema
 
 MANY = 10**15
 """Upper limit of cell counts; larger numbers are treated as unbounded."""
-
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.codes import repeated
 from hushtable.engine.baskets import most_listed
 from hushtable.errors import Refused
@@ -63,7 +63,6 @@ from hushtable.schema import Schema
 MAX_JOINT = 2_000_000
 """Maximum number of cells over which a condition across columns is enumerated."""
 
-Floats = NDArray[np.float64]
 
 GroupColumns = tuple[int, tuple[str, ...]]
 """A column, and the attributes that are looked up in it."""

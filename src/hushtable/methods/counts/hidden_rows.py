@@ -32,10 +32,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
+from hushtable.arrays import Bools, Floats
 
 SHAPES = (1.0, 3.0, 10.0)
 """Shape parameters of the negative binomial distribution of rows per cell.
@@ -65,7 +63,7 @@ _ROUNDS = 20
 class HiddenRows:
     """Modeled rows of unpublished cells."""
 
-    hidden: Flags  # which cells of the domain are not published
+    hidden: Bools  # which cells of the domain are not published
     expected: Floats  # mean number of rows of each cell; 0 for published cells
     variance: Floats  # variance of the number of rows of each cell; 0 for published cells
     unlike: float  # mean square of the validation errors, for a share with variance 1
@@ -89,7 +87,7 @@ class HiddenRows:
         return np.asarray(alike + np.outer(own, own))
 
 
-def hidden_rows(counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats) -> HiddenRows:
+def hidden_rows(counts: Floats, hidden: Bools, n_rows: float, suppressed: Floats) -> HiddenRows:
     """Distribute missing rows over the unpublished cells, and validate the result.
 
     `counts` are rows of published cells, with an axis for each column; `hidden` marks unpublished
@@ -110,7 +108,7 @@ def hidden_rows(counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats
 
 
 def _fitted(
-    counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats, shape: float
+    counts: Floats, hidden: Bools, n_rows: float, suppressed: Floats, shape: float
 ) -> HiddenRows:
     """Fit and validate the model with one shape parameter."""
     expected, variance = _spread(counts, hidden, n_rows, suppressed, shape)
@@ -119,7 +117,7 @@ def _fitted(
 
 
 def _spread(
-    counts: Floats, hidden: Flags, n_rows: float, suppressed: Floats, shape: float
+    counts: Floats, hidden: Bools, n_rows: float, suppressed: Floats, shape: float
 ) -> tuple[Floats, Floats]:
     """Return mean and variance of the rows of every cell; 0 for published cells."""
     mean, variance = _law(suppressed, shape)
@@ -176,7 +174,7 @@ def _product(there: Floats) -> Floats:
 
 
 def _validated(
-    counts: Floats, hidden: Flags, expected: Floats, suppressed: Floats, shape: float
+    counts: Floats, hidden: Bools, expected: Floats, suppressed: Floats, shape: float
 ) -> tuple[float, Floats]:
     """Raise the threshold, refit, and return the mean squared error and the error per cell."""
     unknown = 1.0, np.zeros(counts.shape)

@@ -9,16 +9,14 @@ import pyarrow as pa
 
 from hushtable.codes import plain
 from hushtable.estimate.associations import uniform_loss
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
+from hushtable.estimate.quantiles import CONFIDENCE
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates
 from hushtable.extras import needing
 from hushtable.methods.counts.random_sampling import RandomSampling
 from hushtable.predicate import parse
 from hushtable.privacy.count_mechanisms import least
-
-with needing("science"):
-    from scipy.special import betainc
 
 
 class SampleEstimator(Estimator):
@@ -48,6 +46,8 @@ class SampleEstimator(Estimator):
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a condition."""
+        with needing("science"):
+            from scipy.special import betainc  # noqa: PLC0415 - an extra
         predicate = parse(where, self.schema)
         n = int(np.count_nonzero(predicate.mask(self.codes))) if self.n_rows else 0
         known = self.schema.counted_rows

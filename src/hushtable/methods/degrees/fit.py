@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.extras import needing
 
 with needing("science"):
@@ -24,7 +25,6 @@ with needing("science"):
     from scipy.linalg import cholesky, eigh, solve_triangular
     from scipy.optimize import isotonic_regression, nnls
 
-Floats = NDArray[np.float64]
 
 N_PIECES = 40
 """Number of pieces of the smooth curve: more than any tested release needed, and still fast."""

@@ -11,6 +11,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
+from hushtable.arrays import Integers
 from hushtable.engine.base import MAX_HISTOGRAM
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
@@ -36,14 +37,7 @@ from hushtable.methods.diffgen.specialize import (
 )
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
-from hushtable.privacy.class_scores import (
-    BALANCED,
-    InformationGain,
-    Integers,
-    Score,
-    ScoreName,
-    make_score,
-)
+from hushtable.privacy.class_scores import BALANCED, InformationGain, Score, ScoreName, make_score
 from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace

@@ -7,7 +7,6 @@ A baseline for comparison: it publishes one classifier and no data. Guarantee an
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -15,12 +14,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from hushtable.arrays import ColumnCodes, Integers
 from hushtable.engine.base import Engine
 from hushtable.engine.sealed import SealedTable, accounted
 from hushtable.methods import parameters
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Parameters, parameter, whole
-from hushtable.privacy.class_scores import Integers, Max
+from hushtable.privacy.class_scores import Max
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
@@ -35,8 +35,6 @@ from hushtable.privacy.splits import (
     scores_of_ways,
 )
 from hushtable.schema import Categorical, Schema
-
-Codes = Mapping[str, Integers]
 
 _Z = 0.6745  # C4.5's default: upper end of a one-sided 75% interval of errors
 
@@ -62,7 +60,7 @@ class DecisionTree:
     split: int | None = None
     children: tuple[DecisionTree, ...] = ()
 
-    def predict(self, codes: Codes) -> Integers:
+    def predict(self, codes: ColumnCodes) -> Integers:
         """Return the class code of each row; rows are codes of the schema's columns."""
         n_rows = len(next(iter(codes.values())))
         found = np.full(n_rows, int(np.argmax(self.counts)), np.int64)

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.errors import Refused
 from hushtable.estimate.associations import after_cuts
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
 from hushtable.estimate.drawing import Generator, draw_inside, fresh
 from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
 from hushtable.estimate.redrawing import redrawn_cells
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates

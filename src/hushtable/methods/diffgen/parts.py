@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from hushtable.privacy.class_scores import Integers
+from hushtable.arrays import Integers
 from hushtable.schema import Categorical, Column
 from hushtable.taxonomy import ROOT, Taxonomy, TaxonomyNode
 

@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import lcm, prod
 from typing import Any
 
+from hushtable.arrays import Integers
 from hushtable.methods.diffgen.parts import (
     CutPart,
     IntervalPart,
@@ -24,12 +25,12 @@ from hushtable.methods.diffgen.parts import (
     is_span,
     top,
 )
-from hushtable.privacy.class_scores import Integers, Score
+from hushtable.privacy.class_scores import Score
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts
 from hushtable.privacy.splits import (
     ClassTable,
-    Codes,
+    CodeSet,
     ScoreChoice,
     ScoredSplits,
     SealedClassTable,
@@ -69,7 +70,7 @@ class ClassCounts:
         """Return the codes of the values below a node."""
         return [self._code_of[value] for value in node.leaves()]
 
-    def codes_of(self, part: CutPart) -> Codes:
+    def codes_of(self, part: CutPart) -> CodeSet:
         """Return the codes of the values of a part."""
         if isinstance(part, IntervalPart):
             return range(part.first, part.last + 1)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.engine.sealed import SealedTable
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import inside_cells
@@ -20,7 +21,7 @@ from hushtable.methods.diffgen.parts import CutPart, IntervalPart, TaxonomyPart
 from hushtable.methods.diffgen.specialize import Choice, ClassCounts, CutSet, plain_cut
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.class_scores import InformationGain, Integers
+from hushtable.privacy.class_scores import InformationGain
 from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise import Noise

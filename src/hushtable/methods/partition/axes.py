@@ -13,9 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.schema import Categorical, Column, GridColumn
-
-Integers = NDArray[np.int64]
 
 MAX_SUBSET_VALUES = 8
 """An unordered column with at most this many codes is split into any two subsets."""

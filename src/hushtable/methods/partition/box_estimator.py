@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
@@ -25,8 +26,6 @@ from hushtable.predicate import parse
 from hushtable.predicate.covering import CodeSets
 
 CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly inside them."
-
-Integers = NDArray[np.int64]
 
 
 class BoxEstimator(Estimator):

@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.estimate.base import CONFIDENCE
-from hushtable.estimate.quantiles import normal_quantile
+from hushtable.arrays import Floats, Integers
+from hushtable.estimate.quantiles import CONFIDENCE, normal_quantile
 from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.column_counts import ColumnParts
 from hushtable.predicate import Predicate
@@ -24,9 +23,6 @@ from hushtable.predicate.covering import CodeSets
 from hushtable.predicate.formula import Formula, Junction
 from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
 from hushtable.schema import Schema
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 TAIL = (1.0 - CONFIDENCE) / 2.0
 """Error probability at either end."""

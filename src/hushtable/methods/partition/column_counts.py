@@ -15,8 +15,8 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.codes import as_numpy
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.kernels.split_quality import EVEN
@@ -28,9 +28,6 @@ from hushtable.privacy.mechanism import Laplace
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.sealed import SealedCells
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 LEVELS = 5
 """Number of times a column is halved: 32 parts."""

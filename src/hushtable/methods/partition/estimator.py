@@ -13,8 +13,8 @@ from types import MappingProxyType
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.codes import as_numpy, repeated, typed
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.cell_sums import PublishedCells
@@ -58,9 +58,6 @@ BOUND_NOTE = (
 COLUMN_NOTE = (
     "The answer uses counts of parts of the column; the position of rows in a part is unknown."
 )
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 
 class RegionEstimator(Estimator):

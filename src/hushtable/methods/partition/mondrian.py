@@ -13,8 +13,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.codes import typed
 from hushtable.engine.base import Engine
 from hushtable.engine.sealed import SealedTable, seal
@@ -29,7 +29,6 @@ from hushtable.privacy.noise import Noise
 from hushtable.privacy.spending import RunAccount
 from hushtable.schema import Schema
 
-Integers = NDArray[np.int64]
 Cuts = Literal["median", "middle"]
 
 GROUP = "group"

@@ -14,6 +14,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import project_integers_to_simplex
@@ -43,7 +44,6 @@ from hushtable.privacy.regions import SealedRegions
 from hushtable.schema import Schema
 
 Summarize = Literal["sample", "midpoint", "lower"]
-Integers = NDArray[np.int64]
 
 MAX_CLASSES = 1000
 """Maximum number of values of a target; each region has a count for each of them."""

@@ -10,16 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.codes import arrow_type, as_numpy, typed
 from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.schema import Categorical, Column, Schema
-
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_scale"
 """Columns that are published in addition to the schema's own."""

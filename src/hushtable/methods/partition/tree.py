@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.kernels.split_quality import MOVES
 from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.privacy.mechanism import Laplace
@@ -21,7 +22,6 @@ from hushtable.privacy.noise import Noise
 from hushtable.privacy.regions import SealedRegions
 from hushtable.privacy.splits import SplitChoice
 
-Integers = NDArray[np.int64]
 Split = Literal["class", "median", "random-attribute", "midpoint"]
 
 MOST_SPLITS = 10

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.patchwork import FitState, refit
 from hushtable.methods.quilt.prior import PairPriorWeight, PriorRows

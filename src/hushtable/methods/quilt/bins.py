@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.estimate.row_functions import RowFunction
-from hushtable.methods.quilt.domains import Floats, Integers
 
 
 def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:

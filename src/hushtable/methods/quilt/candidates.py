@@ -9,7 +9,7 @@ from itertools import combinations
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Floats
+from hushtable.arrays import Floats
 from hushtable.methods.quilt.meter import ScoredTable
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels, queries_for

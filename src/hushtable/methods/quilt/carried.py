@@ -22,8 +22,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import EarlierEstimates, EarlierTable
-from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior import PriorWeight
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtable.kernels import field as kernels
-from hushtable.kernels.field import Floats, Integers
+from hushtable import kernels
+from hushtable.arrays import Floats, Integers
 
 
 class PostprocessingRng:
@@ -28,7 +28,7 @@ class PostprocessingRng:
 
     def shuffle(self, values: Integers) -> Integers:
         """Shuffle values in place."""
-        kernels.shuffle(values, self.state)
+        kernels.field.shuffle(values, self.state)
         return values
 
     def places(self, weights: Floats, n: int) -> Integers:
@@ -40,7 +40,7 @@ class PostprocessingRng:
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
             return np.zeros(n, np.int64)
         found = np.empty(n, np.int64)
-        kernels.take_evenly(cumulated, kernels.uniform(self.state), found)
+        kernels.field.take_evenly(cumulated, kernels.field.uniform(self.state), found)
         return found
 
     def systematic_sample(self, weights: Floats, n: int) -> Integers:

@@ -9,9 +9,10 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.quilt import cuts, tails
+from hushtable.arrays import Floats, Integers
+from hushtable.methods.quilt import cuts, domains, tails
 from hushtable.methods.quilt.carried import EarlierColumn, EarlierMeasurements
-from hushtable.methods.quilt.domains import CountedDomain, Floats, Integers, shares_of
+from hushtable.methods.quilt.domains import CountedDomain, shares_of
 from hushtable.methods.quilt.inside import shrink_within_buckets
 from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
 from hushtable.methods.quilt.particles import Group
@@ -64,7 +65,7 @@ def measure_columns(
     counted = []
     for place, (v, share) in enumerate(zip(values, shares, strict=True)):
         group: Group = (place,)
-        if not cuts.is_wide(v):
+        if not domains.is_wide(v):
             counted.append(
                 MeasuredColumn(v, measurer.measure("tables of one column", group, share))
             )

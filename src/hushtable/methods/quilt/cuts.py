@@ -19,13 +19,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import CountedDomain, Integers
+from hushtable.arrays import Integers
+from hushtable.methods.quilt.domains import CUT_SHARE, CountedDomain
 from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
 from hushtable.recoding import recode
-from hushtable.schema import Categorical
-
-WIDE = 512
-"""A numeric column with more values is binned."""
 
 FIRST = 256
 """Intervals that are counted first, in addition to the ends and zero."""
@@ -38,19 +35,6 @@ WORTH_CUTTING = 3.0 * BRANCHES
 
 MAX_CUTS = 6
 """Maximum number of tables counted for binning."""
-
-CUT_SHARE = 0.3
-"""Maximum cost of binning, as a share of the column's budget."""
-
-
-def is_wide(values: CountedDomain) -> bool:
-    """Return whether a column is binned by noisy counts."""
-    return not isinstance(values.column, Categorical) and values.n_values > WIDE
-
-
-def planned_size(values: CountedDomain) -> int:
-    """Return the number of values for which a column gets budget."""
-    return min(values.size, WIDE) if is_wide(values) else values.size
 
 
 def bin_wide_column(

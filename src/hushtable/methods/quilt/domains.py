@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.estimate.simplex import project_to_simplex
 from hushtable.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
@@ -21,8 +21,12 @@ from hushtable.taxonomy import TaxonomyNode
 if TYPE_CHECKING:  # so that reading a release does not load compiled kernels
     from hushtable.methods.quilt.coins import PostprocessingRng
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
+WIDE = 512
+"""A numeric column with more values is binned."""
+
+CUT_SHARE = 0.3
+"""Maximum cost of binning, as a share of the column's budget."""
+
 
 MAX_VALUES = 10_000
 """Values per categorical column; one with more is counted at a level of its taxonomy."""
@@ -487,3 +491,13 @@ def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Int
         part = left / total - over * (middle - first) / width
         part = min(max(part, 0.0), mass)
         pieces += [(first, middle, part), (middle, stop, mass - part)]
+
+
+def is_wide(values: CountedDomain) -> bool:
+    """Return whether a column is binned by noisy counts."""
+    return not isinstance(values.column, Categorical) and values.n_values > WIDE
+
+
+def planned_size(values: CountedDomain) -> int:
+    """Return the number of values for which a column gets budget."""
+    return min(values.size, WIDE) if is_wide(values) else values.size

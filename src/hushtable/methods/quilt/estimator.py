@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.codes import as_numpy
 from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
@@ -21,7 +22,6 @@ from hushtable.estimate.quantiles import NORMAL
 from hushtable.estimate.row_functions import RowFunction, of_predicate
 from hushtable.estimate.sums import SumEstimates, joined, no_less
 from hushtable.methods.quilt.bins import range_in_bins
-from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.field_error import ModelError, UnmeasuredError, ValueOf
 from hushtable.methods.quilt.kept import association_kept
 from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushtable.kernels.field import Floats, Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.methods.quilt.particles import Group
 
 FINE_LIMIT = 16.0

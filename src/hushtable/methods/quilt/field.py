@@ -30,8 +30,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.kernels import field as kernels
-from hushtable.kernels.field import Floats, Index, Integers, Particles
+from hushtable.kernels.field import Index
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.factors import FactorTable, log_factors
@@ -148,7 +149,7 @@ class LogLinearModel:
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
         self._base = [_positive(marginal) for marginal in marginals]
-        self.rows: Particles = self._independent(n_particles)
+        self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
         self._cells: list[Index] = []  # for each table, the cell of each particle
         self._codes: dict[Group, Index] = {}  # the same for groups with interpolated factors
@@ -238,7 +239,7 @@ class LogLinearModel:
         self._place()
         self.fit(2 * N_LAST_SWEEPS)
 
-    def _independent(self, n_particles: int) -> Particles:
+    def _independent(self, n_particles: int) -> Codes16:
         columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
         return np.stack(columns, axis=1).astype(np.int16)
 
@@ -447,7 +448,7 @@ class LogLinearModel:
         self.rng.shuffle(chosen)
         return SampledParticles(self.rows, chosen)
 
-    def draw_given(self, rows: Particles, columns: Sequence[int], n_sweeps: int) -> None:
+    def draw_given(self, rows: Codes16, columns: Sequence[int], n_sweeps: int) -> None:
         """Redraw some columns of rows, in place, given the other columns."""
         layout, sites = self._layout(), self._sites()
         alone = len(self.sizes)  # marks a site of a single column
@@ -456,7 +457,7 @@ class LogLinearModel:
             self.rng.shuffle(free)
             kernels.gibbs(rows, sites[free], layout, self.rng.state)
 
-    def tilts(self, rows: Particles, column: int) -> Floats:
+    def tilts(self, rows: Codes16, column: int) -> Floats:
         """Return each row's slope of the log-density along an ordered column, given the others.
 
         The slope is per unit of the codes' positions, and 0 for codes that are not on the line.

@@ -38,9 +38,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.methods.quilt.bins import by_bin, heaped, range_in_bins
-from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.measured_tables import MeasuredTables
 
 ValueOf = Callable[[Mapping[str, Integers]], Floats]

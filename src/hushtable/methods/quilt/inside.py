@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.arrays import Floats, Integers
 
 _N_BISECTIONS = 60
 

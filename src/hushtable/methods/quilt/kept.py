@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.arrays import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
 
 SURE = 3.0

@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.estimate.quantiles import nearly_normal
-from hushtable.methods.quilt.domains import Floats, Integers
 
 MAX_UNKNOWNS = (
     1500  # classes solved for jointly; if there are more, only tables with all of S are used

@@ -10,9 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from hushtable.arrays import Integers
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import Refused
-from hushtable.methods.quilt.domains import Integers
 from hushtable.methods.quilt.particles import Group
 from hushtable.privacy.choices import TopChoices, distance_scores
 from hushtable.privacy.composition import concentrated_share
@@ -21,6 +21,10 @@ from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.sealed import SealedCounts
 from hushtable.recoding import Recoding
+
+STEPS = (16, 8, 4)
+"""Cells of a column at its coarser resolutions, without missing."""
+
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels import field as kernels
-from hushtable.kernels.field import Floats, Integers, Particles
+from hushtable import kernels
+from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.methods.quilt.coins import PostprocessingRng
 
 Group = tuple[int, ...]
@@ -24,11 +24,11 @@ _MAX_TRIES = 2_000_000
 class SampledParticles:
     """Sampled rows, as indices of particles, which may repeat."""
 
-    particles: Particles  # shape (particle, column)
+    particles: Codes16  # shape (particle, column)
     places: Integers  # index of each row's particle
 
     @property
-    def rows(self) -> Particles:
+    def rows(self) -> Codes16:
         """The rows themselves."""
         return self.particles[self.places]
 
@@ -48,18 +48,18 @@ def strides_of(shape: Sequence[int]) -> Integers:
     return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
 
 
-def cells_of(rows: Particles, group: Group, maps: Sequence[Integers]) -> NDArray[np.uint16]:
+def cells_of(rows: Codes16, group: Group, maps: Sequence[Integers]) -> NDArray[np.uint16]:
     """Return the cell of each row in a table; `maps` gives the cell of each code, by column."""
     out = np.empty(len(rows), np.uint16)
     strides = strides_of([int(places.max()) + 1 for places in maps])
     starts = np.cumsum([0, *map(len, maps)])
     places = np.concatenate([p * stride for p, stride in zip(maps, strides, strict=True)])
-    kernels.index_cells(rows, np.array(group, np.int64), starts, places, out)
+    kernels.field.index_cells(rows, np.array(group, np.int64), starts, places, out)
     return out
 
 
 def tables_of(
-    rows: Particles, weights: Floats, sizes: Group, groups: Sequence[Group]
+    rows: Codes16, weights: Floats, sizes: Group, groups: Sequence[Group]
 ) -> list[Floats]:
     """Sum the weights of rows over groups of columns, one array per group."""
     shapes = [tuple(sizes[column] for column in group) for group in groups]
@@ -69,12 +69,12 @@ def tables_of(
         starts = np.cumsum([0, *(len(group) for group in groups)])
         columns = np.array([column for group in groups for column in group], np.int64)
         strides = np.concatenate([strides_of(shape) for shape in shapes])
-        kernels.add_weights(rows, weights, starts, columns, strides, offsets, flat)
+        kernels.field.add_weights(rows, weights, starts, columns, strides, offsets, flat)
     bounds = zip(offsets[:-1], offsets[1:], shapes, strict=True)
     return [flat[start:stop].reshape(shape) for start, stop, shape in bounds]
 
 
-def by_weight(rows: Particles, weights: Floats, n: int, rng: PostprocessingRng) -> Integers:
+def by_weight(rows: Codes16, weights: Floats, n: int, rng: PostprocessingRng) -> Integers:
     """Return a systematic sample of n row indices by weight, along the sorted rows."""
     order = np.lexsort(tuple(np.ascontiguousarray(column) for column in rows.T[::-1]))
     return order[rng.places(weights[order], n)]
@@ -82,7 +82,7 @@ def by_weight(rows: Particles, weights: Floats, n: int, rng: PostprocessingRng) 
 
 def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is measured by
     chosen: Integers,
-    rows: Particles,
+    rows: Codes16,
     weights: Floats,
     sizes: Group,
     pairs: Sequence[Group],
@@ -98,4 +98,4 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     offsets = np.cumsum([0, *(table.size for table in found)])[:-1]
     strides = np.array(sizes, np.int64)[right]
     offered = rng.systematic_sample(weights, min(_TRIES_PER_ROW * n, _MAX_TRIES))
-    kernels.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, rng.state)
+    kernels.field.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, rng.state)

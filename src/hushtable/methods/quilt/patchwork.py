@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.methods.quilt.candidates import Candidate
 from hushtable.methods.quilt.carried import EarlierMeasurements
 from hushtable.methods.quilt.columns import OneWayModel
-from hushtable.methods.quilt.domains import Floats
 from hushtable.methods.quilt.factors import dispersion
 from hushtable.methods.quilt.field import LogLinearModel
 from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share

@@ -27,9 +27,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.cuts import planned_size
-from hushtable.methods.quilt.domains import CountedDomain, Floats, Integers
+from hushtable.methods.quilt.domains import CountedDomain, planned_size
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import MarginalQuery
 

@@ -24,8 +24,15 @@ from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, cost_in_words, read_prior
 from hushtable.methods.quilt.carried import EarlierMeasurements
-from hushtable.methods.quilt.cuts import CUT_SHARE, is_wide, planned_size
-from hushtable.methods.quilt.domains import MAX_BUCKETS, MAX_INTERVALS, CountedDomain, values_of
+from hushtable.methods.quilt.domains import (
+    CUT_SHARE,
+    MAX_BUCKETS,
+    MAX_INTERVALS,
+    CountedDomain,
+    is_wide,
+    planned_size,
+    values_of,
+)
 from hushtable.methods.quilt.handed_out import settings_of, tables_of, warnings_of
 from hushtable.methods.quilt.meter import (
     Accounting,

@@ -21,11 +21,11 @@ from itertools import combinations
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.redrawing import MOST, tilted
 from hushtable.estimate.row_functions import RowFunction, power
 from hushtable.estimate.simplex import project_to_simplex
-from hushtable.methods.quilt.domains import Floats, Integers
 from hushtable.methods.quilt.table_sums import TableSums
 from hushtable.schema import Integer, Number, Schema
 

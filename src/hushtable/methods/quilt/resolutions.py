@@ -18,11 +18,9 @@ from functools import cached_property
 
 import numpy as np
 
-from hushtable.methods.quilt.domains import Floats, Integers
+from hushtable.arrays import Floats, Integers
+from hushtable.methods.quilt.meter import STEPS
 from hushtable.methods.quilt.particles import Group
-
-STEPS = (16, 8, 4)
-"""Cells of a column at its coarser resolutions, without missing."""
 
 WORTHWHILE = 1.25
 """Minimum ratio of cells between successive resolutions of an ordered column."""

@@ -8,9 +8,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from hushtable.arrays import Floats
 from hushtable.methods.quilt.believing import update_prior_weight
 from hushtable.methods.quilt.candidates import Candidate, candidates_for, noise_cost
-from hushtable.methods.quilt.domains import Floats
 from hushtable.methods.quilt.meter import PrivateMeasurer, as_share, score_sensitivity
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.patchwork import FitState, SelectionRound, measure

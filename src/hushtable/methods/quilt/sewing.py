@@ -40,8 +40,7 @@ from hushtable.methods.quilt.columns import (
     measure_columns,
     one_way_model,
 )
-from hushtable.methods.quilt.cuts import planned_size
-from hushtable.methods.quilt.domains import CountedDomain
+from hushtable.methods.quilt.domains import CountedDomain, planned_size
 from hushtable.methods.quilt.field import N_LAST_SWEEPS, LogLinearModel
 from hushtable.methods.quilt.forest import edge_std, fit_tree
 from hushtable.methods.quilt.meter import PrivateMeasurer, as_share

@@ -27,7 +27,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.kernels.field import THETA_LIMIT, Floats, Integers
+from hushtable.arrays import Floats, Integers
+from hushtable.kernels.field import THETA_LIMIT
 
 LENGTH = 3.0
 """Number of buckets over which similarity falls to 1/e."""

@@ -26,12 +26,13 @@ from math import prod
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.quantiles import NORMAL, nearly_normal
 from hushtable.estimate.row_functions import RowFunction
 from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.quilt.bins import range_in_bins
-from hushtable.methods.quilt.domains import Floats, Integers, shares_of
+from hushtable.methods.quilt.domains import shares_of
 from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
 
 LEAST_BETWEEN = 0.8

@@ -19,7 +19,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.quilt.domains import Floats
+from hushtable.arrays import Floats
 
 FEW = 100
 """Up to this number of values, a stretch is empty if its sum is below half a standard deviation."""

@@ -11,13 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from hushtable.arrays import Floats, Integers
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import Refused
-from hushtable.kernels.space import Points
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.uncertain.records import record_values, records_by
-from hushtable.methods.uncertain.ruler import Integers
 from hushtable.methods.uncertain.uncertain import (
     TYPICAL_ROWS,
     Uncertain,
@@ -125,7 +124,7 @@ class CondensationPlan(Plan[SealedTable]):
             },
         )
 
-    def condense(self, values: Points, noise: Noise) -> Integers:
+    def condense(self, values: Floats, noise: Noise) -> Integers:
         """Return the pseudo-records, in steps from each column's low."""
         grids, k, d = self.grids, self.method.k, len(self.grids.names)
         points = (values[:, :d] - grids.low) / grids.scale
@@ -144,7 +143,7 @@ class CondensationPlan(Plan[SealedTable]):
         return np.clip(steps, 0, grids.n_values - 1)
 
 
-def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
+def _form_groups(points: Floats, k: int, noise: Noise) -> list[Integers]:
     """Group random records with their k - 1 nearest; the last few join the nearest group."""
     free = np.ones(len(points), np.bool_)
     groups: list[Integers] = []
@@ -165,7 +164,7 @@ def _form_groups(points: Points, k: int, noise: Noise) -> list[Integers]:
     return groups
 
 
-def _pseudo_records(points: Points, noise: Noise) -> Points:
+def _pseudo_records(points: Floats, noise: Noise) -> Floats:
     """Sample uniformly along each eigenvector, with its eigenvalue as variance."""
     mean = points.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(points.T, bias=True).reshape(len(mean), len(mean)))

@@ -22,13 +22,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats, Integers
+from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
 from hushtable.kernels.cover import count_uncovered
-from hushtable.kernels.space import Points, Vector, leaf_order
-from hushtable.methods.uncertain.ruler import Integers, NoiseGrid
+from hushtable.kernels.space import leaf_order
+from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.privacy.noise import Noise
 
 with needing("science"):
@@ -43,8 +44,6 @@ CONFIDENCE_SHARE = Fraction(1, 50)
 # Number of samples per check, times eta: the search for levels, and the two stages of the final
 # check.
 _SEARCH, _FIRST, _SECOND = 12, 20, 100
-
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class NoiseLevel:
 class CoverCheck:
     """Check of the cover of the records of a level."""
 
-    points: Points  # all records (n, d), in units of the public scales
+    points: Floats  # all records (n, d), in units of the public scales
     k: Integers  # number of records that must fit, for each record
     eta: Fraction | None  # largest probability of fewer than k; None requires k in expectation
     ruler: NoiseGrid  # noise that can be sampled
@@ -75,7 +74,7 @@ class CoverCheck:
 
     def lacking(
         self, level: NoiseLevel, draws: Integers | None = None, asked: Integers | None = None
-    ) -> Flags:
+    ) -> Bools:
         """Return which records lack cover, by the closed formula or a short simulation.
 
         `draws` are samples of the noise from `search_draws` (by default fresh ones); `asked` are
@@ -87,7 +86,7 @@ class CoverCheck:
         limit = int(self.quotas(1)[1] / (_SECOND / _SEARCH))
         return self.n_uncovered(level, draws, limit, asked) > limit
 
-    def _lacking_on_average(self, level: NoiseLevel, asked: Integers | None) -> Flags:
+    def _lacking_on_average(self, level: NoiseLevel, asked: Integers | None) -> Bools:
         """Return which records need wider noise for k records to fit on average."""
         noise_range, is_box = self._noise_range(level), self.ruler.model == "uniform"
         sizes = noise_range * 2 + self.ruler.step if is_box else noise_range
@@ -101,7 +100,7 @@ class CoverCheck:
 
     # --- the final check --------------------------------------------------------------------------
 
-    def fails(self, level: NoiseLevel, turn: int) -> Flags:
+    def fails(self, level: NoiseLevel, turn: int) -> Bools:
         """Return which records fail the final check: a short stage first, then a long one."""
         first, second = self.quotas(turn)
         asked = np.arange(len(level.rows))

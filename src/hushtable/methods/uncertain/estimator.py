@@ -32,12 +32,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushtable.arrays import Bools, Floats
 from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
-from hushtable.estimate.base import CONFIDENCE, Estimate, Estimator
+from hushtable.estimate.base import Estimate, Estimator
 from hushtable.estimate.drawing import Generator
 from hushtable.estimate.published import Block, ComparableRelease, absent
-from hushtable.estimate.quantiles import NORMAL
+from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
 from hushtable.estimate.row_functions import RowFunction, UnitRuler
 from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.extras import needing
@@ -56,8 +57,6 @@ from hushtable.schema import Integer, Number, Schema
 with needing("science"):
     pass
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
 MassOf = Callable[[str, CodeClasses, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
 

@@ -31,9 +31,9 @@ from itertools import count
 
 import numpy as np
 
-from hushtable.kernels.space import Points, Vector
+from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Floats as Vector
 from hushtable.methods.uncertain.cover import PER_DOUBLING, CoverCheck, NoiseLevel
-from hushtable.methods.uncertain.ruler import Integers
 
 LOWEST = -8 * PER_DOUBLING
 HIGHEST = {"uniform": 14 * PER_DOUBLING, "gaussian": 5 * PER_DOUBLING}
@@ -65,7 +65,7 @@ class LevelFinder:
     def _top(self) -> int:
         return HIGHEST[self.check.ruler.model]
 
-    def find(self, groups: Sequence[Integers], shapes: Points) -> list[NoiseLevel]:
+    def find(self, groups: Sequence[Integers], shapes: Floats) -> list[NoiseLevel]:
         """Find levels for groups of records that can be distinguished anyway.
 
         Parameters
@@ -93,7 +93,7 @@ class LevelFinder:
 
     # --- 1: shapes --------------------------------------------------------------------------------
 
-    def _by_shape(self, rows: Integers, shapes: Points) -> list[NoiseLevel]:
+    def _by_shape(self, rows: Integers, shapes: Floats) -> list[NoiseLevel]:
         """Propose levels for one group: one set per frequent shape, the rest unshaped."""
         levels: list[NoiseLevel] = []
         kinds, kind_of = np.unique(shapes[rows], axis=0, return_inverse=True)

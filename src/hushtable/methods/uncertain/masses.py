@@ -5,14 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats
 from hushtable.extras import needing
 
 with needing("science"):
     from scipy.special import log_ndtr, ndtr
-
-Floats = NDArray[np.float64]
 
 
 def interval_probability(

@@ -11,15 +11,12 @@ assumed about the distribution of the records.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Floats, Integers
 from hushtable.extras import needing
 
 with needing("science"):
     from scipy.special import betainc, ndtr, ndtri
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 
 def most_behind(seen: int, chance: float, alpha: float) -> int:

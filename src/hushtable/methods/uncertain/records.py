@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Floats as Vector
 from hushtable.codes import to_labels
 from hushtable.engine.base import Engine
-from hushtable.kernels.space import Points, Vector
-from hushtable.methods.uncertain.ruler import Integers
 from hushtable.schema import Column, Integer, Numeric
 
 
-def record_values(engine: Engine, columns: Sequence[str]) -> Points:
+def record_values(engine: Engine, columns: Sequence[str]) -> Floats:
     """Return the private records as numbers, one row each: values, or codes of categories.
 
     Records are the occupied cells of the full table, repeated by their counts. Every engine
@@ -34,7 +34,7 @@ def record_values(engine: Engine, columns: Sequence[str]) -> Points:
     return np.repeat(values, cells.counts, axis=0)
 
 
-def records_by(carried: Points) -> list[Integers]:
+def records_by(carried: Floats) -> list[Integers]:
     """Group rows by their carried values: one array of rows for each combination."""
     if carried.shape[1] == 0:
         return [np.arange(len(carried))]

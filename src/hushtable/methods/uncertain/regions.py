@@ -20,12 +20,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.kernels.space import Points
+from hushtable.arrays import Floats, Integers
 from hushtable.privacy.noise import Noise
-
-Integers = NDArray[np.int64]
 
 PARTS = 8
 """Ends of a region are on a grid with at least this many parts per width (or on single steps)."""
@@ -89,7 +86,7 @@ def divided(steps: Integers, k: Integers) -> list[Integers]:
     return found
 
 
-def _neighborhoods(points: Points, k: Integers) -> list[Integers]:
+def _neighborhoods(points: Floats, k: Integers) -> list[Integers]:
     """Group far records with their nearest neighbors, starting with the largest k."""
     left = np.arange(len(points))
     found: list[Integers] = []

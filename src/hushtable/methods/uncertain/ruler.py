@@ -7,13 +7,11 @@ from fractions import Fraction
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.kernels.space import Vector
+from hushtable.arrays import Floats, Integers
 from hushtable.privacy.noise import Noise
 
 Model = Literal["uniform", "gaussian"]
-Integers = NDArray[np.int64]
 
 SIGMA_PARTS = 1024
 """A Gaussian's sigma is a multiple of the column's step divided by this number."""
@@ -27,15 +25,15 @@ class NoiseGrid:
     """Noise that can be sampled exactly on each column's public grid."""
 
     model: Model  # kind of noise
-    step: Vector  # distance between grid points (d,), in units of the column's public scale
+    step: Floats  # distance between grid points (d,), in units of the column's public scale
     n_values: Integers | None = None  # grid points of each column if it wraps; None if open
 
     @property
-    def period(self) -> Vector | None:
+    def period(self) -> Floats | None:
         """Length of each column in normalized units, if it wraps around."""
         return None if self.n_values is None else self.n_values * self.step
 
-    def widths(self, size: Vector) -> Integers:
+    def widths(self, size: Floats) -> Integers:
         """Round a sigma or a cube side up to a whole number of parts, or of steps to each side.
 
         Examples
@@ -56,7 +54,7 @@ class NoiseGrid:
         # Beyond this, fractions of a step are negligible and would overflow the sampler's integers.
         return np.where(parts > 2**21, whole, parts).astype(np.int64)
 
-    def noise_range(self, widths: Integers) -> Vector:
+    def noise_range(self, widths: Integers) -> Floats:
         """Return sigma, or half of the full side, in normalized units."""
         parts = SIGMA_PARTS if self.model == "gaussian" else 1
         return widths * (self.step / parts)

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
+from hushtable.arrays import Floats, Integers
+from hushtable.arrays import Floats as Vector
 from hushtable.engine.sealed import SealedTable
 from hushtable.errors import ParameterError, Refused
 from hushtable.extras import needing
 from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
-from hushtable.kernels.space import Points, Vector
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import blurred_line
 from hushtable.methods.parameters import parameter, rules, whole
@@ -26,7 +27,7 @@ from hushtable.methods.uncertain.cover import CoverCheck
 from hushtable.methods.uncertain.levels import LevelFinder, NoCover
 from hushtable.methods.uncertain.records import carried_values, record_values, records_by
 from hushtable.methods.uncertain.regions import RecordRegions, around, divided
-from hushtable.methods.uncertain.ruler import Integers, Model, NoiseGrid
+from hushtable.methods.uncertain.ruler import Model, NoiseGrid
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise import Noise
 from hushtable.privacy.rational import as_rational
@@ -395,7 +396,7 @@ class UncertainPlan(Plan[SealedTable]):
         joined = self.n_values if self.method.edges == "wrap" else None
         return NoiseGrid(self.method.model, self.step / self.scale, joined)
 
-    def stds(self, widths: Integers) -> Points:
+    def stds(self, widths: Integers) -> Floats:
         """Return the standard deviation of the noise, in the units of the columns."""
         if self.method.model == "gaussian":
             return np.asarray(self.ruler.noise_range(widths) * self.scale)
@@ -403,7 +404,7 @@ class UncertainPlan(Plan[SealedTable]):
 
     # --- tables -----------------------------------------------------------------------------------
 
-    def table(self, steps: Integers, carried: Points) -> pa.Table:
+    def table(self, steps: Integers, carried: Floats) -> pa.Table:
         """Return steps and carried values as a table in the order of the schema."""
         columns: dict[str, pa.Array] = {}
         for name, column in self.schema.attributes.items():
@@ -430,7 +431,7 @@ class UncertainPlan(Plan[SealedTable]):
         order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
         return self.released(perturbed, values, order)
 
-    def perturb(self, values: Points, noise: Noise) -> Perturbed:
+    def perturb(self, values: Floats, noise: Noise) -> Perturbed:
         """Return the noisy records in the order of the originals, for attacks on the method itself.
 
         `values` has the noisy columns in the order of the schema, then `carry`, then `k_column`.
@@ -454,7 +455,7 @@ class UncertainPlan(Plan[SealedTable]):
         errors = self.ruler.draw(widths, noise)
         return Perturbed(steps=self.ruler.place(steps + errors), widths=widths)
 
-    def wanted(self, values: Points) -> Integers:
+    def wanted(self, values: Floats) -> Integers:
         """Return each record's own k, at least the promised one."""
         if self.method.k_column is None:
             return np.full(len(values), self.method.k, np.int64)
@@ -484,7 +485,7 @@ class UncertainPlan(Plan[SealedTable]):
                 first[near], last[near] = around(steps[near], self.n_values)
         return RecordRegions(first, last)
 
-    def _shapes(self, points: Points, k: Integers, groups: list[Integers]) -> Points:
+    def _shapes(self, points: Floats, k: Integers, groups: list[Integers]) -> Floats:
         """Return the spread of each record's k nearest neighbors in its group."""
         shapes = np.ones_like(points)
         if not self.method.local:
@@ -504,7 +505,7 @@ class UncertainPlan(Plan[SealedTable]):
         powers = np.rint(powers - powers.mean(axis=1, keepdims=True))
         return np.asarray(2.0 ** np.clip(powers, -SHAPE_LIMIT, SHAPE_LIMIT))
 
-    def _exact_widths(self, points: Points, k: Integers, shapes: Points) -> Integers:
+    def _exact_widths(self, points: Floats, k: Integers, shapes: Floats) -> Integers:
         model = self.method.model
         solve = uniform_scales if model == "uniform" else gaussian_scales
         sizes = solve(points, k.astype(np.float64), shape=shapes if self.method.local else None)
@@ -513,7 +514,7 @@ class UncertainPlan(Plan[SealedTable]):
             raise Refused(_infeasible(model, n_infinite))
         return self.ruler.widths(sizes[:, None] * shapes)
 
-    def _safe_widths(self, finder: LevelFinder, groups: list[Integers], shapes: Points) -> Integers:
+    def _safe_widths(self, finder: LevelFinder, groups: list[Integers], shapes: Floats) -> Integers:
         try:
             levels = finder.find(groups, shapes)
         except NoCover as failure:
@@ -523,7 +524,7 @@ class UncertainPlan(Plan[SealedTable]):
             widths[level.rows] = self.ruler.widths(level.size * level.shape)
         return widths
 
-    def released(self, perturbed: Perturbed, values: Points, order: Integers) -> Released:
+    def released(self, perturbed: Perturbed, values: Floats, order: Integers) -> Released:
         """Return the noisy records as the public table, in the given order."""
         carried = values[order, len(self.names) : len(self.names) + len(self.method.carry)]
         table = self.table(perturbed.steps[order], carried)
