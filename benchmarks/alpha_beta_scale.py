@@ -23,10 +23,10 @@ import pyarrow.parquet as pq
 
 from hushtable.domain import Domain
 from hushtable.methods import AlphaBeta
-from hushtable.pipeline import publish
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.sparse_subset import sparse_subset
-from hushtable.release import Release
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sparse_subset import sparse_subset
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 from benchmarks.__main__ import peak_mb
 from benchmarks.alpha_beta_scale import METHOD
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 loaded = peak_mb()
 publish(sys.argv[1], Schema.load(sys.argv[2]), METHOD, out=sys.argv[3])

@@ -30,14 +30,14 @@ from tests.population import people
 
 from hushtable.engine import connect
 from hushtable.errors import Refused
-from hushtable.estimate.answers import ReleaseQuestions
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.estimate_table import EstimateTable
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.registry import estimator_for
-from hushtable.predicate import parse
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.numeric import NORMAL
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.questions import ReleaseQuestions
+from hushtable.query.answers.table import EstimateTable
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

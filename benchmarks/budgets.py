@@ -14,8 +14,8 @@ from hushtable.methods.base import Method
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.account import NOTHING, Budget, LedgerCap
-from hushtable.privacy.ledger_state import LedgerState
+from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap
+from hushtable.privacy.ledger.state import LedgerState
 
 CAPS = (("1", "1e-6"), ("3", "1e-5"), ("10", "1e-6"))
 EPSILONS = ("0.1", "0.5", "1")

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from tests.adult import adult
 
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 RULES = {"age": [30, 45, 60], "education-num": [9, 13], "hours-per-week": [40, 41]}

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushtable.estimate.answers import quoted
+from hushtable.query.answers.questions import quoted
 from hushtable.schema import Column, Integer, Number, Schema
 
 FEW = 12  # values of a column that cells are counted by

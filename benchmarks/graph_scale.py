@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.pipeline import publish_graph
+from hushtable.publishing.publish import publish_graph
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"

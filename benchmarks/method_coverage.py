@@ -31,11 +31,11 @@ from benchmarks.answer_coverage import released
 from benchmarks.from_pydataset import read_table
 from hushtable.engine import connect
 from hushtable.errors import Refused
-from hushtable.estimate.answers import ReleaseQuestions, quoted
-from hushtable.estimate.base import Estimate
 from hushtable.methods import METHODS
 from hushtable.methods.base import Method
-from hushtable.predicate import parse
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.questions import ReleaseQuestions, quoted
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 Floats = NDArray[np.float64]

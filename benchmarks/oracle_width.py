@@ -19,10 +19,10 @@ from benchmarks.answer_coverage import Truth, released
 from benchmarks.drawn_questions import drawn
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import HushtableError
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods import Columns, DiffGen, NoisyCounts, Partition, Quilt
 from hushtable.methods.base import Method
-from hushtable.predicate import parse
+from hushtable.numeric import NORMAL
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 KEPT = ["age", "sex", "region", "smoker"]

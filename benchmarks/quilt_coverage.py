@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.data import YES_NO, Column, Table, half, load
-from hushtable.estimate.base import Estimate
-from hushtable.predicate import parse
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.where import parse
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 TUNED = ("adulthalf", "br2000", "nltcs")
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--told", action="store_true", help="tell quilt the table's target")
     given = parser.parse_args()
     from hushtable.methods.quilt.quilt import Quilt
-    from hushtable.pipeline import publish
+    from hushtable.publishing.publish import publish
 
     print("| table | epsilon | conditions | n | coverage | half width | error |")
     print("|" + " --- |" * 7)

@@ -34,8 +34,8 @@ import pyarrow.parquet as pq
 from benchmarks.peers.data import Codes, Table, half, load
 from benchmarks.quilt_coverage import SHARED, questions, truths
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
-from hushtable.release import Release
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 
 CHANGED = 0.05
 DELTA = "1e-9"

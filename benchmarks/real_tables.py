@@ -28,8 +28,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hushtable as ht
-from hushtable.engine.drafting import drafted
-from hushtable.engine.fitting import out_of_domain
+from hushtable.drafting import drafted
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.errors import Refused
 from hushtable.methods.base import Method
 

@@ -14,9 +14,9 @@ import numpy as np
 from numba import njit, prange
 
 from benchmarks.__main__ import peak_mb
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 

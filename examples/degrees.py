@@ -12,9 +12,9 @@ import numpy as np
 
 from hushtable.graph.generate import configuration, generate_graph
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.pipeline import publish_graph
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish_graph
+from hushtable.release.release import Release
 
 N_NODES = 5000
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable import Release, Schema, SecureNoise, publish
-from hushtable.evaluation.risk.linkage import likelihood_linkage
+from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
 from hushtable.methods.uncertain.uncertain import Uncertain
 
 SCHEMA = Schema.from_dict(

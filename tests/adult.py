@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from hushtable.schema import Schema
-from hushtable.taxonomy import Taxonomy
+from hushtable.schema.taxonomy import Taxonomy
 
 _ADULT_NUMBERS = {
     "age": (17, 90),

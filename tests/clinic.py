@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.engine.linked import LinkedData
-from hushtable.schema.linked import LinkedSchema
+from hushtable.engine.linked_tables import LinkedData
+from hushtable.schema.linked_schema import LinkedSchema
 
 SCHEMA = LinkedSchema.parse("""
 name: clinic

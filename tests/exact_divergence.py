@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cache
 
 from exact_masses import mass_bounds
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.mechanisms.single_counts import (
     CountMechanism,
     FractionBounds,
     OneSidedGeometric,

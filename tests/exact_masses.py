@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.mechanisms.single_counts import (
     BITS,
     CountMechanism,
     OneSidedGeometric,
     ThresholdMatrix,
 )
-from hushtable.privacy.distributions import FractionBounds, laplace_tail_bounds
+from hushtable.privacy.noise.distributions import FractionBounds, laplace_tail_bounds
 from hushtable.privacy.rational import exp_bounds
 
 

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from hushtable.privacy.bit_reader import Words
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.bit_reader import Words
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from seeds import shifted
 
 _streams: list[SeededNoise] = []

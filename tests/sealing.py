@@ -7,15 +7,15 @@ from fractions import Fraction
 from typing import Any
 
 from hushtable.arrays import Integers
-from hushtable.engine.sealed import seal
+from hushtable.engine.sealed_table import seal
 from hushtable.methods.partition import partition
 from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.methods.partition.tree import grow as grow_sealed
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.regions import OrderedCells, SealedRegions
-from hushtable.privacy.sealed import unseal
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.spending import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.sealed import unseal
+from hushtable.privacy.accounting.sensitivity import Sensitivity
+from hushtable.privacy.mechanisms.sealed_regions import OrderedCells, SealedRegions
+from hushtable.privacy.noise.noise import Noise
 
 PLENTY = SpendingLimit(Fraction(10**9), Fraction(10**9), aside=(Fraction(10**6), Fraction(1, 2)))
 PLENTY_OF_RHO = SpendingLimit(Fraction(10**9), rho=Fraction(10**9))

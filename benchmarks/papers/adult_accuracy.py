@@ -27,13 +27,13 @@ from tests.adult import adult
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.methods import Method
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.recoding import Recoding
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.recoding import Recoding
 
 Codes = Mapping[str, NDArray[np.int64]]
 TARGET = "income"

@@ -26,14 +26,14 @@ import pyarrow.csv as pa_csv
 from benchmarks.papers.figure import Curve, Figure, Panel, Point
 from numpy.typing import NDArray
 
-from hushtable.codes import to_codes
 from hushtable.methods import AlphaBeta, Frapp, Method
 from hushtable.methods.alpha_beta.frapp import same_privacy_retention
-from hushtable.pipeline import publish
 from hushtable.privacy.bounded_adversary import odds_limit
-from hushtable.privacy.noise import Noise
-from hushtable.release import Release
+from hushtable.privacy.noise.noise import Noise
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_codes
 
 ATTRIBUTES = (
     "age", "workclass", "education", "marital-status", "occupation", "race", "sex",

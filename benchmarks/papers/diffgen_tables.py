@@ -26,9 +26,9 @@ from benchmarks.papers.adult_accuracy import (
 from benchmarks.real_tables import TABLES, confirmed, fetched
 
 from hushtable import DiffGen, Schema
-from hushtable.codes import to_labels
+from hushtable.drafting import drafted
 from hushtable.engine import connect
-from hushtable.engine.drafting import drafted
+from hushtable.schema.codes import to_labels
 
 TARGETS = {"bank": "y", "german": "credit_risk"}
 EPSILONS = ("0.1", "0.25", "0.5", "1")

@@ -9,7 +9,7 @@ from html import escape
 
 from benchmarks.papers.figure import Curve, Figure, Panel
 
-from hushtable.web.drawing import ChartAxis
+from hushtable.web.charts import ChartAxis
 
 WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
 """Of a panel: its whole width, and the width and height of what is drawn in it."""

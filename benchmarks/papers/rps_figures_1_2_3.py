@@ -32,7 +32,7 @@ from hushtable.methods.partition.estimator import draw_rows
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Categorical, Schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -36,7 +36,7 @@ import pyarrow.parquet as pa_parquet
 from benchmarks.peers.data import YES_NO, Codes, Table, load
 from benchmarks.peers.metrics import measure
 from benchmarks.peers.results import Results
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 DELTA = "1e-9"
 EPSILONS = ("0.1", "0.5", "1.0")

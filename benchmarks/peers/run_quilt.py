@@ -3,7 +3,7 @@
 import sys
 
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 

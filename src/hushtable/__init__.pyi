@@ -1,12 +1,9 @@
 from .datasets import sample, sample_schema
-from .engine.drafting import draft
+from .drafting import draft
 from .engine.edges import read_graph
 from .errors import HushtableError
-from .estimate import Estimate
 from .evaluation.evaluate import Evaluation, evaluate
 from .graph.generate import generate_graph
-from .linked.linked import Linked
-from .linked.publish import publish_linked
 from .methods import (
     METHODS,
     AlphaBeta,
@@ -21,8 +18,7 @@ from .methods import (
     Uncertain,
 )
 from .methods.degrees.degrees import Degrees
-from .pipeline import publish, publish_graph
-from .privacy.decision import Decision
+from .methods.linked.linked import Linked
 from .privacy.guarantee import (
     ApproxDP,
     BoundedAdversary,
@@ -35,14 +31,18 @@ from .privacy.guarantee import (
     Unit,
     compose,
 )
-from .privacy.ledger import Ledger
-from .privacy.secure_noise import SecureNoise
-from .privacy.seeded_noise import SeededNoise
-from .release import Release, Statement
+from .privacy.ledger.decision import Decision
+from .privacy.ledger.ledger import Ledger
+from .privacy.noise.secure_noise import SecureNoise
+from .privacy.noise.seeded_noise import SeededNoise
+from .publishing.publish import publish, publish_graph
+from .publishing.publish_linked import publish_linked
+from .query.answers import Estimate
+from .release.release import Release, Statement
 from .schema import Schema
-from .schema.linked import LinkedSchema
+from .schema.linked_schema import LinkedSchema
+from .schema.taxonomy import Taxonomy
 from .series import Series, SeriesPlan
-from .taxonomy import Taxonomy
 
 __version__: str
 __all__ = [

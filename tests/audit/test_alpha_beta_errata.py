@@ -19,13 +19,13 @@ from scipy.stats import beta as beta_distribution
 
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import TwoRateCount
-from hushtable.pipeline import publish
+from hushtable.methods.alpha_beta.two_rates import TwoRateCount
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
-from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.tuple_set import TupleSet
+from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
+from hushtable.privacy.mechanisms.tuple_set import TupleSet
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6  # of both bounds of an attack together

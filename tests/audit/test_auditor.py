@@ -54,13 +54,13 @@ from hushtable.methods import (
     registry,
 )
 from hushtable.methods.base import GraphMethod, Released
-from hushtable.methods.listing import MethodSpec
 from hushtable.methods.registry import specs
+from hushtable.methods.spec import MethodSpec
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -38,7 +38,7 @@ from hushtable.audit.run import case_of
 from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.memory import MemoryEngine
+from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.split_quality import POINTS
 from hushtable.methods import (
@@ -64,21 +64,21 @@ from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializat
 from hushtable.methods.partition.mondrian import Mondrian, MondrianPlan
 from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain import uncertain
+from hushtable.methods.uncertain.grid import NoiseGrid
 from hushtable.methods.uncertain.regions import divided
-from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.methods.uncertain.uncertain import UncertainPlan
-from hushtable.privacy.added_noise import add_noise
-from hushtable.privacy.class_scores import Max
-from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
-from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.guarantee import KAnonymity, Threshold
-from hushtable.privacy.insertions import UniformInsertions
-from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import unseal
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.spending import RunAccount
-from hushtable.privacy.splits import ClassTable, ScoredSplits
+from hushtable.privacy.mechanisms.added_noise import add_noise
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.class_scores import Max
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace
+from hushtable.privacy.mechanisms.scored_splits import ClassTable, ScoredSplits
+from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
+from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -180,7 +180,8 @@ def test_a_person_whose_rows_are_not_bounded_is_caught(monkeypatch: Patch) -> No
         }
     )
     monkeypatch.setattr(
-        "hushtable.engine.memory._bounded", lambda persons, max_rows, noise: np.arange(len(persons))
+        "hushtable.engine.memory_engine._bounded",
+        lambda persons, max_rows, noise: np.arange(len(persons)),
     )
     assert_caught(attacked(ContingencyTable(epsilon=1), 400, schema, largest=1))
 

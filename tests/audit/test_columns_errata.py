@@ -22,8 +22,8 @@ from hushtable.audit import audit
 from hushtable.engine import Engine, MemoryEngine, connect
 from hushtable.engine.baskets import ItemPairs, Tuples
 from hushtable.errors import SealedError
-from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace
 from sealing import sealed
 from seeds import shifted
 

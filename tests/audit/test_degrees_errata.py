@@ -19,7 +19,7 @@ from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.methods.degrees.degrees import SURE, Degrees, private_bound
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from sealing import sealed
 
 ALARM = 1e-6

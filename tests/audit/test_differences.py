@@ -27,9 +27,9 @@ from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import Refused
 from hushtable.methods import ContingencyTable
 from hushtable.methods.base import Released
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 

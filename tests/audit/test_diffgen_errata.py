@@ -22,15 +22,17 @@ from scipy.special import logsumexp
 from scipy.stats import beta
 
 import diffgen_oracle as oracle
+import hushtable.methods.diffgen.cuts as specialize_module
 import hushtable.methods.diffgen.diffgen as module
-import hushtable.methods.diffgen.specialize as specialize_module
 from hushtable.arrays import Integers
 from hushtable.engine import connect
 from hushtable.methods.base import Released
+from hushtable.methods.diffgen.cuts import Choice, ClassCounts, choice_of
 from hushtable.methods.diffgen.diffgen import DiffGen
-from hushtable.methods.diffgen.specialize import Choice, ClassCounts, choice_of
-from hushtable.privacy.added_noise import add_noise
-from hushtable.privacy.class_scores import (
+from hushtable.privacy.guarantee import PureDP
+from hushtable.privacy.mechanisms.added_noise import add_noise
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.class_scores import (
     BITS,
     BalancedGain,
     BalancedMax,
@@ -39,11 +41,9 @@ from hushtable.privacy.class_scores import (
     Score,
     TotalVariation,
 )
-from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
-from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.splits import ClassTable, ScoredSplits
+from hushtable.privacy.mechanisms.scored_splits import ClassTable, ScoredSplits
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 ALPHA = 1e-7

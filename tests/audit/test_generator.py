@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.audit import elsewhere, generator
+from hushtable.audit import noise_check, side_effects
 from hushtable.audit.cases.made_up import copies, made_schema, whole
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.methods.base import Released
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 
@@ -23,7 +23,7 @@ SCHEMA = made_schema({"x": whole(3)})
 @pytest.mark.parametrize("noise", [SecureNoise(), SeededNoise(1)], ids=lambda n: type(n).__name__)
 def test_sound_sources_pass(noise: Noise) -> None:
     """Accused with probability at most 1e-9."""
-    finding = generator.checked(noise, error=1e-9)
+    finding = noise_check.checked(noise, error=1e-9)
     assert finding.verdict == "NO VIOLATION FOUND", finding.notes
 
 
@@ -46,22 +46,22 @@ class Clipped(Rounded):
 
 
 def test_other_samplers_need_long_tails_and_the_right_distribution() -> None:
-    rounded = generator.checked(Rounded(), error=1e-9)
+    rounded = noise_check.checked(Rounded(), error=1e-9)
     assert rounded.verdict == "VIOLATION"
     assert "an exact sampler exceeds 40" in rounded.notes[0]
-    clipped = generator.checked(Clipped(), error=1e-9)
+    clipped = noise_check.checked(Clipped(), error=1e-9)
     assert clipped.verdict == "VIOLATION"
     assert any("; expected " in note for note in clipped.notes)
 
 
 def test_repeated_words_are_counted() -> None:
     words = np.array([[1, 2], [1, 3], [1, 2], [1, 2]], np.uint64)
-    assert generator.n_repeated(words) == 2
+    assert noise_check.n_repeated(words) == 2
 
 
 def listened(run: Any) -> Any:
     subject = Subject(None, SCHEMA, Prepared((), run), SecureNoise())  # type: ignore[arg-type]
-    return elsewhere.checked(subject, [next(iter(copies(SCHEMA, [3]))).one])
+    return side_effects.checked(subject, [next(iter(copies(SCHEMA, [3]))).one])
 
 
 @pytest.mark.parametrize(

@@ -13,15 +13,15 @@ import pytest
 from hushtable.audit import linked as watching
 from hushtable.audit.linked import record_linked
 from hushtable.audit.white_box import FaultError
-from hushtable.engine import linked as joins
-from hushtable.engine import memory
-from hushtable.engine.sealed import SealedTable, SealedTables
-from hushtable.linked.linked import Linked, LinkedPlan
-from hushtable.privacy.sealed import unseal
-from hushtable.privacy.spending import RunAccount
+from hushtable.engine import linked_tables as joins
+from hushtable.engine import memory_engine
+from hushtable.engine.sealed_table import SealedTable, SealedTables
+from hushtable.methods.linked.linked import Linked, LinkedPlan
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
-from hushtable.schema.linked import LinkedSchema
+from hushtable.schema.linked_schema import LinkedSchema
 
 SCHEMA = LinkedSchema.parse("""
 name: clinic
@@ -122,7 +122,7 @@ def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     def all_rows(persons: Any, max_rows: int, noise: Any) -> Any:
         return np.arange(len(persons))
 
-    monkeypatch.setattr(memory, "_bounded", all_rows)
+    monkeypatch.setattr(memory_engine, "_bounded", all_rows)
 
 
 def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,15 +16,15 @@ from exact_divergence import ROUNDING, hockey_stick
 from exact_masses import mass_bounds
 from hushtable.arrays import Integers
 from hushtable.methods.counts.noisy_counts import NoisyCounts
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold
+from hushtable.privacy.mechanisms.single_counts import (
     CountMechanism,
     OneSidedGeometric,
     ThresholdMatrix,
     TwoSidedGeometric,
 )
-from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 ONE = {"epsilon": Fraction(1), "delta": Fraction(1, 10**5), "k": 10}

@@ -13,12 +13,12 @@ import pytest
 
 from hushtable.audit.linked import record_runs
 from hushtable.audit.white_box import FaultError
-from hushtable.engine import memory, two_waves
-from hushtable.engine.sealed import SealedTable, SealedWaves
+from hushtable.engine import memory_engine, two_waves
+from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.errors import SealedError
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.spending import RunAccount
-from hushtable.release import Release
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import panel as panel_module
@@ -117,7 +117,7 @@ def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
         return source.table.drop("coin")
 
     monkeypatch.setattr(two_waves, "_one_each", all_rows)
-    monkeypatch.setattr(memory, "_bounded", lambda persons, _, __: np.arange(len(persons)))
+    monkeypatch.setattr(memory_engine, "_bounded", lambda persons, _, __: np.arange(len(persons)))
 
 
 def joined_by_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,20 +28,20 @@ from scipy.stats import norm
 from hushtable.audit import run as auditor
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import SealedError
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import forest, rounds
-from hushtable.methods.quilt.domains import CountedDomain
-from hushtable.methods.quilt.field import LogLinearModel
-from hushtable.methods.quilt.meter import BudgetFilter, NoisyTable, PrivateMeasurer, ScoredTable
+from hushtable.methods.quilt.binning import CountedDomain
+from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, ScoredTable
+from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
+from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.sealed import unseal
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from sealing import PLENTY_OF_RHO, sealed

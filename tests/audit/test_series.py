@@ -19,12 +19,12 @@ import pytest
 
 from hushtable.audit.linked import record_runs
 from hushtable.audit.white_box import FaultError
-from hushtable.engine import connect, memory
+from hushtable.engine import connect, memory_engine
 from hushtable.errors import HushtableError, Refused
 from hushtable.methods.prior import EarlierEstimates
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
-from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.privacy.payment import Payment
+from hushtable.privacy.ledger.ledger import Entry, Ledger
+from hushtable.privacy.ledger.payment import Payment
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import series as series_module
@@ -186,7 +186,7 @@ def test_a_person_in_a_later_wave_is_one_unit(first: Series, n_rows: int) -> Non
 
 
 def test_a_bound_that_is_ignored_is_caught(first: Series, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
+    monkeypatch.setattr(memory_engine, "_bounded", lambda persons, *_: np.arange(len(persons)))
     with pytest.raises(FaultError, match="changes by 6 in total between neighbors; 2 was recorded"):
         watch(first, 6)
 

@@ -9,12 +9,12 @@ import pytest
 
 from expected_fits import gaussian_anonymity
 from hushtable.errors import Refused
-from hushtable.evaluation.risk.linkage import likelihood_linkage
-from hushtable.kernels.anonymity import gaussian_scales
+from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
+from hushtable.kernels.anonymity_sets import gaussian_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -13,22 +13,22 @@ from hushtable.audit.cases.made_up import copies, made_schema, whole
 from hushtable.audit.clock import Clock
 from hushtable.audit.inputs import TableInput
 from hushtable.audit.neighbors import Pair
-from hushtable.audit.prices import ReferenceCost, delta_of, reference_cost
+from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
-from hushtable.engine import memory
-from hushtable.engine.sealed import seal
+from hushtable.engine import memory_engine
+from hushtable.engine.sealed_table import seal
 from hushtable.methods.base import Released
-from hushtable.privacy.choices import SealedScores, TopChoices
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.sealed import SealedCounts, unseal
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.mechanism import Gaussian, Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import SealedCounts, unseal
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.spending import RunAccount, SpendingLimit
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace
+from hushtable.privacy.mechanisms.private_choice import SealedScores, TopChoices
+from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.privacy.unit import Unit
 
 SCHEMA = made_schema({"x": whole(3)})
@@ -166,7 +166,7 @@ def test_pairs_that_change_the_selection_of_others_are_skipped() -> None:
 
 
 def test_more_rows_of_a_person_than_recorded_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_bounded", lambda persons, *_: np.arange(len(persons)))
+    monkeypatch.setattr(memory_engine, "_bounded", lambda persons, *_: np.arange(len(persons)))
     _, finding = watch_crowd(crowd(first=False))
     assert "changes by 3 in total between neighbors; 1 was recorded" in finding.witness.event
 

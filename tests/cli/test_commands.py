@@ -227,7 +227,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def explode(*args: object, **kwargs: object) -> None:
         raise RuntimeError(secret)
 
-    monkeypatch.setattr("hushtable.engine.door.PrivateTable.connect", explode)
+    monkeypatch.setattr("hushtable.engine.open_table.PrivateTable.connect", explode)
     arguments = (
         "publish", "noisy-counts", files / "data.csv", files / "schema.yaml", "--out", files / "r",
         *OPTIONS,
@@ -241,7 +241,7 @@ def test_interruption_and_unknown_failures_show_no_values(
     def interrupt(*args: object, **kwargs: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hushtable.engine.door.PrivateTable.connect", interrupt)
+    monkeypatch.setattr("hushtable.engine.open_table.PrivateTable.connect", interrupt)
     assert run(*arguments).code == 130
     assert not (files / "r").exists()
     assert not list(files.glob(".r-part*"))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hushtable.release import Release
+from hushtable.release.release import Release
 from seeds import shifted
 
 from .conftest import Run

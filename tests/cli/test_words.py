@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from hushtable.cli.app import app
 from hushtable.cli.exit_codes import MEANING
-from hushtable.estimate import Estimate
+from hushtable.query.answers import Estimate
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
 

@@ -20,8 +20,8 @@ from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns, ItemGroups, Tuples
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
 from hushtable.errors import DataError, ParameterError, TooLarge
-from hushtable.recoding import Recoding, recoded_domain, recodings
 from hushtable.schema import Categorical, Column, Integer, Schema
+from hushtable.schema.recoding import Recoding, recoded_domain, recodings
 from seeds import shifted
 
 Make = Callable[[pa.Table, Schema], Engine]

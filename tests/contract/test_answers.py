@@ -15,8 +15,8 @@ import pytest
 from contract.examples import EXAMPLES, is_numeric, label, schema, table
 from hushtable import AlphaBeta, Release, publish
 from hushtable.errors import Refused
-from hushtable.estimate.base import Estimate
 from hushtable.methods import Method
+from hushtable.query.answers.estimator import Estimate
 
 FIRST = {method.name: method for method in reversed(EXAMPLES)}
 ASKED = [*FIRST.values(), *(m for m in EXAMPLES if m.name in ("uncertain", "noisy-counts"))]

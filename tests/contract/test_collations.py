@@ -28,12 +28,12 @@ from contract.engine_checks import (
     alike_table,
     often,
 )
+from hushtable.drafting import draft
 from hushtable.engine import MemoryEngine, OccupiedCells, SqlEngine, connect
-from hushtable.engine.database import DatabaseSource
-from hushtable.engine.drafting import draft
+from hushtable.engine.sources.database import DatabaseSource
 from hushtable.errors import DataError
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

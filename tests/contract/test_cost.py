@@ -37,10 +37,10 @@ from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.account import Budget
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger_records import is_counted
-from hushtable.privacy.ledger_state import LedgerState
+from hushtable.privacy.ledger.budget import Budget
+from hushtable.privacy.ledger.records import is_counted
+from hushtable.privacy.ledger.state import LedgerState
 from hushtable.schema import Schema
 
 EPSILONS = ("1/100", "1/2", 1, 5, 100, 101, 10_000)

@@ -45,7 +45,7 @@ from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
 from hushtable.errors import DataError, ParameterError, SchemaError, TooLarge
 from hushtable.privacy.guarantee import Unit
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -180,7 +180,7 @@ def test_auto_picks_by_kind_and_size(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert isinstance(connect(table, SCHEMA), MemoryEngine)
     texts = to_csv(table, tmp_path / "t.csv")
     assert isinstance(connect(texts, SCHEMA), MemoryEngine)
-    monkeypatch.setattr("hushtable.engine.header.SMALL_TEXT", texts.stat().st_size)
+    monkeypatch.setattr("hushtable.engine.sources.header.SMALL_TEXT", texts.stat().st_size)
     assert isinstance(connect(texts, SCHEMA), SqlEngine)
     one = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}}
@@ -293,7 +293,9 @@ def test_the_contract_of_the_engines_loads_none_of_them() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
     assert "hushtable.engine.base" in loaded
-    assert not {"ibis", "duckdb", "pandas", "numba", "pyspark", "hushtable.engine.door"} & loaded
+    assert (
+        not {"ibis", "duckdb", "pandas", "numba", "pyspark", "hushtable.engine.open_table"} & loaded
+    )
 
 
 def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:

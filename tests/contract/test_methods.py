@@ -11,9 +11,9 @@ import pytest
 
 from contract.examples import EXAMPLES, example, label
 from hushtable.methods import METHODS, Method
-from hushtable.methods.listing import MethodSpec
 from hushtable.methods.registry import specs
-from hushtable.statement import Statement
+from hushtable.methods.spec import MethodSpec
+from hushtable.release.statement import Statement
 from hushtable.testing import CHECKS, check_source, check_spec
 from hushtable.testing.laws import (
     Check,

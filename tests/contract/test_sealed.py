@@ -28,8 +28,8 @@ import contract.examples as method_examples
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns
 from hushtable.engine.edges import read_graph
-from hushtable.engine.sealed import SealedTable, seal
 from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import SealedError
 from hushtable.methods import (
     AlphaBeta,
@@ -50,33 +50,33 @@ from hushtable.methods.parameters import parameter
 from hushtable.methods.partition import tree as tree_module
 from hushtable.methods.partition.tree import PartitionTree
 from hushtable.methods.registry import specs
-from hushtable.pipeline import publish
-from hushtable.privacy.cell_counts import CellCounts
-from hushtable.privacy.choices import TopChoices, distance_scores
-from hushtable.privacy.class_scores import InformationGain, Max, TotalVariation
-from hushtable.privacy.count_mechanisms import OneSidedGeometric, TwoSidedGeometric
-from hushtable.privacy.degree_mechanisms import HistogramCuts
-from hushtable.privacy.domain_mechanism import DomainMechanism
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit, TotalCost
+from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts, SealedValue, unseal
+from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
-from hushtable.privacy.insertions import UniformInsertions
-from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.regions import SealedRegions
-from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.sealed import SealedCells, SealedCounts, SealedValue, unseal
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.sensitivity import PrivacyCost, Sensitivity
-from hushtable.privacy.spending import RunAccount, SpendingLimit, TotalCost
-from hushtable.privacy.splits import (
+from hushtable.privacy.mechanisms.cell_counts import CellCounts
+from hushtable.privacy.mechanisms.cells import DomainMechanism
+from hushtable.privacy.mechanisms.class_scores import InformationGain, Max, TotalVariation
+from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, Mechanism
+from hushtable.privacy.mechanisms.private_choice import TopChoices, distance_scores
+from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.scored_splits import (
     ScoreChoice,
     SealedClassTable,
     SealedSplitsOfParts,
     SplitChoice,
     scores_of_ways,
 )
-from hushtable.privacy.tuple_counts import TupleCounts
-from hushtable.privacy.tuple_set import KeptTuples, NextView, ViewHistory
+from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
+from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, TwoSidedGeometric
+from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
+from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
+from hushtable.privacy.mechanisms.tuple_set import KeptTuples, NextView, ViewHistory
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.privacy.unit import Unit
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -52,10 +52,10 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
 from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.linked import open_linked
+from hushtable.engine.linked_tables import open_linked
 from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
-from hushtable.engine.sql import engine as sql
+from hushtable.engine.sql import sql_engine as sql
 from hushtable.engine.two_waves import open_waves
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (
@@ -69,10 +69,10 @@ from hushtable.methods import (
     Partition,
     Uncertain,
 )
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from seeds import shifted
 from spark_session import start

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hushtable.schema import Schema
-from hushtable.schema.linked import LinkedSchema
+from hushtable.schema.linked_schema import LinkedSchema
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

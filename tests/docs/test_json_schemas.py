@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from hushtable.dossier.content import SealedDossier
-from hushtable.release import Statement
+from hushtable.release.release import Statement
 from hushtable.schema import Schema
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
 
 MARK = "CANARY"  # stands in every private text and in nothing that may be public
 EPSILON = Fraction(1, 100)

@@ -12,10 +12,10 @@ import pytest
 
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.errors import CompositionError, DataError, HushtableError
-from hushtable.privacy import ledger_arguments as ledger_module
 from hushtable.privacy.guarantee import PureDP, Unit
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger import ledger_arguments as ledger_module
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
 
 from .scene import MARK, Commands, Scene, marked_rows
 

@@ -8,8 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from hushtable.privacy.ledger import Budget, Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Budget, Ledger
+from hushtable.release.release import Release
 
 from .scene import EPSILON, Commands, Scene, kill
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushtable.errors import HushtableError
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 from .scene import OPTIONS, Commands, Scene, marked_files, marked_rows, small_disk, write_protected
 

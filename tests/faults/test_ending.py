@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
 
 from .scene import Scene, marked_rows
 
@@ -21,7 +21,7 @@ from .scene import Scene, marked_rows
 WAITING = """
 import sys, time
 from hushtable.cli.app import main
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 def wait(*args, **kwargs):
     print("reached", file=sys.stderr, flush=True)
@@ -78,7 +78,7 @@ def test_a_stopped_publish_says_whether_it_was_charged(
 COUNTING = """
 import sys
 from hushtable.cli.app import main
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 
 count = SealedTable.publish_cells
 
@@ -116,8 +116,8 @@ def test_a_publish_that_is_stopped_while_duckdb_counts_says_that_the_charge_stan
 AT_MOMENT = """
 import signal, sys
 from hushtable.cli.app import main
-from hushtable.privacy.ledger import Ledger
-from hushtable.release_writer import ReleaseWriter
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.writer import ReleaseWriter
 
 where = {"charge": Ledger, "mark_released": Ledger, "move_into_place": ReleaseWriter}
 name = sys.argv.pop(1)
@@ -192,7 +192,7 @@ def test_a_reader_that_went_away_does_not_fail_a_complete_release(scene: Scene) 
 FAILING = """
 import sys
 from hushtable.cli.app import main
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 def fail(self):
     raise MemoryError("a private value")

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from seeds import shifted
 
 from .scene import MARK, Commands, Scene, kill, marked_files, marked_rows

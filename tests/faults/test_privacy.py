@@ -17,7 +17,7 @@ import pytest
 
 from hushtable import NoisyCounts, Release, Schema, SeededNoise, publish
 from hushtable.errors import HushtableError, ReleaseError
-from hushtable.release import SeededReleaseWarning
+from hushtable.release.release import SeededReleaseWarning
 from seeds import shifted
 
 from .scene import MARK, Commands, Scene, marked_files

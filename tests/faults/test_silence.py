@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import hushtable.engine.silence as silence_module
-from hushtable.engine.silence import silenced
+import hushtable.engine.output_guard as silence_module
+from hushtable.engine.output_guard import silenced
 from hushtable.errors import DataError, HushtableWarning, InternalError, OwnNote, TooLarge
 
 MARK, NUMBER = "CANARY", "7340033"
@@ -48,7 +48,7 @@ import pyarrow.parquet as pq
 
 import hushtable
 from hushtable import NoisyCounts, Schema, publish
-from hushtable.engine.sql import engine as sql
+from hushtable.engine.sql import sql_engine as sql
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 
 ENGINE, ROOT = sys.argv[1], Path(sys.argv[2])
@@ -223,7 +223,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession, functions
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.engine.spark import writing as spark_writing
-from hushtable.engine.sql import engine as sql
+from hushtable.engine.sql import sql_engine as sql
 
 ROOT = Path(sys.argv[1])
 spark = (

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 from . import targets
 

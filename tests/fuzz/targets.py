@@ -24,12 +24,12 @@ from hushtable import NoisyCounts, Release, Schema, publish
 from hushtable.engine import connect
 from hushtable.engine.edges import inspect_graph, read_graph
 from hushtable.errors import HushtableError
-from hushtable.predicate import parse
-from hushtable.predicate.lookup import look_up
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import SeededReleaseWarning
-from hushtable.taxonomy import Taxonomy
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.where import parse
+from hushtable.query.where.lookup import look_up
+from hushtable.release.release import SeededReleaseWarning
+from hushtable.schema.taxonomy import Taxonomy
 
 SCHEMA_TEXT = """\
 name: people

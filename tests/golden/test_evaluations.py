@@ -18,7 +18,7 @@ import pytest
 
 from contract.examples import EXAMPLES, is_numeric, schema, table
 from hushtable import Columns, Degrees, Release, Schema, SeededNoise, evaluate, publish
-from hushtable.pipeline import publish_graph
+from hushtable.publishing.publish import publish_graph
 
 RECORD = Path(__file__).with_name("evaluations.json")
 FEW = {"n_draws": 2, "n_repeats": 1, "questions": 2}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hushtable.predicate import parse
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 # "age 20..39, nationality {0,1,2}, score 81..100"

@@ -22,7 +22,7 @@ from hushtable import Degrees, Release, Schema, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.evaluation.compare import compare
 from hushtable.methods import METHODS
-from hushtable.pipeline import publish_graph
+from hushtable.publishing.publish import publish_graph
 
 pytestmark = [
     pytest.mark.long,

@@ -27,13 +27,13 @@ from contract.examples import EXAMPLES, schema, table
 from hushtable import Columns, Degrees, Release, Schema, SeededNoise, publish
 from hushtable.engine import connect
 from hushtable.engine.edges import read_graph
-from hushtable.linked.linked import Linked
-from hushtable.linked.publish import publish_linked
 from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.methods.diffgen.dp_c45 import DpC45
-from hushtable.pipeline import publish_graph
-from hushtable.schema.linked import LinkedSchema
+from hushtable.methods.linked.linked import Linked
+from hushtable.publishing.publish import publish_graph
+from hushtable.publishing.publish_linked import publish_linked
+from hushtable.schema.linked_schema import LinkedSchema
 from hushtable.series import Series, SeriesPlan
 
 RECORD = Path(__file__).with_name("seeded_releases.json")

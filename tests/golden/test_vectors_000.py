@@ -13,7 +13,7 @@ import pytest
 from exact_divergence import ROUNDING, hockey_stick
 from exact_masses import mass_bounds
 from hushtable.methods.counts.noisy_counts import NoisyCounts
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.mechanisms.single_counts import (
     CountMechanism,
     OneSidedGeometric,
     ThresholdMatrix,

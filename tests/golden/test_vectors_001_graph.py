@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from hushtable.engine.edges import read_graph
-from hushtable.kernels.projection import projected_degrees
+from hushtable.kernels.graph_edges import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 
 
 def test_edge_addition_example(vectors: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import norm
 
 from expected_fits import gaussian_anonymity, uniform_anonymity
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.uncertain.masses import interval_probability
 
 

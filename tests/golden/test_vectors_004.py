@@ -12,9 +12,9 @@ import pytest
 from hushtable.methods import AlphaBeta
 from hushtable.methods.alpha_beta.frapp import same_privacy_retention
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator
-from hushtable.methods.alpha_beta.two_coins import TwoRateCount
-from hushtable.predicate import parse
+from hushtable.methods.alpha_beta.two_rates import TwoRateCount
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 SCORES = Schema.from_dict(

@@ -12,9 +12,9 @@ from scipy.stats import binom
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import AlphaBeta, Frapp, Method
-from hushtable.methods.alpha_beta.two_coins import TwoRateCount
-from hushtable.pipeline import publish
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.methods.alpha_beta.two_rates import TwoRateCount
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 FALSE_ALARM = 1e-6

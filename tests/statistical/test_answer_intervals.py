@@ -14,13 +14,13 @@ import pytest
 from scipy.stats import binom
 
 from hushtable.engine import connect
-from hushtable.estimate.answers import ReleaseQuestions
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.combine import combine, drawn_frame
-from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.methods import Quilt
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.query.answers.combine import combine, drawn_frame
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.questions import ReleaseQuestions
+from hushtable.query.answers.table import EstimateTable
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -12,7 +12,7 @@ from scipy.stats import binom
 from adult import adult
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 from hushtable.schema import Categorical, Schema
 
 RUNS = 40

@@ -19,15 +19,15 @@ from scipy.stats import binom
 from adult import adult
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import Engine, connect
-from hushtable.engine.memory import MemoryEngine
-from hushtable.estimate import Estimator
+from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.evaluation.rows import CodedRows
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.answers import Estimator
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -12,7 +12,7 @@ from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.methods.degrees.degrees import Degrees, private_bound
 from hushtable.methods.degrees.estimator import DegreeEstimator
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from sealing import sealed
 from seeds import shifted
 

@@ -20,20 +20,20 @@ from scipy.stats import binom, chi2
 import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.methods.diffgen.parts import IntervalPart
-from hushtable.methods.diffgen.specialize import (
+from hushtable.methods.diffgen.cuts import (
     ClassCounts,
     CutSet,
     specialize_as_printed,
     specialize_jointly,
 )
-from hushtable.privacy.class_scores import Max, Score, TotalVariation
-from hushtable.privacy.domain_mechanism import (
+from hushtable.methods.diffgen.parts import IntervalPart
+from hushtable.privacy.mechanisms.cells import (
     DomainMechanism,
     bernoulli_bounded,
     indices_above_threshold,
 )
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.mechanisms.class_scores import Max, Score, TotalVariation
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from sealing import sealed
 
 ALPHA = 1e-7

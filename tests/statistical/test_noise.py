@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from hushtable.privacy.opendp_noise import OpenDPNoise
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import OpenDPNoise
 
 ALPHA = 1e-8
 MIN_EXPECTED = 100

@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.mechanisms.single_counts import (
     CountMechanism,
     OneSidedGeometric,
     ThresholdMatrix,
     TwoSidedGeometric,
 )
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.privacy.rational import as_rational
-from hushtable.privacy.secure_noise import SecureNoise
 
 ALPHA = 5e-9
 N_DRAWS = 200_000

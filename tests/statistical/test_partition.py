@@ -22,8 +22,8 @@ from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
-from hushtable.privacy.regions import OrderedCells
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.mechanisms.sealed_regions import OrderedCells
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Schema
 from sealing import grow
 

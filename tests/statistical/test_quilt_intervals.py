@@ -17,11 +17,11 @@ from scipy.stats import binom
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
-from hushtable.predicate import parse
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.publishing.publish import publish
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 

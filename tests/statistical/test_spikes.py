@@ -15,12 +15,12 @@ import pytest
 
 from hushtable.domain import Domain
 from hushtable.engine import connect
-from hushtable.estimate.answers import ReleaseQuestions
 from hushtable.methods import DiffGen, Partition, Quilt
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.mechanisms.cells import DomainMechanism
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.schema import Schema
 from seeds import shifted
 

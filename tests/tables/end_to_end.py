@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import hushtable as ht
-from hushtable.engine.drafting import Draft, drafted
-from hushtable.engine.fitting import out_of_domain
+from hushtable.drafting import Draft, drafted
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.methods.base import Method
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from seeds import shifted
 
 

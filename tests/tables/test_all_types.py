@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
-from hushtable.codes import to_codes, to_values
 from hushtable.engine import connect
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_codes, to_values
 from seeds import shifted
 
 SCHEMA = Schema.parse("""

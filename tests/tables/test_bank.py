@@ -10,10 +10,10 @@ import pyarrow.compute as pc
 import pytest
 
 import hushtable as ht
-from hushtable.codes import to_codes
 from hushtable.methods import Method, TopDownSpecialization
-from hushtable.predicate.rules import rules_of
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.where.rules import rules_of
+from hushtable.schema.codes import to_codes
 from seeds import shifted
 from tables.bank import SCHEMA, table
 

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.engine import connect
-from hushtable.engine.fitting import out_of_domain
 from hushtable.methods import Method
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from seeds import shifted
 from tables.compas import SCHEMA, table
 

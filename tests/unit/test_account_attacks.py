@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from hushtable.errors import BudgetExceeded
-from hushtable.privacy import ledger_file as file
-from hushtable.privacy.account import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.composition import certified_share, concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.rational import log_lower, log_upper
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
@@ -165,10 +165,10 @@ RACE = """
 import os, signal, sys
 from fractions import Fraction
 from hushtable.errors import BudgetExceeded
-from hushtable.privacy import ledger_file as file
+from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 ROW = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 path, kind, n_killed = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -313,8 +313,8 @@ def test_a_kill_between_any_two_statements_leaves_a_whole_record_or_none(
         path = tmp_path / f"book{statement}"
         with monkeypatch.context() as patch:
             if what == "an upgrade":
-                patch.setattr("hushtable.privacy.ledger.FORMAT", 2)
-                patch.setattr("hushtable.privacy.ledger_file.FORMAT", 2)
+                patch.setattr("hushtable.privacy.ledger.ledger.FORMAT", 2)
+                patch.setattr("hushtable.privacy.ledger.storage.FORMAT", 2)
             Ledger.create(path, epsilon=3, delta="1e-5")
         before = Ledger.open(path)._read()
         killed = killed_at(path, ACTS[what], statement)

@@ -14,9 +14,6 @@ import pytest
 
 from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, ParameterError, Refused
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy import ledger as module
-from hushtable.privacy import ledger_file as file
-from hushtable.privacy.account import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.composition import (
     certified_share,
     concentrated_implies,
@@ -25,9 +22,12 @@ from hushtable.privacy.composition import (
 )
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import canonical
-from hushtable.privacy.ledger_state import LedgerState
+from hushtable.privacy.ledger import ledger as module
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.records import canonical
+from hushtable.privacy.ledger.state import LedgerState
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -26,15 +26,15 @@ from hushtable.errors import (
 )
 from hushtable.methods import AlphaBeta, Frapp
 from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator, expected_insertions
-from hushtable.methods.alpha_beta.two_coins import RandomizedEstimate
-from hushtable.pipeline import publish
-from hushtable.predicate import parse
+from hushtable.methods.alpha_beta.two_rates import RandomizedEstimate
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
-from hushtable.privacy.insertions import SourceInsertions
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.tuple_set import is_among
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions
+from hushtable.privacy.mechanisms.tuple_set import is_among
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 

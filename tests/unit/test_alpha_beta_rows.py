@@ -14,12 +14,12 @@ import pytest
 from hushtable.engine import connect
 from hushtable.errors import ParameterError
 from hushtable.methods import AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import CopyRateCount, TwoRateCount
-from hushtable.pipeline import publish
+from hushtable.methods.alpha_beta.two_rates import CopyRateCount, TwoRateCount
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.insertions import UniformInsertions
+from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -14,8 +14,8 @@ from scipy.optimize import linprog
 
 from hushtable.errors import DataError, ParameterError
 from hushtable.evaluation.risk.anonymity import check, measure, requirements
-from hushtable.recoding import recode
 from hushtable.schema import Integer, Schema
+from hushtable.schema.recoding import recode
 from seeds import shifted
 
 ROWS = st.lists(

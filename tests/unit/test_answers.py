@@ -13,13 +13,13 @@ import pytest
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError, Refused
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.combine import _student, combine
-from hushtable.estimate.estimate_table import EstimateTable
-from hushtable.estimate.formula import read_formula
-from hushtable.estimate.interval_plot import drawing
-from hushtable.estimate.moments import fieller
 from hushtable.methods import METHODS, GeneralizeSuppress, Quilt
+from hushtable.query.answers.combine import _student, combine
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.formula import read_formula
+from hushtable.query.answers.interval_plot import drawing
+from hushtable.query.answers.moments import fieller
+from hushtable.query.answers.table import EstimateTable
 from hushtable.schema import Schema
 
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
-from hushtable.engine.arrow_codes import encode_here
 from hushtable.engine.coded_rows import CodedRows, Encoded
-from hushtable.engine.header import read_header
-from hushtable.engine.read_rows import plain_column
+from hushtable.engine.encode_arrow import encode_here
+from hushtable.engine.sources.arrow_rows import plain_column
+from hushtable.engine.sources.header import read_header
 from hushtable.engine.sql.rows import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema

@@ -17,9 +17,9 @@ from sklearn.metrics import roc_auc_score
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError
 from hushtable.evaluation.risk import linkability, membership
+from hushtable.evaluation.risk.attack import make_attack_tables
 from hushtable.evaluation.risk.attacks import assess
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
-from hushtable.evaluation.risk.records import make_attack_tables
 from hushtable.evaluation.risk.singling_out import AT_LEAST, AT_MOST, EQUAL, Description
 from hushtable.kernels.nearest import nearest, nearest_without_each
 from hushtable.methods import (
@@ -29,9 +29,9 @@ from hushtable.methods import (
     TopDownSpecialization,
     Uncertain,
 )
-from hushtable.pipeline import publish
-from hushtable.recoding import recode
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
+from hushtable.schema.recoding import recode
 from population import SCHEMA, people
 from seeds import shifted
 

@@ -11,11 +11,11 @@ import pytest
 from scipy.optimize import linprog
 
 from hushtable.engine import connect
-from hushtable.estimate.base import Estimate
 from hushtable.methods import Columns
 from hushtable.methods.counts.basket_sizes import BasketSizes, class_of_sizes, size_ends
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.query.answers.estimator import Estimate
 from hushtable.schema import Schema
 
 N_ITEMS, N_BASKETS, MOST = 40, 6000, 32

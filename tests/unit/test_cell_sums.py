@@ -7,10 +7,10 @@ from itertools import product
 import numpy as np
 import pytest
 
-from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import RowFunction, is_code, power, present
-from hushtable.predicate.covering import CodeSets
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.cell_sums import PublishedCells
+from hushtable.query.answers.row_sums import RowFunction, is_code, power, present
+from hushtable.query.where.covering import CodeSets
 from hushtable.schema import Integer, Schema
 
 SCHEMA = Schema.from_dict(

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import hushtable as ht
+from hushtable.drafting import drafted
+from hushtable.drafting.codebooks import read_codebook
 from hushtable.engine import connect
-from hushtable.engine.codebook import read_codebook
-from hushtable.engine.drafting import drafted
 from hushtable.errors import ParameterError
 
 TABLE = pa.table({"sex": ["1", "2"] * 50, "age": [30, 41] * 50, "bmi": [20.5, 31.0] * 50})

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.codes import to_codes
 from hushtable.schema import Integer, Number
+from hushtable.schema.codes import to_codes
 
 COLUMNS = [
     Integer(type="integer", low=-5, high=90_000),

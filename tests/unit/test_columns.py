@@ -16,8 +16,8 @@ from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods.counts import column_choice as choice_module
 from hushtable.methods.counts.column_choice import PairMechanism, cluster, phi_squared, similarities
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.count_mechanisms import OneSidedGeometric, ThresholdMatrix
-from hushtable.privacy.mechanism import Gaussian, Laplace, Mechanism
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, Mechanism
+from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
 from sealing import sealed
 from seeds import shifted
 

@@ -15,7 +15,7 @@ from hushtable.errors import DataError, ParameterError, ReleaseError
 from hushtable.evaluation.compare import Comparison, _names, compare
 from hushtable.evaluation.report.compare_page import render
 from hushtable.methods import AlphaBeta, GeneralizeSuppress, NoisyCounts
-from hushtable.pipeline import publish
+from hushtable.publishing.publish import publish
 
 COARSE = {"age": 20, "region": 1}
 FEW = {"n_repeats": 1, "questions": 1}
@@ -65,7 +65,7 @@ def test_limits_of_the_comparison_are_stated(found: Comparison) -> None:
 
 def test_publishing_times_are_those_of_the_ledger(folder: Path, tmp_path: Path) -> None:
     """Only for releases charged to it; a release of another ledger has none."""
-    from hushtable.privacy.ledger import Ledger
+    from hushtable.privacy.ledger.ledger import Ledger
 
     book = Ledger.create(tmp_path / "book", epsilon=3)
     other = Ledger.create(tmp_path / "other", epsilon=3)

@@ -5,7 +5,7 @@ import pytest
 import hushtable as ht
 from hushtable.errors import ParameterError
 from hushtable.evaluation.compare import compare
-from hushtable.evaluation.report.page import headlines
+from hushtable.evaluation.report.pages import headlines
 
 SCHEMA = ht.sample_schema()
 TABLE = ht.sample().slice(0, 3000)

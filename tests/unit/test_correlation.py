@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushtable.estimate.correlation import correlation
-from hushtable.estimate.moments import ALL_POSSIBLE, NumericQuery, mean, variance
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import ONE
-from hushtable.estimate.sums import SumEstimates
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.correlation import correlation
+from hushtable.query.answers.moments import ALL_POSSIBLE, NumericQuery, mean, variance
+from hushtable.query.answers.row_sums import ONE
+from hushtable.query.answers.sums import SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 

@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.predicate import parse
-from hushtable.predicate.covering import CodeSets
+from hushtable.query.where import parse
+from hushtable.query.where.covering import CodeSets
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

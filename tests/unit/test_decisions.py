@@ -13,8 +13,8 @@ import pytest
 
 from hushtable import Decision, Ledger, NoisyCounts, PureDP, Release, Schema, Unit, publish
 from hushtable.errors import ParameterError
-from hushtable.privacy import ledger_file as file
-from hushtable.privacy.ledger_records import digest_of
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.records import digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 SCHEMA = Schema.parse(

@@ -23,12 +23,14 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import Counts, Engine, OccupiedCells, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
-from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.methods import DiffGen, NoisyCounts
+from hushtable.methods.diffgen.cuts import ClassCounts, CutSet, base_measure, recoding_of
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.diffgen.parts import ValueSetPart
-from hushtable.methods.diffgen.specialize import ClassCounts, CutSet, base_measure, recoding_of
-from hushtable.privacy.class_scores import (
+from hushtable.privacy.accounting.sensitivity import Sensitivity
+from hushtable.privacy.guarantee import Unit
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.class_scores import (
     BITS,
     WEIGHT,
     BalancedGain,
@@ -39,14 +41,12 @@ from hushtable.privacy.class_scores import (
     TotalVariation,
     make_score,
 )
-from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
-from hushtable.privacy.guarantee import Unit
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.splits import ScoredSplits
-from hushtable.recoding import Recoding
-from hushtable.release import Release
+from hushtable.privacy.mechanisms.scored_splits import ScoredSplits
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.release.release import Release
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.recoding import Recoding
+from hushtable.simplex import project_integers_to_simplex
 
 CLASS = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
 
@@ -678,7 +678,7 @@ def test_every_empty_cell_of_a_large_domain_is_gone_through_once(
         asked.append(n)
         return list(range(n))
 
-    monkeypatch.setattr("hushtable.privacy.domain_mechanism.indices_above_threshold", all_reach)
+    monkeypatch.setattr("hushtable.privacy.mechanisms.cells.indices_above_threshold", all_reach)
     mechanism = DomainMechanism(domain=domain, rate=Fraction(1), max_cells=20)
     assert mechanism.threshold is not None
     places = np.array([0, 1, 17, 50, 51, 103])  # at both ends, and beside each other

@@ -206,7 +206,7 @@ def test_nothing_is_claimed_for_promises_outside_differential_privacy(tmp_path: 
     assert said(dossier, "variant").startswith("Not differential privacy: threshold")
 
 
-@pytest.mark.filterwarnings("ignore::hushtable.release.SeededReleaseWarning")
+@pytest.mark.filterwarnings("ignore::hushtable.release.release.SeededReleaseWarning")
 def test_seeded_noise_is_stated(tmp_path: Path) -> None:
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "s", noise=SeededNoise(1))
     dossier = make_dossier([tmp_path / "s"], beside=tmp_path)

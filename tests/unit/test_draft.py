@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.engine.drafting import MISSING_WORDS, draft
-from hushtable.engine.fitting import out_of_domain
+from hushtable.drafting import MISSING_WORDS, draft
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.errors import DataError, Unconfirmed
 from hushtable.schema import Schema
 from seeds import shifted

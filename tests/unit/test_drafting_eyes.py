@@ -10,16 +10,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
-from hushtable.engine import connect, door
-from hushtable.engine.drafting import drafted, profile
-from hushtable.engine.fitting import out_of_domain
-from hushtable.engine.source import TableSource
+from hushtable.drafting import drafted, profile
+from hushtable.drafting.schema_check import out_of_domain
+from hushtable.engine import connect, open_table
+from hushtable.engine.sources.source import TableSource
 from hushtable.errors import Unconfirmed
-from hushtable.file_format import METHODS_OWN
-from hushtable.methods.counts import cells
+from hushtable.methods.counts import cell_table
 from hushtable.methods.diffgen import generalized_table
-from hushtable.methods.partition import regions
+from hushtable.methods.partition import region_table
 from hushtable.schema import Schema
+from hushtable.schema.file_format import METHODS_OWN
 from seeds import shifted
 
 N = 400
@@ -230,7 +230,7 @@ def test_names_that_stand_twice_are_renamed(tmp_path, ending):
 def test_durations_are_not_proposed_as_what_is_then_refused():
     table = pa.table({"x": pa.array([60, 120] * 50, pa.duration("s")), "y": ["a", "b"] * 50})
     schema = drafted(table).schema
-    door.open(table).check(schema)
+    open_table.open(table).check(schema)
 
 
 def test_a_likely_target_is_a_list_of_classes():
@@ -285,6 +285,12 @@ def test_nothing_is_dropped_silently():
 
 def test_columns_that_methods_add_are_known_to_drafts():
     """The list lies below the methods, whose own constants it has to follow."""
-    own = {cells.COUNT, cells.NOISY_COUNT, generalized_table.COUNT, generalized_table.NOISY_COUNT,
-           regions.COUNT, regions.NOISY_COUNT}  # fmt: skip
+    own = {
+        cell_table.COUNT,
+        cell_table.NOISY_COUNT,
+        generalized_table.COUNT,
+        generalized_table.NOISY_COUNT,
+        region_table.COUNT,
+        region_table.NOISY_COUNT,
+    }
     assert set(METHODS_OWN) == own

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushtable.estimate import error_law
-from hushtable.estimate.error_law import ErrorLaw
-from hushtable.privacy.distributions import laplace_mass
+from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.query.answers import error_law
+from hushtable.query.answers.error_law import ErrorLaw
 
 FAR = np.arange(-400, 401)
 LAWS = {

@@ -11,15 +11,15 @@ import pytest
 from hushtable import Columns, Degrees, Partition, Schema, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
-from hushtable.estimate.drawing import draw_inside
-from hushtable.estimate.published import KnownNoiseRows
+from hushtable.evaluation.inputs import align_tables
 from hushtable.evaluation.rows import CodedRows, read_rows
-from hushtable.evaluation.side_by_side import align_tables
 from hushtable.evaluation.utility.marginals import Binned
 from hushtable.evaluation.utility.value_shares import coarse_bins, total_variation
 from hushtable.methods import Frapp
-from hushtable.pipeline import publish_graph
-from hushtable.recoding import recode
+from hushtable.publishing.publish import publish_graph
+from hushtable.query.answers.drawing import draw_inside
+from hushtable.query.answers.published import KnownNoiseRows
+from hushtable.schema.recoding import recode
 from seeds import shifted
 
 ROWS = sample().slice(0, 3000)

@@ -18,7 +18,7 @@ import pytest
 from hushtable import Evaluation, NoisyCounts, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError, ReleaseError
-from hushtable.evaluation.report.page import render
+from hushtable.evaluation.report.pages import render
 from hushtable.evaluation.report.plots import column_plot
 from hushtable.files.whole_file import write_whole
 from hushtable.schema import Schema

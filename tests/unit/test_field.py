@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import hushtable.methods.quilt.field as field_module
-from hushtable.kernels.field import solve_cell
+import hushtable.methods.quilt.model as field_module
+from hushtable.kernels.log_linear import solve_cell
 from hushtable.methods.quilt.coins import PostprocessingRng
-from hushtable.methods.quilt.field import SHRINKAGE, LogLinearModel
+from hushtable.methods.quilt.model import SHRINKAGE, LogLinearModel
 from seeds import shifted
 
 SHAPE = (3, 4, 5)

@@ -14,16 +14,16 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from hushtable.errors import ParameterError, SealedError
-from hushtable.privacy.account import Loss
-from hushtable.privacy.choices import TopChoices
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share, is_gaussian
 from hushtable.privacy.guarantee import ApproxDP, parse_guarantee
-from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
+from hushtable.privacy.ledger.budget import Loss
+from hushtable.privacy.ledger.quick_reading import read_quickly
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
+from hushtable.privacy.mechanisms.private_choice import TopChoices
 from hushtable.privacy.normal_bounds import PI_ABOVE, pi_bounds, upper_tail_bounds
-from hushtable.privacy.quick_reading import read_quickly
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.spending import RunAccount, SpendingLimit
 from hushtable.privacy.unit import Unit
 from seeds import shifted
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import hushtable.pipeline as module
+import hushtable.publishing.publish as module
 from hushtable.cli.app import app
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
@@ -21,14 +21,19 @@ from hushtable.errors import BudgetExceeded, DataError, HushtableError, Paramete
 from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
 from hushtable.graph.plot import plot_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.fit import as_projected, fit_counts, fit_regions, undo_projection
+from hushtable.methods.degrees.distribution_fit import (
+    as_projected,
+    fit_counts,
+    fit_regions,
+    undo_projection,
+)
 from hushtable.methods.degrees.hay import HayDegrees
-from hushtable.pipeline import publish_graph
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish_graph
+from hushtable.release.release import Release
 from seeds import shifted
 
 VARIANTS: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ import pytest
 from hushtable.engine.edges import inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.errors import DataError
-from hushtable.kernels.projection import sort_words
+from hushtable.kernels.graph_edges import sort_words
 from seeds import shifted
 
 EDGES = [("10", "2"), ("2", "10"), ("2", "3"), ("3", "3"), ("ä b", "3")]

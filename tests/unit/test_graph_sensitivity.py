@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
-from hushtable.kernels.projection import projected_degrees
+from hushtable.kernels.graph_edges import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy.sealed import unseal
+from hushtable.privacy.accounting.sealed import unseal
 from sealing import sealed
 from seeds import shifted
 
@@ -246,7 +246,7 @@ def test_an_edge_list_without_its_list_of_nodes_needs_other_counts() -> None:
 
 def test_hash_collisions_are_ordered_by_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "hushtable.kernels.projection.hash_pairs",
+        "hushtable.kernels.graph_edges.hash_pairs",
         lambda h, s, t: np.zeros(len(s), np.uint64),
     )
     graph = read_graph([("c", "d"), ("a", "b"), ("b", "d"), ("a", "d")])

@@ -10,7 +10,7 @@ import pytest
 import hushtable as ht
 from hushtable.cli.forecast import written
 from hushtable.errors import HushtableWarning, Refused
-from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.model import LogLinearModel
 from seeds import shifted
 
 WIDE = ht.Schema.from_dict(

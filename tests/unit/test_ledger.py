@@ -25,11 +25,11 @@ from hushtable.errors import (
     ParameterError,
     Refused,
 )
-from hushtable.privacy import ledger_arguments as told
-from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
-from hushtable.privacy.ledger import Budget, Ledger
-from hushtable.privacy.ledger_records import digest_of
+from hushtable.privacy.ledger import ledger_arguments as told
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.ledger import Budget, Ledger
+from hushtable.privacy.ledger.records import digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 
@@ -540,7 +540,7 @@ import os, sys, urllib.parse  # which pathlib may want when the interpreter is o
 from pathlib import Path
 from hushtable.errors import LedgerError
 from hushtable.privacy.guarantee import PureDP, Unit
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 if os.getuid() == 0:
     os.setgroups([]), os.setgid(65534), os.setuid(65534)  # root is not bound by permissions
 guarantees = [PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")]

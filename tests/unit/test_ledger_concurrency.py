@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from hushtable.errors import BudgetExceeded, LedgerError, Refused
-from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import PureDP, Unit
-from hushtable.privacy.ledger import Budget, Ledger
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.ledger import Budget, Ledger
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 
@@ -26,9 +26,9 @@ ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 PREAMBLE = """
 import os, signal, sys, time
 from hushtable.errors import BudgetExceeded
-from hushtable.privacy import ledger_file as file
+from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.guarantee import PureDP, Unit
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 path = sys.argv[1]
 

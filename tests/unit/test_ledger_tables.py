@@ -11,15 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from hushtable import (
-    AlphaBeta,
-    GeneralizeSuppress,
-    NoisyCounts,
-    Schema,
-    pipeline,
-    publish,
-    publish_graph,
-)
+from hushtable import AlphaBeta, GeneralizeSuppress, NoisyCounts, Schema, publish, publish_graph
 from hushtable import engine as engines
 from hushtable.errors import (
     BudgetExceeded,
@@ -29,13 +21,14 @@ from hushtable.errors import (
     Unconfirmed,
 )
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy import ledger_arguments as told
-from hushtable.privacy import ledger_file as file
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import digest_of
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import LedgerReceipt, Release, Statement
+from hushtable.privacy.ledger import ledger_arguments as told
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.records import digest_of
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing import publish as pipeline
+from hushtable.release.release import LedgerReceipt, Release, Statement
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 PATIENTS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtable.linked.balance import MANY, N_DRAWS, balanced, n_draws
+from hushtable.methods.linked.balance import MANY, N_DRAWS, balanced, n_draws
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.quilt.model import LogLinearModel
 
 
 def drawn(field: LogLinearModel, parents: np.ndarray, n: int) -> list[np.ndarray]:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hushtable.errors import SchemaError, Unconfirmed
-from hushtable.predicate.facts import facts_of
+from hushtable.query.where.linked_facts import facts_of
 from hushtable.schema import Boolean, Integer
-from hushtable.schema.linked import LinkedSchema
+from hushtable.schema.linked_schema import LinkedSchema
 
 TEXT = """
 name: clinic

@@ -11,10 +11,10 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from clinic import DATA, PERSONS, SCHEMA, TESTS, VISITS, check_wide_rows, rows
-from hushtable.engine import EngineName, linked
-from hushtable.engine.door import PrivateTable
-from hushtable.engine.door import open as open_one
-from hushtable.engine.linked import open_linked
+from hushtable.engine import EngineName, linked_tables
+from hushtable.engine.linked_tables import open_linked
+from hushtable.engine.open_table import PrivateTable
+from hushtable.engine.open_table import open as open_one
 from hushtable.errors import DataError, ParameterError
 
 
@@ -116,7 +116,7 @@ def test_one_session_of_spark_takes_its_limit_once(
         seen.append(memory_limit)
         return open_one(data)
 
-    monkeypatch.setattr(linked, "open_one", opened)
+    monkeypatch.setattr(linked_tables, "open_one", opened)
     open_linked(DATA, SCHEMA, engine=engine, memory_limit="1GB")
     assert seen == (limits or ["1GB"] * 3)
 

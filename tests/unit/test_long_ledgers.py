@@ -16,13 +16,14 @@ from typing import Any
 import pytest
 
 from hushtable.errors import LedgerError
-from hushtable.privacy import composition, ledger_state
-from hushtable.privacy import ledger_file as file
+from hushtable.privacy import composition
 from hushtable.privacy.composition import concentrated_implies, concentrated_share, is_concentrated
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import canonical, digest_of
-from hushtable.privacy.quick_reading import read_quickly
+from hushtable.privacy.ledger import state
+from hushtable.privacy.ledger import storage as file
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.quick_reading import read_quickly
+from hushtable.privacy.ledger.records import canonical, digest_of
 from seeds import shifted
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
@@ -154,7 +155,7 @@ def test_fast_and_full_parsing_refuse_tampered_ledgers_with_the_same_message(
         _rewrite(connection, new)
         quick = told(book.path)
         with monkeypatch.context() as patch:
-            patch.setattr(ledger_state, "read_quickly", lambda *_: None)
+            patch.setattr(state, "read_quickly", lambda *_: None)
             assert told(book.path) == quick
         said["refused" if "breaks the ledger's rules" in quick else "opened"] += 1
     connection.close()
@@ -202,7 +203,7 @@ def test_the_garbage_collector_is_restored_after_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Objects frozen by other code stay frozen, and collection is enabled again."""
-    monkeypatch.setattr("hushtable.privacy.ledger.LONG", 1)
+    monkeypatch.setattr("hushtable.privacy.ledger.ledger.LONG", 1)
     gc.unfreeze()  # objects frozen after test collection, or by a command
     book = Ledger.create(tmp_path / "book", epsilon=3)
     book.verify()

@@ -10,17 +10,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.engine.silence import silenced
+from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableWarning
-from hushtable.linked.linked import Linked
-from hushtable.linked.publish import publish_linked
-from hushtable.methods.quilt.field import LogLinearModel
+from hushtable.methods.linked.linked import Linked
+from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.publishing.publish import publish
+from hushtable.publishing.publish_linked import publish_linked
+from hushtable.release.release import Release
 from hushtable.schema import Schema
-from hushtable.schema.linked import LinkedSchema
+from hushtable.schema.linked_schema import LinkedSchema
 from hushtable.series.plan import SeriesPlan
 from hushtable.series.series import Series
 

@@ -11,9 +11,9 @@ import pytest
 
 from hushtable import Release, publish
 from hushtable.errors import ParameterError
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.methods import GeneralizeSuppress, Quilt
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.table import EstimateTable
 from hushtable.schema import Schema
 
 DAY = 86_400

@@ -16,16 +16,16 @@ import pytest
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
-from hushtable.privacy import opendp_noise
-from hushtable.privacy.added_noise import add_noise
-from hushtable.privacy.bit_reader import BitReader
-from hushtable.privacy.levels import ExponentialWeights
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.opendp_noise import OpenDPNoise
+from hushtable.privacy.mechanisms.added_noise import add_noise
+from hushtable.privacy.noise import sources
+from hushtable.privacy.noise.bit_reader import BitReader
+from hushtable.privacy.noise.levels import ExponentialWeights
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.noise_sources import make_noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import OpenDPNoise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
 from seeds import shifted
 
 ONE = Fraction(1)
@@ -666,15 +666,15 @@ def test_opendp_noise_says_what_is_missing(monkeypatch):
 
 def test_scales_for_opendp_are_rounded_up():
     for value in (Fraction(1, 3), Fraction(10**20 + 1, 7), Fraction(5)):
-        assert Fraction(opendp_noise._float_at_least(value)) >= value
-        assert Fraction(opendp_noise._root_at_least(value)) ** 2 >= value
-    assert opendp_noise._float_at_least(Fraction(5)) == 5.0
-    assert opendp_noise._root_at_least(Fraction(9)) == 3.0
+        assert Fraction(sources._float_at_least(value)) >= value
+        assert Fraction(sources._root_at_least(value)) ** 2 >= value
+    assert sources._float_at_least(Fraction(5)) == 5.0
+    assert sources._root_at_least(Fraction(9)) == 3.0
 
 
 def test_importing_compiles_nothing_and_leaves_opendp_alone():
     code = (
-        "import sys, hushtable.privacy.secure_noise, hushtable.privacy.seeded_noise\n"
+        "import sys, hushtable.privacy.noise.secure_noise, hushtable.privacy.noise.seeded_noise\n"
         "from hushtable.kernels import samplers\n"
         "assert not any(name.split('.')[0] == 'opendp' for name in sys.modules)\n"
         "assert not samplers.fill_laplace.signatures\n"

@@ -13,8 +13,8 @@ from hushtable.engine import connect
 from hushtable.methods import DiffGen
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.splits import ScoreChoice, SplitChoice
+from hushtable.privacy.mechanisms.scored_splits import ScoreChoice, SplitChoice
+from hushtable.privacy.noise.secure_noise import SecureNoise
 
 
 class Listening(SecureNoise):

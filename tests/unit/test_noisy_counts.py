@@ -23,20 +23,20 @@ from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.published import publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.counts.noisy_counts import NoisyCounts, delta_per_row
-from hushtable.privacy import count_mechanisms
-from hushtable.privacy.count_mechanisms import (
+from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold, Unit
+from hushtable.privacy.mechanisms import single_counts
+from hushtable.privacy.mechanisms.single_counts import (
     CountMechanism,
     OneSidedGeometric,
     ThresholdMatrix,
     TwoSidedGeometric,
     make_count_mechanism,
 )
-from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold, Unit
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.privacy.rational import as_rational, exp_bounds
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
 from seeds import shifted
 
 BOTH = (OneSidedGeometric, ThresholdMatrix)
@@ -49,7 +49,7 @@ ZERO = Fraction(1, 2**200)  # what the bounds, 256 bits wide, make of a divergen
 def remembered_exponentials() -> Iterator[None]:
     """Compute each bound of e**x once; the tests ask for the same ones again and again."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(count_mechanisms, "exp_bounds", functools.lru_cache(100_000)(exp_bounds))
+        patch.setattr(single_counts, "exp_bounds", functools.lru_cache(100_000)(exp_bounds))
         yield
 
 

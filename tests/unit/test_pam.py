@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.kernels.pam import find_medoids, pam
+from hushtable.kernels.medoids import find_medoids, pam
 from seeds import shifted
 
 

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 
 from hushtable.engine import connect
-from hushtable.engine.sealed import seal
+from hushtable.engine.sealed_table import seal
 from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.column_bounds import ColumnBounds, CountBounds, part_overlaps
 from hushtable.methods.partition.column_counts import LEVELS, ColumnParts, read_columns
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
-from hushtable.predicate import parse
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.spending import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 

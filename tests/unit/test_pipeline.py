@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hushtable as ht
-from hushtable.engine import door
+from hushtable.engine import open_table
 from hushtable.errors import DataError, ParameterError, PredicateError
 from hushtable.files.progress import phase_of
 from hushtable.methods.base import Method
@@ -65,13 +65,13 @@ def test_a_bad_memory_limit_is_refused_before_the_charge(limit: str, tmp_path: P
 def test_the_header_is_read_at_the_door_and_looked_at_once_more_after_the_charge(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen, read = [], door.read_header
+    seen, read = [], open_table.read_header
 
     def count(data: Any, *layout: Any) -> Any:
         seen.append(data)
         return read(data, *layout)
 
-    monkeypatch.setattr(door, "read_header", count)
+    monkeypatch.setattr(open_table, "read_header", count)
     pq.write_table(TABLE, tmp_path / "t.parquet")
     ht.publish(tmp_path / "t.parquet", SCHEMA, METHOD, out=tmp_path / "release")
     assert seen == [tmp_path / "t.parquet"] * 2

@@ -27,8 +27,14 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import CountError
 from hushtable.methods.count_error import laplace_error, mechanism_error
-from hushtable.planning import ErrorAtEpsilon, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.publishing.epsilon import (
+    ErrorAtEpsilon,
+    ErrorCurve,
+    ErrorTarget,
+    error_curve,
+    needed_epsilon,
+)
 
 ROWS = 12_000
 COARSE = {"age": 20, "region": 1, "diagnosis": 1}

@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 from hushtable.errors import ParameterError
-from hushtable.predicate import Predicate, parse, terms
-from hushtable.predicate import network as network_module
-from hushtable.recoding import recodings
+from hushtable.query.where import Predicate, parse, terms
+from hushtable.query.where import tensor_network as network_module
 from hushtable.schema import Schema
+from hushtable.schema.recoding import recodings
 from seeds import shifted
 
 Row = dict[str, Fraction | str | None]

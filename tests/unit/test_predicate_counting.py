@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hushtable.errors import TooLarge
-from hushtable.predicate import parse
-from hushtable.recoding import recodings
+from hushtable.query.where import parse
 from hushtable.schema import Schema
+from hushtable.schema.recoding import recodings
 
 FORTY = Schema.from_dict(
     {

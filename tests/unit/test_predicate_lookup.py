@@ -10,9 +10,9 @@ import pytest
 from hushtable import sample, sample_schema
 from hushtable.errors import PredicateError
 from hushtable.methods import AlphaBeta
-from hushtable.pipeline import publish
-from hushtable.predicate import parse
-from hushtable.predicate.lookup import look_up
+from hushtable.publishing.publish import publish
+from hushtable.query.where import parse
+from hushtable.query.where.lookup import look_up
 
 SCHEMA = sample_schema()
 REGIONS = pa.table(

@@ -10,7 +10,7 @@ import sqlglot
 from sqlglot import exp
 
 from hushtable.errors import PredicateError
-from hushtable.predicate import parse
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

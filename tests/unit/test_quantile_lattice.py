@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from hushtable.estimate.column_quantiles import quantile
-from hushtable.estimate.moments import NumericQuery
-from hushtable.estimate.quantiles import GAP_DOUBT, between_ends
-from hushtable.estimate.row_functions import ONE, RowFunction
-from hushtable.estimate.sums import SumEstimates
+from hushtable.numeric import GAP_DOUBT, between_ends
+from hushtable.query.answers.moments import NumericQuery
+from hushtable.query.answers.quantiles import quantile
+from hushtable.query.answers.row_sums import ONE, RowFunction
+from hushtable.query.answers.sums import SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 
@@ -105,5 +105,5 @@ def test_a_median_on_the_border_is_missed_as_often_as_it_says() -> None:
 
 
 def test_a_reach_that_is_too_short_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtable.estimate.column_quantiles.between_ends", lambda _: 1.2816)
+    monkeypatch.setattr("hushtable.query.answers.quantiles.between_ends", lambda _: 1.2816)
     assert held_at_the_border() < 0.925

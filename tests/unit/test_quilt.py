@@ -18,28 +18,28 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.estimate.simplex import project_to_simplex
 from hushtable.methods.base import Released
-from hushtable.methods.quilt import domains
-from hushtable.methods.quilt.coins import PostprocessingRng
-from hushtable.methods.quilt.domains import (
+from hushtable.methods.quilt import binning
+from hushtable.methods.quilt.binning import (
     CountedDomain,
     merge_neighbors,
     merge_rare,
     shares_of,
     values_of,
 )
-from hushtable.methods.quilt.field import LogLinearModel
-from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer, ScoredTable, as_share
+from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer, ScoredTable, as_share
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.schedule import schedule
-from hushtable.planning import ErrorTarget, needed_epsilon
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.recoding import Recoding
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.epsilon import ErrorTarget, needed_epsilon
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
+from hushtable.simplex import project_to_simplex
 from sealing import sealed
 from seeds import shifted
 
@@ -118,7 +118,7 @@ def test_columns_with_too_many_values_are_binned_or_refused() -> None:
     weight, dose, place = values_of(schema)
     assert weight.first_codes[:4].tolist() == [0, 1, 2, 4]  # zero pays off to be apart
     assert weight.first_codes[-1] == 1_999_999
-    assert weight.size <= domains.N_BINS
+    assert weight.size <= binning.N_BINS
     assert dose.recoding is None
     assert place.rule == 1
     assert place.size == 2
@@ -246,7 +246,7 @@ def test_recodings_and_drawn_codes_agree_with_the_buckets(kind: dict[str, Any]) 
         noisy = draw.integers(-20, 60, values.size) * draw.integers(0, 3, values.size)
         buckets = values.buckets(noisy, 20.0)
         assert len(buckets) == values.size
-        assert buckets.max() < domains.MAX_BUCKETS
+        assert buckets.max() < binning.MAX_BUCKETS
         codes = np.arange(values.column.size)
         counted = codes if values.recoding is None else values.recoding.apply(codes)
         recoding = values.bucket_recoding(buckets)

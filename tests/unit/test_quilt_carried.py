@@ -15,7 +15,7 @@ from hushtable.methods.base import Released
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Prior
 from hushtable.methods.quilt.carried import EarlierMeasurements
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

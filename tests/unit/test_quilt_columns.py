@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushtable.engine import connect
-from hushtable.methods.quilt import cuts, domains, tails
+from hushtable.methods.quilt import binning, cuts, tails
+from hushtable.methods.quilt.binning import tilted, values_of
+from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, TableNoise
 from hushtable.methods.quilt.coins import PostprocessingRng
-from hushtable.methods.quilt.columns import MeasuredColumn, measure_columns, one_way_model
-from hushtable.methods.quilt.domains import tilted, values_of
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.inside import shrink_within_buckets
-from hushtable.methods.quilt.meter import BudgetFilter, NoisyTable, PrivateMeasurer, TableNoise
+from hushtable.methods.quilt.one_way import MeasuredColumn, measure_columns, one_way_model
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from sealing import sealed
 from seeds import shifted
@@ -120,12 +120,12 @@ def test_a_spike_is_found_and_published() -> None:
 def test_only_wide_numbers_are_binned() -> None:
     many = [str(i) for i in range(1000)]
     schema = schema_of(
-        a={"type": "integer", "low": 1, "high": domains.WIDE},
-        b={"type": "integer", "low": 0, "high": domains.WIDE},
+        a={"type": "integer", "low": 1, "high": binning.WIDE},
+        b={"type": "integer", "low": 0, "high": binning.WIDE},
         c={"type": "categorical", "values": many},
     )
-    assert [domains.is_wide(values) for values in values_of(schema)] == [False, True, False]
-    assert [domains.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
+    assert [binning.is_wide(values) for values in values_of(schema)] == [False, True, False]
+    assert [binning.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
 
 
 # --- estimates from noisy counts ------------------------------------------------------------------

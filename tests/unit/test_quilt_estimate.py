@@ -10,18 +10,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import RowFunction, is_code
+from hushtable.methods.quilt.answers import TableSums
 from hushtable.methods.quilt.estimator import QuiltEstimator, missed
-from hushtable.methods.quilt.field_error import (
+from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.model_error import (
     ErrorVariance,
     ModelError,
     UnmeasuredError,
     _interaction,
 )
-from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
-from hushtable.methods.quilt.table_sums import TableSums
-from hushtable.predicate import parse
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.row_sums import RowFunction, is_code
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -133,7 +133,7 @@ def test_a_public_number_of_rows_is_kept_exactly() -> None:
 
 
 def test_many_cells_are_answered_without_the_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtable.methods.quilt.measured_tables.MAX_UNKNOWNS", 5)
+    monkeypatch.setattr("hushtable.methods.quilt.measurements.MAX_UNKNOWNS", 5)
     truth = np.array([[True, True, False], [False, True, False]])
     found = measured().of_cells(("a", "b"), truth)
     table = next(t for t in noisy_tables(1) if t.columns == ("a", "b"))

@@ -19,9 +19,9 @@ from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.domains import values_of
-from hushtable.methods.quilt.field import LogLinearModel
-from hushtable.methods.quilt.prior import (
+from hushtable.methods.quilt.binning import values_of
+from hushtable.methods.quilt.model import LogLinearModel
+from hushtable.methods.quilt.prior_weight import (
     PairPriorWeight,
     PriorRows,
     PriorWeight,
@@ -30,11 +30,11 @@ from hushtable.methods.quilt.prior import (
 )
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.quilt.resolutions import MarginalQuery
-from hushtable.pipeline import publish
-from hushtable.prior import StoredPrior
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
+from hushtable.release.stored_prior import StoredPrior
 from hushtable.schema import Schema
 from hushtable.web.forms import fields_of, read_parameters
 from seeds import shifted
@@ -95,7 +95,7 @@ def test_a_release_without_differential_privacy_is_a_table(tmp_path: Path) -> No
     assert Quilt(epsilon=1, prior=folder, prior_public=WHY).prior is not None
 
 
-@pytest.mark.filterwarnings("ignore::hushtable.release.SeededReleaseWarning")
+@pytest.mark.filterwarnings("ignore::hushtable.release.release.SeededReleaseWarning")
 def test_a_seeded_release_protects_nobody(tmp_path: Path) -> None:
     folder = tmp_path / "seeded"
     publish(sample(), sample_schema(), Quilt(epsilon=1, delta="1e-9", **FAST), out=folder,

@@ -14,7 +14,7 @@ from hushtable.errors import CompositionError, ParameterError
 from hushtable.evaluation.compare import compare
 from hushtable.methods import Mondrian, RandomSampling
 from hushtable.methods.counts.sample_estimator import SampleEstimator
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -10,12 +10,12 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
 
-from hushtable import rehearsal
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, Refused
 from hushtable.methods import AlphaBeta, ContingencyTable, Quilt
-from hushtable.pipeline import publish
-from hushtable.rehearsal import dry_run, make_surrogate, percent, surrogate_schema
+from hushtable.publishing import dry_run as rehearsal
+from hushtable.publishing.dry_run import dry_run, make_surrogate, percent, surrogate_schema
+from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 
 FAST = Quilt(epsilon=1, delta="1e-9", particles=2000)

@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.engine.header import stored_rows
+from hushtable.engine.sources.header import stored_rows
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -154,7 +154,7 @@ def test_only_regular_files_of_the_folder_are_read(file: str, kind: str, folder:
 def test_a_table_that_memory_cannot_hold_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hushtable.release.physical_memory", lambda: 100)
+    monkeypatch.setattr("hushtable.release.release.physical_memory", lambda: 100)
     with pytest.raises(TooLarge, match="this machine has"):
         Release.load(folder).table()
 

@@ -8,7 +8,7 @@ import zlib
 import pytest
 
 from hushtable import SecureNoise, SeededNoise
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from seeds import shifted
 
 HERE: list[bytes] = []

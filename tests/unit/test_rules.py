@@ -15,10 +15,10 @@ import hushtable as ht
 from hushtable.engine import connect
 from hushtable.errors import SchemaError
 from hushtable.methods import Method
-from hushtable.predicate.rules import is_impossible, kept_rows, rules_of, with_derived
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.recoding import recodings
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.where.rules import is_impossible, kept_rows, rules_of, with_derived
 from hushtable.schema import Schema
+from hushtable.schema.recoding import recodings
 from seeds import shifted
 
 pytestmark = pytest.mark.filterwarnings("ignore:this release is not private")

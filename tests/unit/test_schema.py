@@ -16,9 +16,9 @@ from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
 from hushtable.engine.encode import RuleCodes
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
-from hushtable.recoding import recode, recodings
 from hushtable.schema import Categorical, Integer, Number, Schema
-from hushtable.taxonomy import Taxonomy
+from hushtable.schema.recoding import recode, recodings
+from hushtable.schema.taxonomy import Taxonomy
 from seeds import shifted
 
 AGE = {"type": "integer", "low": 0, "high": 99}

@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from hushtable.files.scratch import Scratch
+from hushtable.files.writing import Scratch
 
 pytest.importorskip("fcntl", reason="no folder locks on this system")
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from hushtable.files.scratch import Scratch
+from hushtable.files.writing import Scratch
 scratch = Scratch(Path(sys.argv[1]), "work-")
 print(scratch.folder, flush=True)
 time.sleep(600)

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from hushtable.cli.app import app
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.selftest import CHECKS, CheckResult, SelfCheck, papers, run_checks, samplers
 from hushtable.selftest.families import METHODS
 from hushtable.selftest.ledgers import _forged, _race

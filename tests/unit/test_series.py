@@ -14,12 +14,12 @@ import pytest
 
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.quilt import QuiltPlan
-from hushtable.pipeline import publish
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release_writer import ReleaseWriter
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.release.statement import digest_of
+from hushtable.release.writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
-from hushtable.statement import digest_of
 
 N = 3000
 

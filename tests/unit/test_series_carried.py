@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.series.drift import DriftRate, WaveCounts, shares_of
 from hushtable.series.waves import TableLayout, Wave, Waves
 from seeds import shifted

@@ -12,8 +12,8 @@ import pyarrow.csv as pa_csv
 import pytest
 
 from hushtable.errors import DataError, HushtableError, ParameterError, Refused, ReleaseError
+from hushtable.methods.quilt.budget import TableNoise
 from hushtable.methods.quilt.coins import PostprocessingRng
-from hushtable.methods.quilt.meter import TableNoise
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series.following import FollowedRows, TransitionCounts, carried_on, n_staying

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.account import Budget, LedgerCap, Loss
 from hushtable.privacy.guarantee import ApproxDP
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.budget import Budget, LedgerCap, Loss
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.schema import Schema
 from hushtable.series import SeriesPlan
 from hushtable.series.plan import require_fit

@@ -28,11 +28,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 import hushtable as ht
-from hushtable.engine import connect, door
-from hushtable.engine.addresses import name_at
+from hushtable.engine import connect, open_table
+from hushtable.engine.sources.urls import name_at
 from hushtable.errors import DataError, ParameterError, SchemaError
-from hushtable.file_format import FileFormat
 from hushtable.schema import Schema
+from hushtable.schema.file_format import FileFormat
 
 AGES, SEXES, WEIGHTS = [41, 7, 58, 41], ["F", "M", "F", "M"], [70.5, 20.0, 81.5, 70.5]
 SCHEMA = Schema.parse(
@@ -248,7 +248,7 @@ def test_bad_reading_is_refused(reading, words):
 
 @pytest.mark.parametrize("kind", ["xlsx", "jsonl", "feather", "dta", "sav"])
 def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
-    table = door.open(write(kind, tmp_path))
+    table = open_table.open(write(kind, tmp_path))
     loads = []
     load = table.data.load
     object.__setattr__(table.data, "load", lambda: loads.append(1) or load())
@@ -265,7 +265,7 @@ def test_no_row_is_read_before_the_charge(kind, tmp_path, monkeypatch):
 ])  # fmt: skip
 def test_bad_addresses_are_refused(data, error, words):
     with pytest.raises(error, match=words):
-        door.open(data)
+        open_table.open(data)
 
 
 class Shelf(SimpleHTTPRequestHandler):
@@ -353,7 +353,7 @@ def test_a_file_system_that_is_not_installed_is_named():
     if importlib.util.find_spec("s3fs"):
         pytest.skip("s3fs is installed")
     with pytest.raises(DataError, match="cannot be fetched: Install s3fs"):
-        door.open("s3://bucket/t.csv")
+        open_table.open("s3://bucket/t.csv")
 
 
 def test_damaged_files_are_refused_without_their_content(tmp_path):
@@ -405,5 +405,5 @@ def test_a_draft_is_not_named_by_a_password(tmp_path):
 
 def test_a_copy_from_elsewhere_is_gone_with_a_killed_run(tmp_path):
     """It lies where private rows lie that do not fit memory, which a watcher removes."""
-    opened = door.open(write("csv by URL", tmp_path))
+    opened = open_table.open(write("csv by URL", tmp_path))
     assert opened.header.files[0].parent.parent.name.startswith("hushtable-spill-")

@@ -11,20 +11,20 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, SchemaError
-from hushtable.estimate.drawing import draw_inside, fresh
+from hushtable.methods.diffgen.cuts import ClassCounts, CutSet, specialize_jointly
 from hushtable.methods.diffgen.parts import largest_gains, top
-from hushtable.methods.diffgen.specialize import ClassCounts, CutSet, specialize_jointly
 from hushtable.methods.partition.axes import axis_of
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import special_cuts
-from hushtable.methods.quilt.domains import values_of
-from hushtable.privacy.class_scores import make_score
-from hushtable.privacy.sealed import SealedCounts
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.spending import RunAccount, SpendingLimit
-from hushtable.recoding import bins_of, recode
+from hushtable.methods.quilt.binning import values_of
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.sealed import SealedCounts
+from hushtable.privacy.accounting.sensitivity import Sensitivity
+from hushtable.privacy.mechanisms.class_scores import make_score
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.answers.drawing import draw_inside, fresh
 from hushtable.schema import Categorical, Date, Integer, Number, Schema
+from hushtable.schema.recoding import bins_of, recode
 from seeds import shifted
 
 PDAYS = Integer(type="integer", low=0, high=30, special={999: "never", 12: "unknown"},

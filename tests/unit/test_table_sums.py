@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushtable.estimate.row_functions import ONE, RowFunction, condition, is_code, power
-from hushtable.estimate.sums import SumEstimates
-from hushtable.methods.quilt.measured_tables import MeasuredTable, MeasuredTables
-from hushtable.methods.quilt.table_sums import TableSums
+from hushtable.methods.quilt.answers import TableSums
+from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
+from hushtable.query.answers.row_sums import ONE, RowFunction, condition, is_code, power
+from hushtable.query.answers.sums import SumEstimates
 from hushtable.schema import Schema
 from seeds import shifted
 

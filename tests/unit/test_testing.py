@@ -18,16 +18,16 @@ import pytest
 from hushtable.datasets import sample
 from hushtable.engine import PrivateTable
 from hushtable.errors import DataError
-from hushtable.estimate.base import Estimate
 from hushtable.methods import ContingencyTable
 from hushtable.methods.base import Forecast, Plan, Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.registry import find
+from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.payment import Payment
-from hushtable.privacy.spending import RunAccount
-from hushtable.release import Release
-from hushtable.release_writer import ReleaseWriter
+from hushtable.privacy.ledger.payment import Payment
+from hushtable.query.answers.estimator import Estimate
+from hushtable.release.release import Release
+from hushtable.release.writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.testing import (
     CHECKS,
@@ -180,7 +180,7 @@ def test_all_violations_are_reported_together() -> None:
         ("from numpy.random import default_rng", "uses numpy.random"),
         ("import numpy as np\nnp.random.random()", "uses np.random"),
         ("from duckdb import sql", "uses duckdb"),
-        ("from hushtable.privacy.sealed import paid", "open counts with noise.open"),
+        ("from hushtable.privacy.accounting.sealed import paid", "open counts with noise.open"),
         ("noise.discrete_laplace(1)", "draws discrete_laplace directly"),
         ("counts._SealedValue__value", "accesses the content of a sealed value"),
         ("class Mine(Mechanism):\n    pass", "is a mechanism"),

@@ -16,16 +16,16 @@ from expected_fits import gaussian_anonymity, uniform_anonymity
 from hushtable.domain import Domain
 from hushtable.engine.cells import OccupiedCells
 from hushtable.errors import DataError, ParameterError, PredicateError, Refused
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.grid import NoiseGrid
 from hushtable.methods.uncertain.masses import interval_probability
 from hushtable.methods.uncertain.noise_reach import gaussian_noise_range, most_behind
-from hushtable.methods.uncertain.ruler import NoiseGrid
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.predicate import parse
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -13,17 +13,17 @@ from scipy.stats import chisquare
 
 from hushtable.engine import connect
 from hushtable.errors import Refused
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.evaluation.risk.linkage import likelihood_linkage
+from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.regions import PARTS, RecordRegions, around, divided
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.pipeline import publish
-from hushtable.predicate import parse
 from hushtable.privacy.guarantee import UncertainAnonymity
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
 

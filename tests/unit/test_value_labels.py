@@ -10,8 +10,8 @@ import pyreadstat
 import pytest
 
 import hushtable as ht
+from hushtable.drafting import drafted
 from hushtable.engine import connect
-from hushtable.engine.drafting import drafted
 from hushtable.errors import DataError
 from tables.end_to_end import confirmed, taken
 

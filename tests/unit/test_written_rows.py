@@ -15,7 +15,7 @@ import pytest
 from contract.examples import COARSE
 from hushtable import Release, publish
 from hushtable.datasets import sample, sample_schema
-from hushtable.files.written_rows import without_metadata, write_parquet
+from hushtable.files.rows import without_metadata, write_parquet
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -31,8 +31,8 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import SeededReleaseWarning
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.release.release import SeededReleaseWarning
 from hushtable.schema import Schema
 
 MARK = b"CANARY"

@@ -9,8 +9,8 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
-from hushtable.release import Release
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 
 from .desk_client import DeskClient
 

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from hushtable.schema import Schema
-from hushtable.web.desk import make_workbench
+from hushtable.web.app import make_workbench
 from hushtable.web.security import TokenGate
 from hushtable.web.workbench import Workbench
 

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 from hushtable.cli.app import app
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
-from hushtable.release import Release
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.jobs import Jobs

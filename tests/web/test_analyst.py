@@ -23,16 +23,16 @@ from typer.testing import CliRunner
 from hushtable.cli.app import app
 from hushtable.datasets import sample_schema
 from hushtable.errors import ParameterError
-from hushtable.estimate import Estimate
-from hushtable.estimate.estimate_table import EstimateTable
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
-from hushtable.release import Release
+from hushtable.publishing.publish import publish
+from hushtable.query.answers import Estimate
+from hushtable.query.answers.table import EstimateTable
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.analyst import make_release_explorer
 from hushtable.web.answers import AnswerCache, AnswerCell, PageAnswer
-from hushtable.web.drawing import Bar, BarScale
+from hushtable.web.charts import Bar, BarScale
 from hushtable.web.questions import MAX_CELLS, PageQuestion, parts_of
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
@@ -244,7 +244,7 @@ def test_names_and_values_cannot_break_out_of_a_clause(tmp_path: str) -> None:
     items = parse_qsl("in:o'dd \"name\"=it's&from:select=2")
     clause = PageQuestion.read(items, schema).clause(schema)
     assert clause == '"o\'dd ""name""" = \'it\'\'s\' AND "select" >= 2'
-    from hushtable.predicate.syntax import syntax_tree
+    from hushtable.query.where.syntax import syntax_tree
 
     assert syntax_tree(clause) is not None
 

@@ -17,16 +17,16 @@ from pathlib import Path
 import pytest
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.engine.fitting import out_of_domain
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.methods import METHODS, Partition
-from hushtable.pipeline import publish
-from hushtable.privacy.ledger import Ledger
-from hushtable.rehearsal import make_surrogate, surrogate_schema
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.publishing.dry_run import make_surrogate, surrogate_schema
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
-from hushtable.web.advice import QUESTIONS, advise
 from hushtable.web.forms import fields_of, make_method, options, read_parameters
+from hushtable.web.pages.advice import QUESTIONS, advise
 from hushtable.web.workbench import next_step
 
 from .desk_client import DeskClient, problems
@@ -142,8 +142,8 @@ def test_a_plan_is_live_and_reads_no_data(
     def reads(*_: object, **__: object) -> None:
         raise AssertionError("the table was opened")
 
-    monkeypatch.setattr("hushtable.engine.door.open", reads)
-    monkeypatch.setattr("hushtable.engine.header.read_header", reads)
+    monkeypatch.setattr("hushtable.engine.open_table.open", reads)
+    monkeypatch.setattr("hushtable.engine.sources.header.read_header", reads)
     query = "method=quilt&epsilon=0.5&delta=0.000001&rows=12000&within=200&share=1"
     text = project.get(f"/p/visits/plan/live?{query}").text
     assert "epsilon = 0.5" in text

@@ -21,8 +21,8 @@ import pytest
 from browser import CHROMIUM, Browser
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import NoisyCounts
-from hushtable.pipeline import publish
-from hushtable.release import Release
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 from .visitor import KeyboardVisitor, Server, Visitor, require_in_hand, walk_to_publishing

@@ -20,7 +20,7 @@ import pytest
 from browser import PATIENCE
 from hushtable.datasets import sample_schema
 from hushtable.errors import HushtableWarning, ParameterError, Refused
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.schema import Schema
 from hushtable.web import job_process, words
 from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
@@ -293,7 +293,7 @@ def test_warnings_of_a_run_are_shown_at_the_end(
         warnings.warn("another library's", RuntimeWarning, stacklevel=1)
         return SimpleNamespace(folder=out, rows_out=7)
 
-    monkeypatch.setattr("hushtable.pipeline.publish", publish)
+    monkeypatch.setattr("hushtable.publishing.publish.publish", publish)
     bench_project = project.app.state.bench.project("visits")
     what = {"data": "visits.csv", "schema": fingerprint(bench_project.schema()), "name": "one",
             "method": "quilt", "parameters": {"epsilon": 1}, "purpose": "", "rows": None,

@@ -12,7 +12,7 @@ import pytest
 
 from browser import CHROMIUM, Browser
 from hushtable.datasets import sample, sample_schema
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 from .conftest import METHOD
 from .visitor import Server, Visitor

@@ -8,7 +8,7 @@ import pytest
 
 from hushtable.errors import HushtableError, ParameterError, SchemaError
 from hushtable.schema import Schema
-from hushtable.web.schema_file import SchemaFile
+from hushtable.web.schema_editor import SchemaFile
 from hushtable.web.tree import TaxonomyEditor
 
 TEXT = """\

@@ -15,7 +15,7 @@ from hushtable.cli.web import serve, workbench
 from hushtable.errors import ParameterError
 from hushtable.web import words
 from hushtable.web.analyst import make_release_explorer
-from hushtable.web.desk import ROUTES, make_workbench
+from hushtable.web.app import ROUTES, make_workbench
 from hushtable.web.security import POLICY, TokenGate, own_names
 from hushtable.web.server import require_loopback
 
@@ -103,7 +103,7 @@ def test_the_browser_is_opened_with_a_ticket(
         doors.append(door)
 
     monkeypatch.setattr("hushtable.web.server.run", run)
-    monkeypatch.setattr("hushtable.web.desk.make_workbench", make)
+    monkeypatch.setattr("hushtable.web.app.make_workbench", make)
     monkeypatch.setattr("typer.launch", launched.append)
     workbench(tmp_path / "desk")
     (door,), (address,) = doors, launched

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from browser import PATIENCE, Browser
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
 
 
 class Server:

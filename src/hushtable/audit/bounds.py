@@ -12,8 +12,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from hushtable.estimate.quantiles import normal_quantile
 from hushtable.extras import needing
+from hushtable.numeric import normal_quantile
 
 with needing("science"):
     from scipy.special import betaincinv

@@ -27,7 +27,7 @@ def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
 
     Examples
     --------
-    >>> from hushtable.privacy.seeded_noise import SeededNoise
+    >>> from hushtable.privacy.noise.seeded_noise import SeededNoise
     >>> places = lines_of(lambda: SeededNoise(1).integer_below(3))
     >>> {Path(file).name for file, _ in places} >= {"index_draws.py", "seeded_noise.py"}
     True

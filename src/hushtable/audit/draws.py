@@ -13,17 +13,17 @@ from typing import Any
 import numpy as np
 
 from hushtable.audit.bounds import EventTally, at_least, at_most
-from hushtable.audit.watched import RecordedDraw
-from hushtable.privacy.bit_reader import BitReader
-from hushtable.privacy.choices import TopChoices
-from hushtable.privacy.count_mechanisms import CountMechanism
-from hushtable.privacy.degree_mechanisms import HistogramCuts
-from hushtable.privacy.domain_mechanism import DomainMechanism
-from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
-from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.splits import ScoreChoice, SplitChoice
+from hushtable.audit.recorder import RecordedDraw
+from hushtable.privacy.mechanisms.cells import DomainMechanism
+from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
+from hushtable.privacy.mechanisms.private_choice import TopChoices
+from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.scored_splits import ScoreChoice, SplitChoice
+from hushtable.privacy.mechanisms.single_counts import CountMechanism
+from hushtable.privacy.noise.bit_reader import BitReader
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 LAW_DRAWS = 20_000
 """Draws used to test the distribution of a mechanism for single counts."""
@@ -195,7 +195,7 @@ def faults_of_count_mechanism(mechanism: CountMechanism, counts: Sequence[int]) 
     Examples
     --------
     >>> from fractions import Fraction
-    >>> from hushtable.privacy.count_mechanisms import OneSidedGeometric
+    >>> from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric
     >>> tight = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 100), k=5)
     >>> list(faults_of_count_mechanism(tight, range(30)))
     []

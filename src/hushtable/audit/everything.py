@@ -1,7 +1,7 @@
 """Everything observable of a release as features: values, order, texts, files and metadata.
 
 `hushtable.audit.differences` tests each feature for a certain difference between two inputs. Tables
-are read in the form in which they are written (`hushtable.files.written_rows`), so that details
+are read in the form in which they are written (`hushtable.files.rows`), so that details
 that never reach a file cause no alarm. Folders are also compared byte by byte.
 """
 
@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 
 from hushtable.audit.features import Features, features, read_value
 from hushtable.audit.hearing import capture_output
-from hushtable.engine.silence import silenced
-from hushtable.files.written_rows import without_metadata
+from hushtable.engine.output_guard import silenced
+from hushtable.files.rows import without_metadata
 from hushtable.methods.base import Released
 from hushtable.schema import Schema
 

@@ -15,9 +15,9 @@ from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input
 from hushtable.audit.subject import FixedRowChoice, Subject
 from hushtable.methods.base import Plan
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.payment import Payment
-from hushtable.publish_run import carry_out
+from hushtable.privacy.ledger.payment import Payment
+from hushtable.privacy.noise.noise import Noise
+from hushtable.publishing.run import carry_out
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
 

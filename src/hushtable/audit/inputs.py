@@ -12,10 +12,10 @@ import numpy as np
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
-from hushtable.engine.memory import MemoryEngine
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding
+from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
 
 Row = tuple[int, ...]
 

@@ -12,14 +12,14 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from hushtable.audit.prices import ReferenceCost, spent_at_most
-from hushtable.audit.watched import RecordedRun, RecordingNoise, record_run, recording_draws
+from hushtable.audit.recorder import RecordedRun, RecordingNoise, record_run, recording_draws
+from hushtable.audit.reference_costs import ReferenceCost, spent_at_most
 from hushtable.audit.white_box import FaultError, check_same
-from hushtable.engine.linked import open_linked
-from hushtable.engine.sealed import Counting
-from hushtable.linked.linked import LinkedPlan
+from hushtable.engine.linked_tables import open_linked
+from hushtable.engine.sealed_table import Counting
 from hushtable.methods.base import Plan, Released
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.methods.linked.linked import LinkedPlan
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 Connect = Callable[[SeededNoise], Counting]
 """Function that opens private tables, given the noise that selects the rows of each person."""

@@ -21,7 +21,7 @@ from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import HushtableError
 from hushtable.methods.base import GraphMethod, Plan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 
 VARIANT_SIZES = (0, 1, 2, 5, 9, 10, 11, 29, 30, 39, 40, 49, 50, 60, 99, 100, 128, 200, 255, 299)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from hushtable.audit import elsewhere, generator
+from hushtable.audit import noise_check, side_effects
 from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
@@ -31,8 +31,8 @@ from hushtable.privacy.guarantee import (
     Threshold,
     UncertainAnonymity,
 )
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6
@@ -177,7 +177,7 @@ def case_of(name: str) -> Case[Any]:
     if spec is None or not spec.audit:
         raise ParameterError(
             f"method {name!r} has no audit case; name one as `audit` in its listing, see "
-            "hushtable.methods.listing."
+            "hushtable.methods.spec."
         )
     case: Case[Any] = spec.load(spec.audit)
     return case
@@ -239,10 +239,10 @@ def _quick_tests(
         for claim in about_neighbors
     ]
     if "generator" in tests:
-        listed.append(lambda error, clock: generator.checked(subject.noise, error=error))
+        listed.append(lambda error, clock: noise_check.checked(subject.noise, error=error))
     if "elsewhere" in tests:
         inputs = some_inputs(about_neighbors[0])
-        listed.append(lambda error, clock: elsewhere.checked(subject, inputs))
+        listed.append(lambda error, clock: side_effects.checked(subject, inputs))
     if "account" in tests:
         listed += [lambda error, clock, box=box: box.finding(error, clock) for box in boxes]  # type: ignore[misc]
     for claim, box in zip(about_neighbors, boxes, strict=True):

@@ -15,8 +15,8 @@ from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 from hushtable.schema import Schema
 
 

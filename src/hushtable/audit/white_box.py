@@ -1,7 +1,7 @@
 """Checks of recorded runs: the account against the promise, and each draw against its record.
 
 A method is run on two neighbors with the same outcomes of all draws and the same other random bits
-(`hushtable.audit.watched`). Then these must hold:
+(`hushtable.audit.recorder`). Then these must hold:
 
 - The releases are equal: they depend only on the outcomes.
 - The draws have the same mechanisms and noise, which depend only on earlier outcomes.
@@ -36,21 +36,21 @@ from hushtable.audit.draws import (
 )
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.neighbors import Pair
-from hushtable.audit.prices import reference_cost, spent_at_most
-from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import Subject
-from hushtable.audit.watched import (
+from hushtable.audit.recorder import (
     RecordedDraw,
     RecordedRun,
     RecordingNoise,
     record_run,
     recording_draws,
 )
-from hushtable.privacy.count_mechanisms import CountMechanism
+from hushtable.audit.reference_costs import reference_cost, spent_at_most
+from hushtable.audit.report import Finding, Witness
+from hushtable.audit.subject import Subject
+from hushtable.privacy.accounting.run_account import DataPart
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.spending import DataPart
-from hushtable.privacy.splits import SplitChoice
-from hushtable.privacy.tuple_counts import CommonTuples
+from hushtable.privacy.mechanisms.scored_splits import SplitChoice
+from hushtable.privacy.mechanisms.single_counts import CountMechanism
+from hushtable.privacy.mechanisms.tuple_counts import CommonTuples
 
 PROMISE = (
     "The release depends only on outcomes that were drawn and paid for, and their cost is within "

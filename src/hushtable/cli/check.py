@@ -12,12 +12,12 @@ import typer
 
 from hushtable.cli.plain import print_json
 from hushtable.cli.screen import console
-from hushtable.engine.silence import silenced
+from hushtable.engine.output_guard import silenced
 from hushtable.errors import DataError, ParameterError
 from hushtable.evaluation.risk.anonymity import check, measure, requirements
-from hushtable.recoding import Recoding
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
 
 
 def check_table(

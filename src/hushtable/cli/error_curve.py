@@ -14,9 +14,9 @@ from rich.text import Text
 
 from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
-from hushtable.files.log_drawing import DrawnLine, draw_lines
+from hushtable.files.svg import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
-from hushtable.planning import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
+from hushtable.publishing.epsilon import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
 
@@ -129,7 +129,7 @@ def sparkline(curve: ErrorCurve) -> str:
 
     Examples
     --------
-    >>> from hushtable.planning import ErrorAtEpsilon
+    >>> from hushtable.publishing.epsilon import ErrorAtEpsilon
     >>> points = [
     ...     ErrorAtEpsilon(Fraction(e), CountError(half_width=h, std=h / 2, assumes=""))
     ...     for e, h in ((1, 100.0), (2, 50.0), (5, 20.0), (10, 10.0))

@@ -112,7 +112,7 @@ def evaluate(  # noqa: PLR0917 - the options of a command
 
 
 def _show(content: dict[str, Any]) -> None:
-    from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - needs an extra
+    from hushtable.evaluation.report.pages import headlines  # noqa: PLC0415 - needs an extra
 
     table = Table(box=None, show_header=False)
     for line in headlines(content):

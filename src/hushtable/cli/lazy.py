@@ -12,7 +12,7 @@ from typer.main import get_command
 from hushtable.cli.ending import Stopped
 
 if TYPE_CHECKING:
-    from hushtable.methods.listing import MethodSpec
+    from hushtable.methods.spec import MethodSpec
 
 
 def lazy_group(

@@ -44,7 +44,7 @@ def init(  # noqa: PLR0917 - the options of a command
     as_json: AsJson = False,
 ) -> None:
     """Create a ledger with a cap on the total privacy budget."""
-    from hushtable.schema.linked import load_persons  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.schema.linked_schema import load_persons  # noqa: PLC0415 - keeps other commands quick
 
     public = load_persons(schema) if schema is not None else None
     cap = _promise(epsilon, delta, unit=ht.Unit(kind="row"), neighbors="add-remove")

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hushtable.cli.plain import visible
 from hushtable.cli.screen import bars, console, print_whole
-from hushtable.privacy.decision import Decision
+from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.values import rounded
 
 ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}

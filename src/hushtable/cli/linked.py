@@ -27,7 +27,7 @@ from hushtable.cli.screen import console, one_bar, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
-    from hushtable.linked.linked import Linked
+    from hushtable.methods.linked.linked import Linked
 
 TableFiles = Annotated[
     list[str],
@@ -64,10 +64,10 @@ def files_of(given: list[str]) -> dict[str, str]:
 
 def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> None:
     """Report out-of-domain values, bad keys, orphan rows and surplus rows (custodian only)."""
-    from hushtable.engine.linked import open_linked  # noqa: PLC0415 - keeps other commands quick
-    from hushtable.engine.silence import silenced  # noqa: PLC0415
-    from hushtable.predicate.facts import facts_of  # noqa: PLC0415
-    from hushtable.schema.linked import LinkedSchema  # noqa: PLC0415
+    from hushtable.engine.linked_tables import open_linked  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.engine.output_guard import silenced  # noqa: PLC0415
+    from hushtable.query.where.linked_facts import facts_of  # noqa: PLC0415
+    from hushtable.schema.linked_schema import LinkedSchema  # noqa: PLC0415
 
     public = LinkedSchema.load(schema)
     facts_of(public)
@@ -100,7 +100,7 @@ def _plan_command(kind: type[Linked]) -> Callable[..., None]:
         method: Any, schema: SchemaPath, rows: PersonsToExpect = None, as_json: AsJson = False
     ) -> None:
         from hushtable.methods.base import SUPPOSED_ROWS  # noqa: PLC0415
-        from hushtable.schema.linked import LinkedSchema  # noqa: PLC0415
+        from hushtable.schema.linked_schema import LinkedSchema  # noqa: PLC0415
 
         made = method.plan(LinkedSchema.load(schema))
         forecast = made.forecast(rows)
@@ -132,7 +132,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
         anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
-        from hushtable.linked.publish import publish_linked  # noqa: PLC0415 - slow to import
+        from hushtable.publishing.publish_linked import publish_linked  # noqa: PLC0415 - slow to import
 
         with Publishing() as publishing:
             with one_bar("planning") as progress:
@@ -159,7 +159,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
 def _command(name: str) -> Any:
     if name == "check":
         return as_command(name, check)
-    from hushtable.linked.linked import Linked  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.methods.linked.linked import Linked  # noqa: PLC0415 - keeps other commands quick
 
     return as_command(name, (_plan_command if name == "plan" else _publish_command)(Linked))
 

@@ -12,7 +12,7 @@ from hushtable.cli.screen import console, print_whole
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
-    from hushtable.methods.listing import MethodSpec
+    from hushtable.methods.spec import MethodSpec
 
 
 def methods(as_json: AsJson = False) -> None:

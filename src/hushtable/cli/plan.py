@@ -25,7 +25,7 @@ from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     from hushtable.methods.base import Plan
-    from hushtable.rehearsal import DryRun
+    from hushtable.publishing.dry_run import DryRun
 
 
 def _solved(name: str, start: str) -> OptionDefault:
@@ -110,14 +110,14 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
 
 
 def _dry_run(method: ht.Method, public: ht.Schema, rows: int | None, like: Path | None) -> DryRun:
-    from hushtable.rehearsal import dry_run  # noqa: PLC0415 - slow to import
+    from hushtable.publishing.dry_run import dry_run  # noqa: PLC0415 - slow to import
 
     return dry_run(method, public, rows=rows, like=like)
 
 
 def _show_dry_run(found: DryRun) -> None:
     """Print the errors found in a dry run."""
-    from hushtable.rehearsal import percent  # noqa: PLC0415 - slow to import
+    from hushtable.publishing.dry_run import percent  # noqa: PLC0415 - slow to import
 
     console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
     table = Table("counts by", "typical error", "largest error", box=None, header_style="bold")

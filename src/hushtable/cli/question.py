@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     import hushtable as ht
-    from hushtable.estimate.estimate_table import EstimateTable
+    from hushtable.query.answers.table import EstimateTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,7 +58,7 @@ class QueryOptions:
         """Query a release; the condition may look up values in the analyst's `tables`."""
         where = self.where
         if where is not None and tables:
-            from hushtable.predicate.lookup import look_up  # noqa: PLC0415 - slow to import
+            from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
 
             where = look_up(where, release.schema, tables)
         if self.mean:
@@ -94,10 +94,10 @@ def show(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
 
 def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | None) -> None:
     """Write an answer to a new CSV file and draw it to a new SVG file, where given."""
-    from hushtable.estimate.base import Estimate  # noqa: PLC0415 - slow to import
-    from hushtable.estimate.estimate_table import EstimateTable  # noqa: PLC0415
-    from hushtable.estimate.interval_plot import drawing  # noqa: PLC0415
     from hushtable.files.whole_file import write_whole  # noqa: PLC0415
+    from hushtable.query.answers.estimator import Estimate  # noqa: PLC0415 - slow to import
+    from hushtable.query.answers.interval_plot import drawing  # noqa: PLC0415
+    from hushtable.query.answers.table import EstimateTable  # noqa: PLC0415
 
     if csv is not None:
         table = EstimateTable((), ((),), (answer,)) if isinstance(answer, Estimate) else answer

@@ -17,7 +17,7 @@ from hushtable.cli.screen import console, print_lines
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
-    from hushtable.file_format import FileFormat
+    from hushtable.schema.file_format import FileFormat
 
 schema_group = typer.Typer(
     name="schema", no_args_is_help=True, help="Draft and check the public schema."
@@ -74,7 +74,7 @@ def draft(  # noqa: PLR0917 - the options of a command
     as_json: AsJson = False,
 ) -> None:
     """Propose a schema for a table; parts taken from the data are marked `confirm`."""
-    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - slow to import
+    from hushtable.drafting import drafted  # noqa: PLC0415 - slow to import
 
     if out is not None and out.exists():
         raise ParameterError(f"{str(out)!r} exists; choose another file or remove it.")
@@ -114,7 +114,7 @@ def draft(  # noqa: PLR0917 - the options of a command
 def _reading(given: dict[str, str | None]) -> FileFormat:
     from pydantic import ValidationError  # noqa: PLC0415 - slow to import
 
-    from hushtable.file_format import FileFormat  # noqa: PLC0415
+    from hushtable.schema.file_format import FileFormat  # noqa: PLC0415
 
     try:
         return FileFormat(**{name: said for name, said in given.items() if said is not None})
@@ -131,8 +131,8 @@ def _reading(given: dict[str, str | None]) -> FileFormat:
 @schema_group.command("check")
 def check(schema: SchemaPath, data: DataPath, as_json: AsJson = False) -> None:
     """Count out-of-domain values of a table and show how they are handled (custodian only)."""
-    from hushtable.engine.fitting import out_of_domain  # noqa: PLC0415
-    from hushtable.engine.silence import silenced  # noqa: PLC0415 - keeps other commands quick
+    from hushtable.drafting.schema_check import out_of_domain  # noqa: PLC0415
+    from hushtable.engine.output_guard import silenced  # noqa: PLC0415 - keeps other commands quick
 
     if data.endswith((".yaml", ".yml")) and schema.suffix not in (".yaml", ".yml"):
         raise ParameterError(

@@ -35,7 +35,7 @@ def workbench(  # noqa: PLR0917 - the options of a command
 ) -> None:
     """Open the custodian's workbench in a browser; only this machine can reach it."""
     with needing("web", "the browser's page"):
-        from hushtable.web.desk import make_workbench  # noqa: PLC0415 - an extra
+        from hushtable.web.app import make_workbench  # noqa: PLC0415 - an extra
         from hushtable.web.security import TokenGate  # noqa: PLC0415
         from hushtable.web.server import listen, require_loopback, run  # noqa: PLC0415
         from hushtable.web.workbench import Workbench  # noqa: PLC0415

@@ -17,7 +17,7 @@ from hushtable.errors import HushtableError
 from hushtable.methods.registry import specs
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, NoGuarantee, PureDP, compose
 from hushtable.privacy.values import rounded, shown
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 MOST_GROUPS = 30
 LEAST_SHARE = 0.01  # of the rows: smaller groups have large relative errors in any release
@@ -267,7 +267,7 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
         accounting = [
             "By two privacy filters: basic composition and zero-concentrated differential privacy "
             "(zCDP). The charges must satisfy at least one of them. Each has a share of delta that "
-            "was fixed before any data was read (hushtable/privacy/ledger.md).",
+            "was fixed before any data was read (hushtable/privacy/ledger/ledger.md).",
             f"rho spent: {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
         ]
     said["accounting"] = DraftAnswer(tuple(accounting), "ledger")

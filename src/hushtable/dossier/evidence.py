@@ -15,9 +15,9 @@ from hushtable.dossier.questions import STATEABLE
 from hushtable.errors import ParameterError, Refused
 from hushtable.files.whole_file import sha256_of
 from hushtable.files.yaml_text import read_yaml
-from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.release import Release
-from hushtable.statement import STATEMENT
+from hushtable.privacy.ledger.ledger import Entry, Ledger
+from hushtable.release.release import Release
+from hushtable.release.statement import STATEMENT
 
 MAX_BYTES = 64 * 2**20
 

@@ -8,7 +8,7 @@ from hushtable.extras import needing
 
 def render(dossier: Dossier, *, data: str) -> str:
     """Render a dossier as a self-contained HTML page; `data` is its JSON, embedded as is."""
-    from hushtable.evaluation.report.page import fill_page  # noqa: PLC0415 - an extra
+    from hushtable.evaluation.report.pages import fill_page  # noqa: PLC0415 - an extra
 
     with needing("eval", "the page"):
         from markupsafe import Markup  # noqa: PLC0415 - an extra

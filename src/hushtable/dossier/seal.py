@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from hushtable.dossier.content import Dossier, DossierSeal, EvidenceFile, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.whole_file import sha256_of, write_whole
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from hushtable.dossier.signature import Signer

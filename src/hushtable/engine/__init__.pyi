@@ -1,10 +1,10 @@
 from .base import Engine
 from .cells import Counts, OccupiedCells
-from .door import EngineName, PrivateTable, connect, open
-from .header import Data
-from .memory import MemoryEngine
+from .memory_engine import MemoryEngine
+from .open_table import EngineName, PrivateTable, connect, open
 from .rule_breaks import RuleBreak
-from .sql.engine import SqlEngine
+from .sources.header import Data
+from .sql.sql_engine import SqlEngine
 
 __all__ = [
     "Counts",

@@ -11,12 +11,12 @@ from hushtable.engine.baskets import ItemColumns, ItemGroups, ItemPairs, Tuples
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts
 from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
-    from hushtable.schema.linked import LinkedSchema  # many models: slow to import
+    from hushtable.schema.linked_schema import LinkedSchema  # many models: slow to import
 
 
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
@@ -144,7 +144,8 @@ class Engine(Protocol):
 class LinkedEngines(Protocol):
     """Counting queries on linked tables: one engine per table.
 
-    The engines count wide rows, each of which belongs to a person; see `hushtable.engine.linked`.
+    The engines count wide rows, each of which belongs to a person; see
+    `hushtable.engine.linked_tables`.
     """
 
     @property

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from hushtable import kernels
 from hushtable.arrays import Integers
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
 
 ItemGroups = Sequence[Sequence[int]]
 

@@ -19,20 +19,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Codes32
-from hushtable.engine.arrow_codes import encode_here, looked_up
-from hushtable.engine.checked import not_once
 from hushtable.engine.encode import code_type, encode
-from hushtable.engine.header import Data, Header
-from hushtable.engine.own_duckdb import connect_duckdb, open_in_duckdb
-from hushtable.engine.read_rows import (
+from hushtable.engine.encode_arrow import encode_here, looked_up
+from hushtable.engine.engine import not_once
+from hushtable.engine.reference_encoder import ReferenceColumn, reference_identity
+from hushtable.engine.sources.arrow_rows import (
     decoded,
     identities,
     is_text,
     plain_column,
     read_batches,
 )
-from hushtable.engine.reference_encoder import ReferenceColumn, reference_identity
-from hushtable.engine.source import PERSON, TableSource, explained, wanted_columns
+from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
+from hushtable.engine.sources.header import Data, Header
+from hushtable.engine.sources.source import PERSON, TableSource, explained, wanted_columns
 from hushtable.errors import HushtableError, InternalError
 from hushtable.schema import Categorical, Schema
 

@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 
 from hushtable import kernels
 from hushtable.arrays import Codes32, Integers
-from hushtable.engine import door
-from hushtable.engine.door import PrivateTable
+from hushtable.engine import open_table
 from hushtable.engine.graph import Graph
+from hushtable.engine.open_table import PrivateTable
 from hushtable.errors import DataError, TooLarge
 from hushtable.files.memory import physical_memory
 
@@ -99,7 +99,7 @@ def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) 
     n_nodes, proper = len(ids), one != two
     low = np.minimum(one, two)[proper].astype(np.uint64)
     keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
-    keys = kernels.projection.sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
+    keys = kernels.graph_edges.sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[1:] != keys[:-1]
     source, target = np.divmod(keys[first], np.uint64(max(n_nodes, 1)))
@@ -160,7 +160,7 @@ def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
         raise DataError(f"{what}: file {str(data)!r} does not exist.")
     if not (_kind(Path(data)) != "text" if _is_path(data) else hasattr(data, "__arrow_c_stream__")):
         return None
-    table = door.open(data)
+    table = open_table.open(data)
     _check_names(what, table.header.names, names)
     return table
 
@@ -251,7 +251,7 @@ def _from_text(what: str, path: Path, per_line: int) -> _Ids:
     text = np.frombuffer(raw, np.uint8)
     kept = np.empty(len(text) + 1, np.uint8)
     ends = np.zeros(len(text) // 2 + 2, np.int64)
-    n_words, n_bad, first_bad = kernels.projection.split_pairs(text, per_line, kept, ends[1:])
+    n_words, n_bad, first_bad = kernels.graph_edges.split_pairs(text, per_line, kept, ends[1:])
     if n_bad:
         wanted = "two node ids" if per_line == 2 else "one node id"
         raise DataError(

@@ -40,7 +40,6 @@ import pyarrow as pa
 
 from hushtable.engine.moment_codes import read_time, steps_of_text
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
-from hushtable.recoding import Intervals, Recoding
 from hushtable.schema import (
     CalendarColumn,
     Categorical,
@@ -51,8 +50,9 @@ from hushtable.schema import (
     Number,
     Schema,
 )
-from hushtable.schema.columns import BaseColumn
-from hushtable.schema.moments import DAY
+from hushtable.schema.calendar import DAY
+from hushtable.schema.column import BaseColumn
+from hushtable.schema.recoding import Intervals, Recoding
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.engine.header import Data, is_ibis_table, is_in_spark
+from hushtable.engine.sources.header import Data, is_ibis_table, is_in_spark
 from hushtable.errors import DataError
 
 

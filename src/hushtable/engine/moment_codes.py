@@ -14,8 +14,8 @@ from typing import Any
 import lazy_loader
 
 from hushtable.schema import CalendarColumn, Duration, Time
-from hushtable.schema.moments import DAY, MONTHS, SHORT
-from hushtable.schema.numbers import SECONDS
+from hushtable.schema.calendar import DAY, MONTHS, SHORT
+from hushtable.schema.numeric import SECONDS
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from hushtable.engine.silence import is_logged
+from hushtable.engine.output_guard import is_logged
 from hushtable.files.progress import Progress, phase_of, silent
 
 LOG = logging.getLogger("hushtable")

@@ -35,7 +35,7 @@ class OrderedEdges:
 
     def degrees(self, max_degree: int) -> Integers:
         """Return each node's degree after adding edges up to the bound."""
-        degrees: Integers = kernels.projection.projected_degrees(
+        degrees: Integers = kernels.graph_edges.projected_degrees(
             self.source, self.target, self.n_nodes, max_degree
         )
         return degrees
@@ -47,12 +47,12 @@ def _order(graph: Graph, key: np.uint64) -> Integers:
     # An array that is a slice of another starts inside the other's buffers.
     places = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
     letters = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
-    hashes = kernels.projection.hash_pairs(
-        kernels.projection.hash_texts(letters, places, key), graph.source, graph.target
+    hashes = kernels.graph_edges.hash_pairs(
+        kernels.graph_edges.hash_texts(letters, places, key), graph.source, graph.target
     )
     # Half of the hash and the edge's own place in one word; places are in the order of the ids, and
     # sorting by the hash leaves them so.
     low_half = np.uint64(0xFFFFFFFF)
     words = hashes & ~low_half | np.arange(graph.n_edges, dtype=np.uint64)
-    order: Integers = (kernels.projection.sort_words(words, 32, 32) & low_half).astype(np.int64)
+    order: Integers = (kernels.graph_edges.sort_words(words, 32, 32) & low_half).astype(np.int64)
     return order

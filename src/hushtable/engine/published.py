@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import OccupiedCells
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 
 Keys = NDArray[np.int64]
 

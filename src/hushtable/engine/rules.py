@@ -8,8 +8,8 @@ from hushtable.engine.base import MAX_GROUP, MAX_HISTOGRAM
 from hushtable.engine.baskets import ItemColumns, ItemGroups
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
 from hushtable.errors import DataError, ParameterError, TooLarge, shown
-from hushtable.recoding import Recoding, recoded_domain
 from hushtable.schema import Categorical, Column, Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 

@@ -12,9 +12,9 @@ from hushtable.arrays import Integers
 from hushtable.engine.graph import Graph
 from hushtable.engine.projection import OrderedEdges
 from hushtable.errors import SealedError
-from hushtable.privacy.sealed import SealedCounts
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.accounting.sealed import SealedCounts
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 
 
 class SealedGraph:

@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtable.engine.header import Data
-from hushtable.engine.silence import silenced
+from hushtable.engine.output_guard import silenced
+from hushtable.engine.sources.header import Data
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
 from hushtable.evaluation.figures import Figure, figures_of, has_control, times_of
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.verdict import judge_fitness
 from hushtable.files.progress import Progress, silent
-from hushtable.privacy.ledger import Ledger
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.release import Release
 
 NO_TIME = (
     "Publishing times depend on the private data, so statements do not contain them; pass the "

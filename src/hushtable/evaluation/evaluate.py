@@ -15,22 +15,22 @@ from typing import Any
 import numpy as np
 
 from hushtable.engine.edges import EDGE_COLUMNS
-from hushtable.engine.header import Data
+from hushtable.engine.output_guard import silenced
 from hushtable.engine.phases import logged
-from hushtable.engine.silence import silenced
+from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
+from hushtable.evaluation.inputs import AlignedTables, align_tables
 from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
-from hushtable.evaluation.risk.held_back import HELD_BACK, ControlGroup, make_control_group
+from hushtable.evaluation.risk.control_group import HELD_BACK, ControlGroup, make_control_group
 from hushtable.evaluation.rows import CodedRows, read_rows
-from hushtable.evaluation.side_by_side import AlignedTables, align_tables
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
-from hushtable.files.notebook import html_table
+from hushtable.files.html import html_table
 from hushtable.files.progress import Progress, silent
-from hushtable.release import Release
+from hushtable.release.release import Release
+from hushtable.release.statement import SEEDED, Statement
 from hushtable.schema import Schema
-from hushtable.statement import SEEDED, Statement
 
 INTERNAL = (
     "Internal. This report compares a release with the private table. The promise does not cover "
@@ -105,7 +105,7 @@ class Evaluation(Findings):
         }
 
     def _repr_html_(self) -> str:
-        from hushtable.evaluation.report.page import headlines  # noqa: PLC0415 - see `to_html`
+        from hushtable.evaluation.report.pages import headlines  # noqa: PLC0415 - see `to_html`
 
         found = ([one["what"], one["value"], one["note"]] for one in headlines(self.to_dict()))
         return f"<p><b>{escape(self.internal)}</b></p>{html_table(['', 'found', ''], found)}"
@@ -147,7 +147,7 @@ class Evaluation(Findings):
 
     def to_html(self) -> str:
         """Return the report as one self-contained HTML page."""
-        from hushtable.evaluation.report.page import render  # noqa: PLC0415 - needs jinja2, an extra
+        from hushtable.evaluation.report.pages import render  # noqa: PLC0415 - needs jinja2, an extra
 
         return render(self.to_dict())
 

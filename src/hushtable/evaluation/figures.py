@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 
 @dataclass(frozen=True, kw_only=True)

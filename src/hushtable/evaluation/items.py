@@ -14,9 +14,9 @@ import numpy as np
 from hushtable.arrays import Integers
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns, Tuples
-from hushtable.engine.header import Data
-from hushtable.estimate.published import DRAWN, ComparableRelease
+from hushtable.engine.sources.header import Data
 from hushtable.evaluation.rows import CodedRows
+from hushtable.query.answers.published import DRAWN, ComparableRelease
 from hushtable.schema import Schema
 
 MAX_ITEMS = 24

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from hushtable.estimate.quantiles import normal_quantile
 from hushtable.evaluation.metric import Metric, MetricValue
 from hushtable.extras import needing
+from hushtable.numeric import normal_quantile
 
 with needing("eval", "evaluation"):
     from scipy.stats import t

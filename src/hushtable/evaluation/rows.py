@@ -10,13 +10,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Codes32
-from hushtable.codes import to_values
-from hushtable.engine import door
-from hushtable.engine.header import Data
-from hushtable.engine.memory import MemoryEngine
-from hushtable.estimate.published import Block, ByColumn
-from hushtable.file_format import FileFormat
+from hushtable.engine import open_table
+from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.engine.sources.header import Data
+from hushtable.query.answers.published import Block, ByColumn
 from hushtable.schema import Column, Identifier, Schema
+from hushtable.schema.codes import to_values
+from hushtable.schema.file_format import FileFormat
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +98,7 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     [1, 3, 3]
     """
     layout = schema.reading if layout is None else layout
-    table = door.open(data, reading=layout, engine="memory")
+    table = open_table.open(data, reading=layout, engine="memory")
     public = schema.of_rows(schema.attributes)
     lowered = {name.lower() for name in public.columns}
     # Other columns are marked as identifiers, so that their types do not matter.

@@ -12,9 +12,9 @@ import pyarrow.csv as pa_csv
 
 from hushtable.errors import ReleaseError
 from hushtable.files.no_formula import formula_safe
-from hushtable.files.scratch import Scratch, why_not_written
+from hushtable.files.rows import write_parquet
 from hushtable.files.whole_file import sync
-from hushtable.files.written_rows import write_parquet
+from hushtable.files.writing import Scratch, why_not_written
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema

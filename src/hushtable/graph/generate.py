@@ -11,11 +11,11 @@ import pyarrow.csv as pa_csv
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, ReleaseError
-from hushtable.files.written_rows import write_parquet
-from hushtable.kernels.projection import realize
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.release import Release
+from hushtable.files.rows import write_parquet
+from hushtable.kernels.graph_edges import realize
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.release.release import Release
 
 Model = Literal["configuration", "exact"]
 EdgeArray = NDArray[np.int64]

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.files.log_drawing import GRAY, Band, DrawnLine, draw_lines
+from hushtable.files.svg import GRAY, Band, DrawnLine, draw_lines
 from hushtable.files.whole_file import write_whole
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 
 def plot_degrees(

@@ -1,4 +1,4 @@
-"""Exact samplers of `hushtable.privacy.bit_reader`, compiled for parameters below 2**62.
+"""Exact samplers of `hushtable.privacy.noise.bit_reader`, compiled for parameters below 2**62.
 
 They consume the stream bit for bit in the same way; tests compare the two draw for draw.
 

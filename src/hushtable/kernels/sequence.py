@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.extras import needing
-from hushtable.kernels.field import RngState, uniform
+from hushtable.kernels.log_linear import RngState, uniform
 
 with needing("publish"):
     from numba import njit

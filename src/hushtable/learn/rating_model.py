@@ -14,7 +14,7 @@ from hushtable.errors import ParameterError, ReleaseError
 from hushtable.extras import needing
 from hushtable.kernels.ratings import solve_sides
 from hushtable.methods.counts.column_table import COUNT, TUPLE
-from hushtable.release import Release
+from hushtable.release.release import Release
 
 with needing("eval", "the model"):
     from sklearn.base import BaseEstimator, RegressorMixin

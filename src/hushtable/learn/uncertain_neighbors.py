@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from hushtable.errors import ParameterError
 from hushtable.extras import needing
 from hushtable.kernels.fits import best_fits
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.schema import Categorical
 
 with needing("eval", "the model"):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import pyarrow as pa
 
 from hushtable.errors import Refused
-from hushtable.files.notebook import html_list, html_table
+from hushtable.files.html import html_list, html_table
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.schema import Schema
@@ -23,11 +23,11 @@ from hushtable.schema import Schema
 if TYPE_CHECKING:
     from hushtable.engine.base import Engine
     from hushtable.engine.graph import Graph
-    from hushtable.engine.sealed import Counting, SealedTable
     from hushtable.engine.sealed_graph import SealedGraph
+    from hushtable.engine.sealed_table import Counting, SealedTable
     from hushtable.methods.prior import Prior
-    from hushtable.privacy.noise import Noise
-    from hushtable.privacy.spending import RunAccount, SpendingLimit
+    from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+    from hushtable.privacy.noise.noise import Noise
 
 SourceT = TypeVar("SourceT")
 """Input of a run: a sealed table or a sealed graph."""
@@ -178,7 +178,7 @@ class Plan(ABC, Generic[SourceT]):
     @cached_property
     def promise(self) -> SpendingLimit | None:
         """Differential privacy that a run may spend: that part of the guarantees, or None."""
-        from hushtable.privacy.spending import SpendingLimit  # noqa: PLC0415 - see `accounted`
+        from hushtable.privacy.accounting.run_account import SpendingLimit  # noqa: PLC0415 - see `accounted`
 
         return SpendingLimit.among(self.guarantees)
 
@@ -203,8 +203,8 @@ class Plan(ABC, Generic[SourceT]):
         count was opened without paying.
         """
         # Imported here so that planning and reading releases do not load an engine.
-        from hushtable.engine.sealed import accounted  # noqa: PLC0415
-        from hushtable.privacy.spending import RunAccount  # noqa: PLC0415
+        from hushtable.engine.sealed_table import accounted  # noqa: PLC0415
+        from hushtable.privacy.accounting.run_account import RunAccount  # noqa: PLC0415
 
         account = RunAccount(
             self.promise,

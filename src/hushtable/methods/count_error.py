@@ -9,11 +9,11 @@ from fractions import Fraction
 import numpy as np
 
 from hushtable.errors import Refused
-from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import CONFIDENCE, NORMAL, nearly_normal
 from hushtable.methods.base import CountError
-from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
-from hushtable.privacy.distributions import laplace_mass
+from hushtable.numeric import CONFIDENCE, NORMAL, nearly_normal
+from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
+from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.query.answers.error_law import ErrorLaw
 
 _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 _FINE = 1 / 100

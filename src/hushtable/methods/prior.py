@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.listing import MethodSpec
-from hushtable.privacy.account import Budget
+from hushtable.methods.spec import MethodSpec
+from hushtable.privacy.ledger.budget import Budget
 from hushtable.privacy.values import rounded
 from hushtable.schema import Schema
 
 Kind = Literal["release", "table"]
 
-READER = "hushtable.prior:StoredPrior"
+READER = "hushtable.release.stored_prior:StoredPrior"
 """Class that reads priors. Named by string: methods must not import code for releases."""
 
 

@@ -15,15 +15,24 @@ from typing import Any
 import pyarrow as pa
 
 from hushtable.errors import ReleaseError
-from hushtable.estimate.base import Estimator
-from hushtable.methods import alpha_beta, counts, degrees, diffgen, partition, quilt, uncertain
+from hushtable.methods import (
+    alpha_beta,
+    counts,
+    degrees,
+    diffgen,
+    linked,
+    partition,
+    quilt,
+    uncertain,
+)
 from hushtable.methods.base import Method
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
+from hushtable.query.answers.estimator import Estimator
 from hushtable.schema import Schema
 
 ENTRY_POINTS = "hushtable.methods"
 
-_FAMILIES = (alpha_beta, counts, degrees, diffgen, partition, quilt, uncertain)
+_FAMILIES = (alpha_beta, counts, degrees, diffgen, linked, partition, quilt, uncertain)
 _OURS = {spec.name: spec for family in _FAMILIES for spec in family.SPECS}
 
 

@@ -25,7 +25,7 @@ from pydantic import (
 )
 
 from hushtable.errors import CompositionError, ParameterError
-from hushtable.files.notebook import html_list
+from hushtable.files.html import html_list
 from hushtable.privacy.composition import is_concentrated
 from hushtable.privacy.dp_in_words import explain, left_out, one_in
 from hushtable.privacy.gaussian_dp import is_gaussian

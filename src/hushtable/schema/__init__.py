@@ -1,9 +1,9 @@
 """Schemas: what is public about a private table."""
 
-from hushtable.schema.columns import MAX_COLUMN_SIZE, Identifier, Value
-from hushtable.schema.listed import Boolean, Categorical
-from hushtable.schema.moments import CalendarColumn, Date, Time, Timestamp
-from hushtable.schema.numbers import Decimal, Duration, GridColumn, Integer, Number, Numeric
+from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
+from hushtable.schema.categorical import Boolean, Categorical
+from hushtable.schema.column import MAX_COLUMN_SIZE, Identifier, Value
+from hushtable.schema.numeric import Decimal, Duration, GridColumn, Integer, Number, Numeric
 from hushtable.schema.table import Column, Schema
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from hushtable.errors import SchemaError, TaxonomyError
-from hushtable.taxonomy import Taxonomy
+from hushtable.schema.taxonomy import Taxonomy
 
 
 def schema_text(path: Path) -> str:

@@ -1,7 +1,7 @@
 """Schema of a private table: columns, domains, roles, missing values, unit of privacy.
 
 The custodian writes the schema; it is public. Nothing in it may come from the private data unless a
-person confirms that it is public: see `hushtable.engine.drafting`.
+person confirms that it is public: see `hushtable.drafting`.
 
 By default every cell has a code, whatever it contains. A number beyond the bounds is recorded as
 the nearest bound. Any other out-of-domain value is recorded as missing if that is a category, and
@@ -32,13 +32,13 @@ from pydantic import (
 
 from hushtable.domain import Domain
 from hushtable.errors import SchemaError, Unconfirmed, shown
-from hushtable.file_format import FileFormat
-from hushtable.files.notebook import html_list, html_table
+from hushtable.files.html import html_list, html_table
 from hushtable.privacy.guarantee import Unit
-from hushtable.schema.columns import CONFIRM, FrozenModel, Identifier, Text
-from hushtable.schema.listed import Boolean, Categorical
-from hushtable.schema.moments import CalendarColumn, Date, Time, Timestamp
-from hushtable.schema.numbers import Decimal, Duration, GridColumn, Integer, Number
+from hushtable.schema.calendar import CalendarColumn, Date, Time, Timestamp
+from hushtable.schema.categorical import Boolean, Categorical
+from hushtable.schema.column import CONFIRM, FrozenModel, Identifier, Text
+from hushtable.schema.file_format import FileFormat
+from hushtable.schema.numeric import Decimal, Duration, GridColumn, Integer, Number
 from hushtable.schema.reading import (
     schema_content,
     schema_text,

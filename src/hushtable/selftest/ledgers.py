@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hushtable.errors import HushtableError
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.unit import Unit
 from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 
@@ -28,7 +28,7 @@ import sys
 from fractions import Fraction
 from hushtable.errors import BudgetExceeded
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.unit import Unit
 promise = PureDP(epsilon=Fraction(1, 10), unit=Unit(kind="row"), neighbors="add-remove")
 book = Ledger.open(sys.argv[1])

@@ -9,14 +9,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
-from hushtable.kernels.projection import projected_degrees
-from hushtable.kernels.regions import split_score
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
+from hushtable.kernels.graph_edges import projected_degrees
+from hushtable.kernels.split_scores import split_score
 from hushtable.methods.alpha_beta.frapp import same_privacy_retention
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.privacy.bounded_adversary import Ratios
-from hushtable.privacy.class_scores import Max, exponent
-from hushtable.privacy.count_mechanisms import ThresholdMatrix
+from hushtable.privacy.mechanisms.class_scores import Max, exponent
+from hushtable.privacy.mechanisms.single_counts import ThresholdMatrix
 from hushtable.schema import Schema
 from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from hushtable.arrays import Integers
-from hushtable.privacy.distributions import laplace_mass
-from hushtable.privacy.secure_noise import SecureNoise
+from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.privacy.noise.secure_noise import SecureNoise
 from hushtable.selftest.verdict import CheckResult, SelfCheck, held
 
 ALPHA = 1e-8

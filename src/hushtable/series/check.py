@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
 
-from hushtable.privacy.ledger import Entry
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Entry
+from hushtable.release.release import Release
 
 _BESIDE_TABLES = ("choices", "number of rows")
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
-from hushtable.estimate.simplex import project_to_simplex
-from hushtable.kernels import follow
+from hushtable.kernels import row_exchange
+from hushtable.methods.quilt.budget import TableNoise
 from hushtable.methods.quilt.coins import PostprocessingRng
-from hushtable.methods.quilt.meter import TableNoise
+from hushtable.simplex import project_to_simplex
 
 TRIES_PER_VALUE = 12
 MAX_TRIES = 20_000_000
@@ -145,7 +145,7 @@ def carried_on(
         ]
         counted, excess = _counted(new, now, old, who, wanted, sizes)
         tries = min(TRIES_PER_VALUE * now.size, MAX_TRIES)
-        follow.follow(now, who, old, gone, excess, counted, tries, rng.state)
+        row_exchange.follow(now, who, old, gone, excess, counted, tries, rng.state)
     came = who < 0
     persons = np.where(came, 0, before.persons[who] if n_before else 0)
     persons[came] = next_person + np.arange(int(came.sum()))
@@ -173,7 +173,7 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
     who: Integers,
     wanted: Sequence[Floats],
     sizes: Integers,
-) -> tuple[follow.FollowTables, Floats]:
+) -> tuple[row_exchange.FollowTables, Floats]:
     """Return all tables packed for the kernel, and the excess of each cell."""
     n_columns = len(sizes)
     singles, steps = np.zeros(n_columns, np.int64), np.zeros(n_columns, np.int64)
@@ -205,7 +205,9 @@ def _counted(  # noqa: PLR0917 - what is wanted, and what is there
         lines = np.cumsum(wanted[at], axis=1).ravel()
         steps[at] = lay(wanted[at].ravel(), _cells(cells, size * size), lines)
     weights = 1 / (np.concatenate(targets) + 1.0)  # inverse of the sampling variance
-    counted = follow.FollowTables(sizes, singles, pairs, steps, weights, np.concatenate(likely))
+    counted = row_exchange.FollowTables(
+        sizes, singles, pairs, steps, weights, np.concatenate(likely)
+    )
     return counted, np.concatenate(excess)
 
 

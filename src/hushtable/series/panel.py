@@ -28,28 +28,28 @@ from typing import Any, Literal, Unpack
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import as_numpy, below_each_other, numbers, to_values
 from hushtable.engine import EngineName
-from hushtable.engine.sealed import SealedTable, SealedWaves
-from hushtable.engine.silence import silenced
+from hushtable.engine.output_guard import silenced
+from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.engine.two_waves import WaveEngines, open_waves, previous
 from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.meter import TableNoise
+from hushtable.methods.quilt.budget import TableNoise
 from hushtable.methods.quilt.patchwork import FitState
-from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan, codes_drawn
-from hushtable.prior import StoredPrior
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.noise_sources import make_noise
-from hushtable.privacy.payment import PaymentOptions
-from hushtable.publish_run import publish_plan
-from hushtable.recoding import Recoding
-from hushtable.release import Release
+from hushtable.privacy.ledger.payment import PaymentOptions
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.noise_sources import make_noise
+from hushtable.publishing.run import publish_plan
+from hushtable.release.release import Release
+from hushtable.release.stored_prior import StoredPrior
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy, below_each_other, numbers, to_values
+from hushtable.schema.recoding import Recoding
 from hushtable.series.following import FollowedRows, TransitionCounts, carried_on
 from hushtable.series.plan import MOVES_SHARE, moves_budget, share_of_moves
 

@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from hushtable.errors import HushtableError, ParameterError
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.files.yaml_text import read_yaml, write_yaml
-from hushtable.methods.quilt.domains import is_wide, values_of
-from hushtable.methods.quilt.meter import BudgetFilter, as_share
+from hushtable.methods.quilt.binning import is_wide, values_of
+from hushtable.methods.quilt.budget import BudgetFilter, as_share
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.account import RHO_GRID, Budget, LedgerCap
+from hushtable.numeric import NORMAL
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.guarantee import check_delta, check_epsilon
+from hushtable.privacy.ledger.budget import RHO_GRID, Budget, LedgerCap
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
-from hushtable.schema.linked import PREVIOUS
+from hushtable.schema.linked_schema import PREVIOUS
 from hushtable.series.drift import CountPath as Walk
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hushtable.estimate.base import Estimate, written
-from hushtable.estimate.interval_plot import N_TICKS, captions, document, mark, ticks
+from hushtable.query.answers.estimator import Estimate, written
+from hushtable.query.answers.interval_plot import N_TICKS, captions, document, mark, ticks
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
 _MOST_LABELS = 12

@@ -27,25 +27,25 @@ import pyarrow as pa
 
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
-from hushtable.estimate.base import Estimate
 from hushtable.files.exported_rows import export_rows
 from hushtable.files.progress import Progress, silent
-from hushtable.files.scratch import Scratch, why_not_written
 from hushtable.files.whole_file import sync
+from hushtable.files.writing import Scratch, why_not_written
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.pipeline import publish
-from hushtable.privacy.decision import Decision
-from hushtable.privacy.ledger import Entry, Ledger
-from hushtable.privacy.noise import Noise
-from hushtable.release import Release
+from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.ledger import Entry, Ledger
+from hushtable.privacy.noise.noise import Noise
+from hushtable.publishing.publish import publish
+from hushtable.query.answers.estimator import Estimate
+from hushtable.release.release import Release
+from hushtable.release.statement import digest_of
 from hushtable.schema import Schema
-from hushtable.series.answers import SeriesAnswers
 from hushtable.series.check import problems_of
+from hushtable.series.estimates import SeriesAnswers
 from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
-from hushtable.statement import digest_of
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
 

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 from hushtable.errors import ParameterError, Refused
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.registry import estimator_for
-from hushtable.predicate import parse
-from hushtable.release import Release
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.where import parse
+from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
 from hushtable.series.following import n_staying
 from hushtable.series.panel import MOVES, moves_of, persons_of

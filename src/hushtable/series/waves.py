@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.codes import as_numpy
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Kind, Prior, PriorRelease
-from hushtable.prior import release_of
-from hushtable.release import STATEMENT, Release, sha256_of
+from hushtable.release.release import STATEMENT, Release, sha256_of
+from hushtable.release.stored_prior import release_of
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy
 from hushtable.series.drift import (
     ABOVE,
     CountPath,

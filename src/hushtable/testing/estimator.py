@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from hushtable.errors import HushtableError, PredicateError
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.schema import Identifier
 from hushtable.testing.example import Example
 from hushtable.testing.expect import expect, expect_raised

@@ -22,14 +22,14 @@ from hushtable import engine as engines
 from hushtable.engine import connect
 from hushtable.errors import DataError, HushtableError, Refused
 from hushtable.methods.registry import estimator_kinds
-from hushtable.pipeline import publish
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.publishing.publish import publish
+from hushtable.release.release import Release
+from hushtable.release.statement import SEEDED
 from hushtable.schema import Categorical, Schema
-from hushtable.statement import SEEDED
 from hushtable.testing.estimator import check_estimator
 from hushtable.testing.example import Example
 from hushtable.testing.expect import ContractError, expect, expect_raised

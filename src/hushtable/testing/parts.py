@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from hushtable.audit.cases.case import Case
-from hushtable.estimate.base import Estimator
-from hushtable.methods.listing import MethodSpec
 from hushtable.methods.parameters import Parameters
+from hushtable.methods.spec import MethodSpec
+from hushtable.query.answers.estimator import Estimator
 from hushtable.testing.expect import expect
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}

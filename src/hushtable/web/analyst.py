@@ -15,10 +15,10 @@ from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
 
 from hushtable.errors import HushtableError
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.web import words
 from hushtable.web.answers import AnswerCache
-from hushtable.web.pages import ask
+from hushtable.web.pages import explore
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import HostNameCheck, ResponseHeaders
 
@@ -46,7 +46,10 @@ def make_release_explorer(release: Release, *, names: Collection[str] | None = N
         answers.close()
 
     return Starlette(
-        routes=[*ask.routes(lambda _: answers), Mount("/static", StaticFiles(directory=STATIC))],
+        routes=[
+            *explore.routes(lambda _: answers),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
         middleware=[
             Middleware(ResponseHeaders),
             *named,

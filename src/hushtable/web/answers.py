@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtable.estimate import Estimate
-from hushtable.estimate.estimate_table import EstimateTable
-from hushtable.files.scratch import Scratch
-from hushtable.release import SEEDED_MARK, Release
+from hushtable.files.writing import Scratch
+from hushtable.query.answers import Estimate
+from hushtable.query.answers.table import EstimateTable
+from hushtable.release.release import SEEDED_MARK, Release
 from hushtable.web import words
 from hushtable.web.questions import EVERYTHING, PageQuestion, ValueGroup
 

@@ -13,7 +13,7 @@ from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
 from hushtable.methods.registry import METHODS, specs
 from hushtable.schema import Categorical, Schema
-from hushtable.schema.moments import CalendarColumn
+from hushtable.schema.calendar import CalendarColumn
 from hushtable.web.render import amount
 
 # Main parameters; all others are collapsed.

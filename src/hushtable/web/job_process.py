@@ -20,7 +20,7 @@ from typing import Any
 
 from hushtable.errors import HushtableError, HushtableWarning, OwnNote, ParameterError
 from hushtable.files.progress import Progress, phase_of
-from hushtable.files.scratch import held_on_to, is_spilled
+from hushtable.files.writing import held_on_to, is_spilled
 from hushtable.web import words
 from hushtable.web.jobs import Job, write_json
 from hushtable.web.workbench import Project, fingerprint
@@ -97,8 +97,8 @@ def _table(what: dict[str, Any]) -> str:
 
 
 def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    from hushtable.engine.drafting import drafted  # noqa: PLC0415 - each job imports only what it needs
-    from hushtable.web.schema_file import SchemaFile  # noqa: PLC0415
+    from hushtable.drafting import drafted  # noqa: PLC0415 - each job imports only what it needs
+    from hushtable.web.schema_editor import SchemaFile  # noqa: PLC0415
 
     progress(words.PHASE_DRAFT, 0.0)
     text = words.DRAFT_HEADER + drafted(_table(what)).to_yaml()
@@ -107,7 +107,7 @@ def _draft(project: Project, what: dict[str, Any], progress: Progress) -> dict[s
 
 
 def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    from hushtable.pipeline import publish  # noqa: PLC0415
+    from hushtable.publishing.publish import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
     begun, schema = time.monotonic(), project.schema()
@@ -141,8 +141,8 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
 
 def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
-    from hushtable.pipeline import publish  # noqa: PLC0415
-    from hushtable.rehearsal import make_surrogate, surrogate_schema  # noqa: PLC0415
+    from hushtable.publishing.dry_run import make_surrogate, surrogate_schema  # noqa: PLC0415
+    from hushtable.publishing.publish import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
     folder = project.subfolder("rehearsals") / what["name"]

@@ -16,10 +16,10 @@ from itertools import product
 from urllib.parse import urlencode
 
 from hushtable.errors import ParameterError, PredicateError
-from hushtable.predicate.syntax import syntax_tree
+from hushtable.query.where.syntax import syntax_tree
 from hushtable.schema import Categorical, Column, Schema
-from hushtable.schema.listed import Boolean
-from hushtable.schema.moments import CalendarColumn
+from hushtable.schema.calendar import CalendarColumn
+from hushtable.schema.categorical import Boolean
 
 MAX_CELLS = 200
 """Maximum number of cells of a grouped answer; more would be slow and hard to read."""

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from hushtable import __version__
-from hushtable.estimate.base import COUNTED, Estimate
 from hushtable.files.progress import duration
 from hushtable.files.templates import templates
+from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.web import words
-from hushtable.web.drawing import BarScale
+from hushtable.web.charts import BarScale
 from hushtable.web.security import REPORT_POLICY
 
 STATIC = Path(__file__).parent / "static"
@@ -84,7 +84,7 @@ def figures(estimate: Estimate) -> tuple[str, str, str]:
 
     Examples
     --------
-    >>> from hushtable.estimate import Estimate
+    >>> from hushtable.query.answers import Estimate
     >>> figures(Estimate(value=1e-16, low=0.0, high=3.54, privacy_std=1.0, model_std=0.0))
     ('0', '0', '4')
     """

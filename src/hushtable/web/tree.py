@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hushtable.errors import ParameterError
-from hushtable.taxonomy import Taxonomy, TaxonomyNode
+from hushtable.schema.taxonomy import Taxonomy, TaxonomyNode
 
 
 @dataclass(eq=False)

@@ -26,14 +26,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from hushtable.engine.header import ENDINGS
+from hushtable.engine.sources.header import ENDINGS
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
-from hushtable.files.scratch import spill_folder
 from hushtable.files.whole_file import replace_own
+from hushtable.files.writing import spill_folder
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger import Ledger
-from hushtable.privacy.ledger_records import Quote
-from hushtable.release import STATEMENT, Release
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.records import Quote
+from hushtable.release.release import STATEMENT, Release
 from hushtable.schema import Schema
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

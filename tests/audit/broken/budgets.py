@@ -8,19 +8,19 @@ from fractions import Fraction
 from typing import Any
 
 import hushtable.methods.counts.noisy_counts as noisy_counts_module
-import hushtable.methods.quilt.meter as meter_module
+import hushtable.methods.quilt.budget as meter_module
 import hushtable.methods.quilt.quilt as quilt_module
-import hushtable.privacy.choices as choices_module
+import hushtable.privacy.mechanisms.private_choice as choices_module
 from audit.broken.kind import Broken, Patch, around, n_rows
 from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.methods.quilt.meter import BudgetFilter
-from hushtable.privacy.count_mechanisms import OneSidedGeometric
+from hushtable.methods.quilt.budget import BudgetFilter
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.accounting.sensitivity import PrivacyCost
 from hushtable.privacy.gaussian_dp import gaussian_share
-from hushtable.privacy.mechanism import Gaussian, Laplace, RoundedGaussian
-from hushtable.privacy.sensitivity import PrivacyCost
-from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
+from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric
 
 QUILT = Quilt(epsilon=1, particles=1000)
 GAUSSIAN = Quilt(epsilon=1, delta="1e-6", particles=1000)

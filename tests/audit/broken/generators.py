@@ -17,9 +17,9 @@ from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.quilt.quilt import QuiltPlan
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
 
 TABLE = ContingencyTable(epsilon=1)
 PURE = NoisyCounts(epsilon=1, mechanism="pure")
@@ -91,7 +91,7 @@ def geometric_off_by_one(patch: Patch) -> None:
 def sharp_choices(patch: Patch) -> None:
     """The exponent of a choice without its factor of 1/2."""
     patch.setattr(
-        "hushtable.privacy.selection.exponent_per_score",
+        "hushtable.privacy.noise.selection.exponent_per_score",
         lambda epsilon, sensitivity, monotone: Fraction(epsilon) / sensitivity,
     )
 

@@ -27,7 +27,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.partition.partition import PartitionPlan
 from hushtable.methods.quilt.quilt import QuiltPlan
-from hushtable.privacy.insertions import UniformInsertions
+from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
 
 TABLE = ContingencyTable(epsilon=1)
 

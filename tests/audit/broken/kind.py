@@ -11,7 +11,7 @@ import pytest
 
 from hushtable.methods.base import Released
 from hushtable.methods.parameters import Parameters
-from hushtable.privacy.sealed import SealedValue, unseal
+from hushtable.privacy.accounting.sealed import SealedValue, unseal
 
 Patch = pytest.MonkeyPatch
 Run = Callable[..., Released]

@@ -29,10 +29,10 @@ from audit.broken.kind import (
     histogram,
     n_rows,
 )
-from hushtable.engine import baskets, memory
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine import baskets, memory_engine
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, Refused
-from hushtable.files.written_rows import without_metadata
+from hushtable.files.rows import without_metadata
 from hushtable.methods import (
     Columns,
     ContingencyTable,
@@ -46,16 +46,16 @@ from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.privacy.choices import TopChoices
-from hushtable.privacy.degree_mechanisms import HistogramCuts
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.regions import SealedRegions
-from hushtable.privacy.row_replacement import RowReplacement
-from hushtable.privacy.sealed import unseal
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.splits import SealedSplitsOfParts, SplitChoice
-from hushtable.release_writer import ReleaseWriter
+from hushtable.privacy.accounting.sealed import unseal
+from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.private_choice import TopChoices
+from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.scored_splits import SealedSplitsOfParts, SplitChoice
+from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.release.writer import ReleaseWriter
 
 TABLE = ContingencyTable(epsilon=1)
 PURE = NoisyCounts(epsilon=1, mechanism="pure")
@@ -144,7 +144,7 @@ def compressed_by_size(patch: Patch) -> None:
         how = ("zstd", "gzip")[_SEEN[0] % 2]
         pq.write_table(without_metadata(table, schema), path, compression=how)
 
-    patch.setattr("hushtable.release_writer.write_parquet", write)
+    patch.setattr("hushtable.release.writer.write_parquet", write)
 
 
 def indented_by_size(patch: Patch) -> None:
@@ -358,7 +358,7 @@ def first_day(real: Any, plan: Any, source: Any, noise: Any) -> Released:
 
 def kinds_of_rows(patch: Patch) -> None:
     """A person who counts once in each cell, with noise for one cell."""
-    real = memory.MemoryEngine.__dict__["_rows_and_persons"].func
+    real = memory_engine.MemoryEngine.__dict__["_rows_and_persons"].func
 
     def each_kind(self: Any) -> Any:
         rows, persons = real(self)
@@ -369,8 +369,8 @@ def kinds_of_rows(patch: Patch) -> None:
         return {name: column[first] for name, column in rows.items()}, persons[first]
 
     counted = functools.cached_property(each_kind)
-    counted.__set_name__(memory.MemoryEngine, "_rows_and_persons")
-    patch.setattr(memory.MemoryEngine, "_rows_and_persons", counted)
+    counted.__set_name__(memory_engine.MemoryEngine, "_rows_and_persons")
+    patch.setattr(memory_engine.MemoryEngine, "_rows_and_persons", counted)
     whole = SealedTable.sensitivity.fget  # type: ignore[attr-defined]
     patch.setattr(SealedTable, "sensitivity", property(lambda self: replace(whole(self), rows=1)))
     # The same number of draws, with noise for one row.
@@ -385,7 +385,7 @@ def kinds_of_rows(patch: Patch) -> None:
 
 def all_rows_count(patch: Patch) -> None:
     """A bound on the rows of a person that is not enforced."""
-    patch.setattr(memory, "_bounded", lambda persons, _, __: np.arange(len(persons)))
+    patch.setattr(memory_engine, "_bounded", lambda persons, _, __: np.arange(len(persons)))
 
 
 def all_columns_count(patch: Patch) -> None:

@@ -35,7 +35,7 @@ from audit.broken.kind import (
     exact,
     n_rows,
 )
-from hushtable.engine import baskets, memory
+from hushtable.engine import baskets, memory_engine
 from hushtable.engine.projection import OrderedEdges
 from hushtable.engine.sealed_graph import SealedDegrees
 from hushtable.errors import HushtableWarning, Refused, TooLarge
@@ -60,20 +60,20 @@ from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition.mondrian import Mondrian
-from hushtable.methods.quilt.meter import BudgetFilter, PrivateMeasurer
-from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer
+from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
-from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.sealed import SealedCounts, unseal
-from hushtable.privacy.secure_noise import SecureNoise
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.privacy.sensitivity import Sensitivity
-from hushtable.privacy.splits import SplitChoice
-from hushtable.privacy.tuple_counts import TupleCounts
-from hushtable.privacy.tuple_set import NextView, TupleSet, is_among, merged
-from hushtable.release_writer import ReleaseWriter
+from hushtable.privacy.accounting.sealed import SealedCounts, unseal
+from hushtable.privacy.accounting.sensitivity import Sensitivity
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.scored_splits import SplitChoice
+from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
+from hushtable.privacy.mechanisms.tuple_set import NextView, TupleSet, is_among, merged
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.release.writer import ReleaseWriter
 
 TABLE = ContingencyTable(epsilon=1)
 PURE = NoisyCounts(epsilon=1, mechanism="pure")
@@ -92,23 +92,25 @@ TREE = DpC45(epsilon=1, depth=1)
 
 def one_row_too_many(patch: Patch) -> None:
     """A bound on a person's rows that is off by one."""
-    real = memory._bounded
-    patch.setattr(memory, "_bounded", lambda persons, most, noise: real(persons, most + 1, noise))
+    real = memory_engine._bounded
+    patch.setattr(
+        memory_engine, "_bounded", lambda persons, most, noise: real(persons, most + 1, noise)
+    )
 
 
 def _changed_rows(patch: Patch, change: Any) -> None:
     """Let `change` select the rows that are used."""
-    real = memory.MemoryEngine.__dict__["_rows_and_persons"].func
+    real = memory_engine.MemoryEngine.__dict__["_rows_and_persons"].func
 
     def changed(self: Any) -> Any:
         rows, persons = real(self)
         kept = change(np.stack(list(rows.values()), axis=1))
         found = {name: column[kept] for name, column in rows.items()}
-        return memory.Encoded(found, None if persons is None else persons[kept])
+        return memory_engine.Encoded(found, None if persons is None else persons[kept])
 
     prop = functools.cached_property(changed)
-    prop.__set_name__(memory.MemoryEngine, "_rows_and_persons")
-    patch.setattr(memory.MemoryEngine, "_rows_and_persons", prop)
+    prop.__set_name__(memory_engine.MemoryEngine, "_rows_and_persons")
+    patch.setattr(memory_engine.MemoryEngine, "_rows_and_persons", prop)
 
 
 def first_hundred_rows(patch: Patch) -> None:

@@ -115,7 +115,7 @@ def any_dictionary(patch: Patch) -> None:
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         pq.write_table(table, path)
 
-    patch.setattr("hushtable.release_writer.write_parquet", write)
+    patch.setattr("hushtable.release.writer.write_parquet", write)
 
     def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
         released = real(plan, source, noise)
@@ -134,7 +134,7 @@ def metadata(patch: Patch) -> None:
     def write(table: pa.Table, path: Any, schema: Any = None) -> None:
         pq.write_table(table, path)
 
-    patch.setattr("hushtable.release_writer.write_parquet", write)
+    patch.setattr("hushtable.release.writer.write_parquet", write)
 
     def change(real: Any, plan: Any, source: Any, noise: Any) -> Released:
         released = real(plan, source, noise)
@@ -157,7 +157,7 @@ def row_groups(patch: Patch) -> None:
         pq.write_table(table, path, row_group_size=seen[0])
 
     around(NoisyCountsPlan, change)(patch)
-    patch.setattr("hushtable.release_writer.write_parquet", write)
+    patch.setattr("hushtable.release.writer.write_parquet", write)
 
 
 BROKEN = (

@@ -1,6 +1,6 @@
 """One noisy histogram per column: a method that joins hushtable from a package of its own."""
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 LISTING = MethodSpec(
     name="histograms",

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.errors import PredicateError, ReleaseError
-from hushtable.estimate import Estimate, Estimator
-from hushtable.predicate import parse
+from hushtable.query.answers import Estimate, Estimator
+from hushtable.query.where import parse
 
 
 class HistogramEstimator(Estimator):

@@ -9,16 +9,16 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import to_labels
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_labels
 
 
 @dataclass(frozen=True, kw_only=True)

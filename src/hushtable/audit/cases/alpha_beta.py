@@ -18,7 +18,7 @@ from hushtable.engine.base import Engine
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBeta
 from hushtable.methods.alpha_beta.frapp import Frapp
 from hushtable.methods.base import Released
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user

@@ -10,12 +10,12 @@ from hushtable.audit.inputs import GraphInput
 from hushtable.audit.neighbors import Pair, graph_pair, searched_graphs
 from hushtable.audit.subject import Prepared
 from hushtable.engine.graph import Graph
-from hushtable.engine.sealed import accounted
+from hushtable.engine.sealed_table import accounted
 from hushtable.methods.base import Released
 from hushtable.methods.degrees.degrees import Degrees
+from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.guarantee import Neighbors
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 
 

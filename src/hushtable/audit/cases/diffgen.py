@@ -16,7 +16,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTable
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecialization
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.engine.header import Data, is_ibis_table, is_in_spark, read_header
-from hushtable.engine.silence import quiet_spark, silence_also
-from hushtable.engine.spark.source import session_of, unfit_executors
+from hushtable.engine.output_guard import quiet_spark, silence_also
+from hushtable.engine.sources.header import Data, is_ibis_table, is_in_spark, read_header
+from hushtable.engine.spark.spark_source import session_of, unfit_executors
 from hushtable.errors import DataError, ParameterError
 from hushtable.files.memory import parse_memory_limit
-from hushtable.files.scratch import spill_folder
+from hushtable.files.writing import spill_folder
 
 _INSTALL = (
     "Spark needs the package pyspark (pip install 'hushtable[spark]') and Java 17 or 21 (such as "

@@ -40,15 +40,15 @@ import pyarrow.parquet as pq
 
 from hushtable.domain import Domain
 from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.checked import not_once
 from hushtable.engine.encode import Expression
+from hushtable.engine.engine import not_once
+from hushtable.engine.output_guard import silenced
 from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts
 from hushtable.engine.rules import N_RULES
-from hushtable.engine.silence import silenced
-from hushtable.engine.spark.source import SparkSource
+from hushtable.engine.spark.spark_source import SparkSource
 from hushtable.errors import DataError, ReleaseError
-from hushtable.files.written_rows import without_metadata
-from hushtable.privacy.noise import Noise
+from hushtable.files.rows import without_metadata
+from hushtable.privacy.noise.noise import Noise
 
 COUNT = "n"
 

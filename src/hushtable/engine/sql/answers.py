@@ -13,7 +13,7 @@ from hushtable.engine.cells import Counts
 from hushtable.engine.encode import Expression
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.rules import N_RULES, refuse_broken, rule_breaks
-from hushtable.engine.source import TableSource
+from hushtable.engine.sources.source import TableSource
 from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.baskets import ItemGroups, ItemPairs, Runs, TupleLimits, Tuples, tally
 from hushtable.engine.encode import Expression
-from hushtable.engine.source import TableSource
+from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sql.answers import integers
 
 ibis = lazy_loader.load("ibis")

@@ -11,12 +11,12 @@ import lazy_loader
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, missing_codes
 from hushtable.engine.encode import recoded
-from hushtable.engine.source import PERSON, TableSource
+from hushtable.engine.sources.source import PERSON, TableSource
 from hushtable.engine.sql.answers import RuleBreakCounts, integers, union
 from hushtable.engine.sql.baskets import at_most, each_item_once
 from hushtable.engine.sql.one_way import broken_rules
-from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
 
 ibis = lazy_loader.load("ibis")
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.cells import Counts
-from hushtable.engine.source import TableSource
+from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sql.answers import RuleBreakCounts, integers, union
 from hushtable.schema import Schema
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import lazy_loader
 import numpy as np
 
-from hushtable.engine.checked import not_once
 from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
 from hushtable.engine.encode import encode
-from hushtable.engine.source import PERSON, TableSource, wanted_columns
+from hushtable.engine.engine import not_once
+from hushtable.engine.sources.source import PERSON, TableSource, wanted_columns
 from hushtable.engine.sql.answers import n_rows
 from hushtable.schema import Schema
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Any, Literal
 
 from hushtable.evaluation.figures import worst_of
-from hushtable.evaluation.report.page import fill_page
+from hushtable.evaluation.report.pages import fill_page
 from hushtable.evaluation.report.plots import rate_plot
 from hushtable.extras import needing
 

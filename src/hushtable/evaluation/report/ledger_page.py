@@ -8,11 +8,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from hushtable.evaluation.report.page import fill_page
+from hushtable.evaluation.report.pages import fill_page
 from hushtable.evaluation.report.plots import steps_plot
 from hushtable.extras import needing
 from hushtable.files.whole_file import write_whole
-from hushtable.privacy.decision import Decision
+from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.values import rounded
 
 with needing("eval", "the page"):

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from hushtable.arrays import Floats, Integers
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.rational import as_rational
-from hushtable.recoding import Recoding
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.recoding import Recoding
 
 Name = Literal["k", "l", "t"]
 

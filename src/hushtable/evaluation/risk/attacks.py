@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from hushtable.evaluation.risk import inference, linkability, membership, singling_out
+from hushtable.evaluation.risk import attribute_inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
+from hushtable.evaluation.risk.attack import AttackTables, make_attack_tables
 from hushtable.evaluation.risk.outcome import Outcome
-from hushtable.evaluation.risk.records import AttackTables, make_attack_tables
 from hushtable.methods.registry import find
-from hushtable.recoding import Recoding
-from hushtable.release import Release
+from hushtable.release.release import Release
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding
 
 Step = Callable[[str], None]
 """Callback with the name of each step, when it starts."""
@@ -102,7 +102,7 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     attacks += singling_out.run(scene)
     tell("linkability")
     attacks += linkability.run(scene)
-    attacks += inference.run(
+    attacks += attribute_inference.run(
         scene, sensitive or scene.names, lambda name: tell(f"attribute inference: {name}")
     )
     if scene.control is not None:

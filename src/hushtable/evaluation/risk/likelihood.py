@@ -1,4 +1,4 @@
-"""Likelihood linkage of noisy records, see `hushtable.evaluation.risk.linkage`."""
+"""Likelihood linkage of noisy records, see `hushtable.evaluation.risk.likelihood_linkage`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
 from hushtable.evaluation.metric import MetricValue, share_metric
-from hushtable.evaluation.risk.linkage import likelihood_linkage
+from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
 from hushtable.evaluation.risk.outcome import Outcome, Rate
 from hushtable.methods.uncertain.records import record_values
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.seeded_noise import SeededNoise
-from hushtable.release import Release
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 MOST_RECORDS = 20_000

@@ -7,12 +7,12 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.evaluation.metric import Metric, MetricValue, share_metric
+from hushtable.evaluation.risk.attack import AttackTables
 from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
-from hushtable.evaluation.risk.records import AttackTables
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
+from hushtable.numeric import NORMAL
 
 with needing("eval", "evaluation"):
     from scipy.stats import rankdata

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 from hushtable.evaluation.metric import MetricValue, share_metric
+from hushtable.evaluation.risk.attack import AttackTables
 from hushtable.evaluation.risk.outcome import Outcome, Rate
-from hushtable.evaluation.risk.records import AttackTables
 
 N_GUESSES = 500
 N_TRIES_PER_GUESS = 4

@@ -8,12 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.estimate import Estimate
-from hushtable.estimate.published import Block
+from hushtable.evaluation.inputs import AlignedTables
 from hushtable.evaluation.metric import MetricValue
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows
-from hushtable.evaluation.side_by_side import AlignedTables
 from hushtable.evaluation.utility.degrees import DegreeComparison, compare_degrees
 from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
 from hushtable.evaluation.utility.marginals import (
@@ -43,6 +41,8 @@ from hushtable.evaluation.utility.workload import (
     run_workload,
 )
 from hushtable.files.progress import Progress, silent
+from hushtable.query.answers import Estimate
+from hushtable.query.answers.published import Block
 from hushtable.schema import Integer
 
 Draws = Sequence[Sequence[CodedRows]]

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Integers
-from hushtable.estimate.published import Block
 from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.evaluation.utility.models import MODELS, LearningTask, ModelFeatures
 from hushtable.evaluation.utility.value_shares import coarse_bins
 from hushtable.files.progress import Progress, silent
-from hushtable.recoding import Recoding
+from hushtable.query.answers.published import Block
 from hushtable.schema import Column
+from hushtable.schema.recoding import Recoding
 
 N_REPEATS = 5
 MAX_TRAIN = 50_000

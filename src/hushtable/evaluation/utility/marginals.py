@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Floats
-from hushtable.estimate.published import Block, KnownNoiseRows
-from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.metric import MetricValue, share_metric
 from hushtable.evaluation.repeats import over_repeats
 from hushtable.evaluation.rows import CodedRows, is_ordered
@@ -33,7 +31,9 @@ from hushtable.evaluation.utility.value_shares import (
     wasserstein,
 )
 from hushtable.files.progress import Progress, silent
-from hushtable.recoding import Recoding
+from hushtable.query.answers.published import Block, KnownNoiseRows
+from hushtable.schema.recoding import Recoding
+from hushtable.simplex import project_to_simplex
 
 N_TRIPLES = 100
 _MAX_LISTED = 100_000  # with more triples in a block, a random sample replaces the full list

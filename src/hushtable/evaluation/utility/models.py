@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.rows import CodedRows, is_ordered
-from hushtable.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
 
 _MAX_CATEGORIES = 250  # gradient boosting supports at most 255 per column
 _MAX_ONE_HOT = 30  # one-hot columns per feature of the tree

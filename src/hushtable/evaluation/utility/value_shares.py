@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.estimate.published import KnownNoiseRows
-from hushtable.estimate.simplex import project_to_simplex
 from hushtable.evaluation.rows import is_ordered
-from hushtable.recoding import Intervals, Recoding, ValueGroups
+from hushtable.query.answers.published import KnownNoiseRows
 from hushtable.schema import Categorical, Column
+from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
+from hushtable.simplex import project_to_simplex
 
 MAX_BINS = 16
 MAX_PLOT_BINS = 24

@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
-from hushtable.estimate import Estimate
 from hushtable.evaluation.metric import Metric, MetricValue, share_metric
 from hushtable.evaluation.repeats import wilson
 from hushtable.evaluation.rows import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
+from hushtable.query.answers import Estimate
 from hushtable.schema import Categorical, Column
 
 ARITIES = (1, 2, 3)

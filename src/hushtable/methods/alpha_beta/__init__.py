@@ -1,6 +1,6 @@
 """The alpha-beta algorithm: method, estimators, proofs, and the baseline FRAPP."""
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 SPECS = (
     MethodSpec(

@@ -17,28 +17,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
 from hushtable.methods.alpha_beta.views import ViewMemory
-from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
+from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
 from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
-from hushtable.privacy.insertions import (
+from hushtable.privacy.mechanisms.tuple_perturbation import (
     SourceInsertions,
     SourcePrior,
     UniformInsertions,
     source_weights,
     whole_weights,
 )
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.mechanisms.tuple_set import KeptTuples, NextView
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds
-from hushtable.privacy.spending import SpendingLimit
-from hushtable.privacy.tuple_set import KeptTuples, NextView
 from hushtable.schema import Schema
+from hushtable.schema.written_tuples import written_tuples
 
 ViewRule = Literal["memoized", "algorithm-4"]
 

@@ -12,18 +12,18 @@ from typing import ClassVar, Self
 
 import pyarrow as pa
 
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError
-from hushtable.methods.alpha_beta.written_tuples import written_tuples
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.bounded_adversary import odds_limit
 from hushtable.privacy.guarantee import Guarantee, PureDP, check_epsilon
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds, log_upper
-from hushtable.privacy.row_replacement import RowReplacement
 from hushtable.schema import Schema
+from hushtable.schema.written_tuples import written_tuples
 
 _BITS = 64
 _ROUNDING = Fraction(1, 2**22)

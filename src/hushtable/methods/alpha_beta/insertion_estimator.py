@@ -24,24 +24,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, plain
 from hushtable.errors import ParameterError
-from hushtable.estimate.associations import uniform_loss
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import About, ComparableRelease, KnownNoiseRows, published_rows
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import ONE, RowFunction
-from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
-from hushtable.methods.alpha_beta.two_coins import (
+from hushtable.methods.alpha_beta.two_rates import (
     CopyRateCount,
     RandomizedCount,
     TwoRateCount,
     ends,
 )
-from hushtable.predicate import Predicate, parse
-from hushtable.privacy.insertions import SourceInsertions, UniformInsertions
+from hushtable.numeric import NORMAL
+from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
+from hushtable.query.answers.association_loss import uniform_loss
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import (
+    About,
+    ComparableRelease,
+    KnownNoiseRows,
+    published_rows,
+)
+from hushtable.query.answers.row_sums import ONE, RowFunction
+from hushtable.query.answers.sums import SumEstimates, no_less
+from hushtable.query.where import Predicate, parse
+from hushtable.schema.codes import as_numpy, plain
 
 _LARGEST = 10**300  # exceeds any number of tuples, and fits a float
 _SERIES = 60  # maximum number of terms

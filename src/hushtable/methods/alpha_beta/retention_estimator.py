@@ -8,16 +8,16 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import plain
-from hushtable.estimate.associations import uniform_loss
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import ComparableRelease, KnownNoiseRows, published_rows
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.methods.alpha_beta.frapp import Frapp
-from hushtable.methods.alpha_beta.two_coins import TwoRateCount
-from hushtable.predicate import parse
+from hushtable.methods.alpha_beta.two_rates import TwoRateCount
+from hushtable.query.answers.association_loss import uniform_loss
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import ComparableRelease, KnownNoiseRows, published_rows
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates, no_less
+from hushtable.query.where import parse
+from hushtable.schema.codes import plain
 
 
 class RetentionEstimator(Estimator):

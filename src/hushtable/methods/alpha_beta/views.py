@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.errors import DataError, ParameterError, Refused
-from hushtable.privacy.tuple_set import ViewHistory
+from hushtable.privacy.mechanisms.tuple_set import ViewHistory
 
 
 class ViewMemory:

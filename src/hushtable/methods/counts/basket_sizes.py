@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.sums import SumEstimates
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.sums import SumEstimates
 
 
 def size_ends(kept: int, most: int) -> list[int]:

@@ -21,25 +21,25 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated
 from hushtable.errors import Refused
-from hushtable.estimate.associations import after_cuts
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
-from hushtable.estimate.redrawing import redrawn_cells
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
-from hushtable.estimate.uneven import cut_error
-from hushtable.methods.counts.cells import COUNT, NOISY_COUNT
+from hushtable.methods.counts.cell_table import COUNT, NOISY_COUNT
 from hushtable.methods.counts.hidden_rows import HiddenRows, hidden_rows
 from hushtable.methods.counts.noisy_counts import NoisyCounts
-from hushtable.predicate import Predicate, parse
-from hushtable.privacy.count_mechanisms import CountMechanism, TwoSidedGeometric
-from hushtable.recoding import recoded_domain
+from hushtable.numeric import CONFIDENCE, NORMAL
+from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
+from hushtable.query.answers.association_loss import after_cuts
+from hushtable.query.answers.cell_sums import PublishedCells
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.resampling import redrawn_cells
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.uneven import cut_error
+from hushtable.query.where import Predicate, parse
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy, repeated
+from hushtable.schema.recoding import recoded_domain
 
 MAX_ENUMERATED = 2_000_000  # largest domain whose cells are enumerated
 MAX_SPREAD = 100_000  # largest domain for the model of suppressed rows

@@ -14,11 +14,11 @@ import numpy as np
 from hushtable import kernels
 from hushtable.arrays import Floats, Integers
 from hushtable.engine.baskets import ItemColumns
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.mechanism import Gaussian, Laplace, RowwiseMechanism
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RowwiseMechanism
+from hushtable.privacy.noise.noise import Noise
+from hushtable.schema.recoding import Recoding
 
 FLOOR = 4.0
 """Denominators are at least this many standard deviations of the noise."""
@@ -203,6 +203,6 @@ def cluster(distances: Floats, sizes: Sequence[int]) -> list[list[int]]:
     """
     groups = []
     for n_clusters in sizes:
-        of_item = kernels.pam.pam(distances, n_clusters)
+        of_item = kernels.medoids.pam(distances, n_clusters)
         groups += [np.flatnonzero(of_item == number).tolist() for number in range(n_clusters)]
     return groups

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Integers
-from hushtable.codes import as_numpy, numbers, repeated, to_codes, to_labels
 from hushtable.engine.baskets import ItemColumns, Tuples
-from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy, numbers, repeated, to_codes, to_labels
+from hushtable.schema.recoding import Recoding
 
 COLUMN, TUPLE, COUNT = "column", "tuple", "count"
 """Columns that are published in addition to the schema's own."""

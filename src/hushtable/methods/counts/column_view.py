@@ -22,15 +22,15 @@ import numpy as np
 
 from hushtable.arrays import Floats, Integers
 from hushtable.domain import Domain
-from hushtable.estimate.base import Estimate
-from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.counts.cell_estimator import CellEstimator, NumberInterval, SuppressedShare
 from hushtable.methods.counts.hidden_rows import HiddenRows
-from hushtable.predicate import Predicate
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.where import Predicate
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
 
 MANY = 10**15
 """Upper limit of cell counts; larger numbers are treated as unbounded."""

@@ -43,9 +43,9 @@ from hushtable.methods.counts.column_table import COLUMN, COUNT, TUPLE
 from hushtable.methods.counts.columns_plan import ColumnsPlan
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.composition import delta_per_row, shares_of
-from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
-from hushtable.recoding import Recoding, Rule, recodings
+from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.recoding import Recoding, Rule, recodings
 
 ColumnsMechanism = Literal["tight", "paper"]
 Similarity = Literal["union", "cosine", "phi2"]

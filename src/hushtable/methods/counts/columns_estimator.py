@@ -31,20 +31,8 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats
-from hushtable.codes import repeated
 from hushtable.engine.baskets import most_listed
 from hushtable.errors import Refused
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import (
-    DRAWN,
-    Block,
-    ComparableRelease,
-    PublishedItemGroups,
-    absent,
-)
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
 from hushtable.methods.counts.basket_sizes import BasketSizes
 from hushtable.methods.counts.cell_estimator import (
     NumberInterval,
@@ -56,9 +44,21 @@ from hushtable.methods.counts.column_table import PublishedTuples
 from hushtable.methods.counts.column_view import MANY, ColumnView, Projection, Thinning
 from hushtable.methods.counts.columns import Columns
 from hushtable.methods.counts.columns_plan import ColumnsPlan
-from hushtable.predicate import Predicate, parse
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import (
+    DRAWN,
+    Block,
+    ComparableRelease,
+    PublishedItemGroups,
+    absent,
+)
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.where import Predicate, parse
 from hushtable.schema import Schema
+from hushtable.schema.codes import repeated
+from hushtable.schema.recoding import Recoding, recoded_domain
 
 MAX_JOINT = 2_000_000
 """Maximum number of cells over which a condition across columns is enumerated."""

@@ -13,12 +13,12 @@ from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 from hushtable.engine.baskets import ItemColumns, most_listed
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.count_error import left_out_line, mechanism_error
 from hushtable.methods.counts.basket_sizes import class_of_sizes, size_ends
-from hushtable.methods.counts.cells import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
+from hushtable.methods.counts.cell_table import QUANTILES, TYPICAL_ROWS, commonest, describe_noise
 from hushtable.methods.counts.column_choice import (
     PairMechanism,
     attribute_distances,
@@ -27,15 +27,15 @@ from hushtable.methods.counts.column_choice import (
     most_compared,
 )
 from hushtable.methods.counts.column_table import READING_LONG, READING_WIDE, write_tuples
-from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
+from hushtable.privacy.accounting.run_account import SpendingLimit
+from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, Threshold
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import SealedCounts
-from hushtable.privacy.spending import SpendingLimit
-from hushtable.privacy.tuple_counts import TupleCounts
-from hushtable.recoding import Recoding, recoded_domain
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
+from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
 
 if TYPE_CHECKING:
     from hushtable.methods.counts.columns import Columns

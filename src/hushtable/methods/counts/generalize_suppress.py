@@ -11,21 +11,16 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import left_out_line
-from hushtable.methods.counts.cells import (
-    COUNT,
-    TYPICAL_ROWS,
-    label_tuples,
-    memory_mb,
-)
+from hushtable.methods.counts.cell_table import COUNT, TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, Threshold
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,8 +35,9 @@ class GeneralizeSuppress(Method):
         Minimum number of rows of a published tuple, at least 2.
     generalize : mapping of str to rule
         Rules that generalize columns before counting: a level, a width or cuts by column (on the
-        command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See `hushtable.recoding.recode`.
-        Rules are public: they must not be derived from the data.
+        command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See
+        `hushtable.schema.recoding.recode`. Rules are public: they must not be derived from the
+        data.
 
     Examples
     --------

@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import mechanism_error
-from hushtable.methods.counts.cells import (
+from hushtable.methods.counts.cell_table import (
     COUNT,
     NOISY_COUNT,
     QUANTILES,
@@ -30,19 +30,19 @@ from hushtable.methods.counts.cells import (
     memory_mb,
 )
 from hushtable.methods.parameters import parameter, whole
-from hushtable.privacy.cell_counts import CellCounts
 from hushtable.privacy.composition import delta_per_row
-from hushtable.privacy.count_mechanisms import CountMechanism, make_count_mechanism
-from hushtable.privacy.domain_mechanism import NoisyCells
 from hushtable.privacy.guarantee import (
     ApproxDP,
     Guarantee,
     PureDP,
     Threshold,
 )
-from hushtable.privacy.noise import Noise
-from hushtable.recoding import Recoding, Rule, recoded_domain, recodings
+from hushtable.privacy.mechanisms.cell_counts import CellCounts
+from hushtable.privacy.mechanisms.cells import NoisyCells
+from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 
 NoisyCountsMechanism = Literal["tight", "paper", "pure"]
 
@@ -65,8 +65,9 @@ class NoisyCounts(Method):
         the domain, including absent ones.
     generalize : mapping of str to rule
         Rules that generalize columns before counting: a level, a width or cuts by column (on the
-        command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See `hushtable.recoding.recode`.
-        Rules are public: they must not be derived from the data.
+        command line COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT). See
+        `hushtable.schema.recoding.recode`. Rules are public: they must not be derived from the
+        data.
     row_count_share : number or str
         Share of epsilon for a noisy number of rows, so that analysts know how much was suppressed.
         Not spent if the schema declares the number of rows public.

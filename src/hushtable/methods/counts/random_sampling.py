@@ -13,14 +13,14 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, few_rows_line, needed_rows
-from hushtable.methods.counts.cells import TYPICAL_ROWS, label_tuples, memory_mb
+from hushtable.methods.counts.cell_table import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, part
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 
 

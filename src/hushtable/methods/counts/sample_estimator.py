@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import plain
-from hushtable.estimate.associations import uniform_loss
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.quantiles import CONFIDENCE
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
 from hushtable.extras import needing
 from hushtable.methods.counts.random_sampling import RandomSampling
-from hushtable.predicate import parse
-from hushtable.privacy.count_mechanisms import least
+from hushtable.numeric import CONFIDENCE
+from hushtable.privacy.mechanisms.single_counts import least
+from hushtable.query.answers.association_loss import uniform_loss
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.where import parse
+from hushtable.schema.codes import plain
 
 
 class SampleEstimator(Estimator):

@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from hushtable.estimate.error_law import ErrorLaw
 from hushtable.methods.counts.cell_estimator import CellEstimator, row_total
-from hushtable.recoding import recoded_domain, recodings
+from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.schema.recoding import recoded_domain, recodings
 
 
 class SuppressedEstimator(CellEstimator):

@@ -1,6 +1,6 @@
 """Degree sequences with node-level privacy: method, estimator, proofs, and a baseline."""
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 SPECS = (
     MethodSpec(

@@ -15,13 +15,12 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import as_numpy
 from hushtable.engine.sealed_graph import SealedGraph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
 from hushtable.methods.count_error import laplace_error, n_asked
-from hushtable.methods.degrees.fit import (
+from hushtable.methods.degrees.distribution_fit import (
     DegreeDistribution,
     as_projected,
     fit_counts,
@@ -29,13 +28,14 @@ from hushtable.methods.degrees.fit import (
     undo_projection,
 )
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.privacy.degree_mechanisms import HistogramCuts
-from hushtable.privacy.distributions import laplace_variance
+from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import SealedCounts
+from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.noise.distributions import laplace_variance
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy
 
 DegreesMechanism = Literal["cumulative", "partition"]
 Population = Literal["listed", "endpoints"]
@@ -53,7 +53,7 @@ BEYOND = Fraction(3, 2)
 
 LEAST_VARIANCE = 1e-6  # avoids division by 0 if noise is almost surely 0
 LARGEST_DEGREE = 16
-"""Largest published degree, as a multiple of the bound; see `hushtable.methods.degrees.fit`."""
+"""Largest published degree, as a multiple of the bound; see `degrees.distribution_fit`."""
 
 
 @dataclass(frozen=True)

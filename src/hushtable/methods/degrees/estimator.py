@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import About, ComparableRelease, published_rows
-from hushtable.estimate.quantiles import NORMAL
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.methods.degrees.fit import DegreeDistribution
-from hushtable.predicate import parse
+from hushtable.methods.degrees.distribution_fit import DegreeDistribution
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import About, ComparableRelease, published_rows
+from hushtable.query.where import parse
 
 
 class DegreeEstimator(Estimator):

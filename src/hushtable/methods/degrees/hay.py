@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.engine.graph import Graph
-from hushtable.engine.sealed import accounted
 from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.sealed_table import accounted
 from hushtable.extras import needing
 from hushtable.methods import parameters
 from hushtable.methods.parameters import Parameters, parameter, whole
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
 from hushtable.privacy.guarantee import Guarantee, PureDP, Unit
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import RunAccount, SpendingLimit
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.noise.noise import Noise
 
 with needing("science"):
     from scipy.optimize import isotonic_regression

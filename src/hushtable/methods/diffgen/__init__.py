@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 _generalized = partial(
     MethodSpec,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from hushtable.methods.diffgen.cuts import Specialization
 from hushtable.methods.diffgen.parts import CutPart
-from hushtable.methods.diffgen.specialize import Specialization
 
 _ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
 

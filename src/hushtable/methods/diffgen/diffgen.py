@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal
 
 from hushtable.arrays import Integers
 from hushtable.engine.base import MAX_HISTOGRAM
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
@@ -25,9 +25,7 @@ from hushtable.methods.count_error import (
     width_through_cells,
 )
 from hushtable.methods.diffgen.cut_drawing import draw_cuts
-from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods.diffgen.parts import CutPart, largest_gains, top
-from hushtable.methods.diffgen.specialize import (
+from hushtable.methods.diffgen.cuts import (
     ClassCounts,
     CutSet,
     Specialization,
@@ -35,16 +33,24 @@ from hushtable.methods.diffgen.specialize import (
     specialize_as_printed,
     specialize_jointly,
 )
+from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
+from hushtable.methods.diffgen.parts import CutPart, largest_gains, top
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Reader, parameter, whole
-from hushtable.privacy.class_scores import BALANCED, InformationGain, Score, ScoreName, make_score
-from hushtable.privacy.domain_mechanism import DomainMechanism, NoisyCells
+from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import SealedCounts
-from hushtable.recoding import recoded_domain
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.class_scores import (
+    BALANCED,
+    InformationGain,
+    Score,
+    ScoreName,
+    make_score,
+)
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.recoding import recoded_domain
 
 Calibration = Literal["tight", "paper"]
 

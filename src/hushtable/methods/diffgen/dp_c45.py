@@ -16,17 +16,16 @@ import numpy as np
 
 from hushtable.arrays import ColumnCodes, Integers
 from hushtable.engine.base import Engine
-from hushtable.engine.sealed import SealedTable, accounted
+from hushtable.engine.sealed_table import SealedTable, accounted
 from hushtable.methods import parameters
 from hushtable.methods.diffgen.target import target_and_predictors
 from hushtable.methods.parameters import Parameters, parameter, whole
-from hushtable.privacy.class_scores import Max
+from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.sealed import SealedCells, SealedCounts
-from hushtable.privacy.spending import RunAccount, SpendingLimit
-from hushtable.privacy.splits import (
+from hushtable.privacy.mechanisms.class_scores import Max
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.scored_splits import (
     ScoreChoice,
     SealedClassTable,
     SealedSplits,
@@ -34,6 +33,7 @@ from hushtable.privacy.splits import (
     SplitChoice,
     scores_of_ways,
 )
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
 
 _Z = 0.6745  # C4.5's default: upper end of a one-sided 75% interval of errors
@@ -97,7 +97,7 @@ class DpC45(Parameters):
     --------
     >>> from hushtable.datasets import sample, sample_schema
     >>> from hushtable.engine import connect
-    >>> from hushtable.privacy.secure_noise import SecureNoise
+    >>> from hushtable.privacy.noise.secure_noise import SecureNoise
     >>> tree = DpC45(epsilon=2, depth=2).fit(connect(sample(), sample_schema()), SecureNoise())
     >>> len(tree.counts)
     7

@@ -24,22 +24,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import as_numpy, repeated, to_labels
 from hushtable.errors import Refused
-from hushtable.estimate.associations import after_cuts
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator, draw_inside, fresh
-from hushtable.estimate.error_law import ErrorLaw
-from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
-from hushtable.estimate.redrawing import redrawn_cells
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
-from hushtable.estimate.uneven import cut_error
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
-from hushtable.predicate import Predicate, parse
-from hushtable.privacy.distributions import laplace_mass
-from hushtable.recoding import Intervals, Recoding, ValueGroups
+from hushtable.numeric import CONFIDENCE, NORMAL
+from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.query.answers.association_loss import after_cuts
+from hushtable.query.answers.cell_sums import PublishedCells
+from hushtable.query.answers.drawing import Generator, draw_inside, fresh
+from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.resampling import redrawn_cells
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.uneven import cut_error
+from hushtable.query.where import Predicate, parse
+from hushtable.schema.codes import as_numpy, repeated, to_labels
+from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
 
 CUT_NOTE = (
     "The condition splits generalized groups; rows are assumed to be spread evenly inside them."

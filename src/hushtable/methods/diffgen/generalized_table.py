@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hushtable.codes import to_labels
-from hushtable.estimate.simplex import project_integers_to_simplex
-from hushtable.recoding import Recoding
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_labels
+from hushtable.schema.recoding import Recoding
+from hushtable.simplex import project_integers_to_simplex
 
 if TYPE_CHECKING:  # reading a release must not load samplers
-    from hushtable.privacy.domain_mechanism import NoisyCells
+    from hushtable.privacy.mechanisms.cells import NoisyCells
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published in addition to the schema's own."""

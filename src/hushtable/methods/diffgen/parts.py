@@ -13,7 +13,7 @@ import numpy as np
 
 from hushtable.arrays import Integers
 from hushtable.schema import Categorical, Column
-from hushtable.taxonomy import ROOT, Taxonomy, TaxonomyNode
+from hushtable.schema.taxonomy import ROOT, Taxonomy, TaxonomyNode
 
 
 @dataclass(frozen=True, eq=False)  # parts are compared by identity

@@ -1,6 +1,6 @@
 """Recursive partitioning with its estimator and proof, and the baseline Mondrian."""
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 SPECS = (
     MethodSpec(

@@ -10,20 +10,20 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
-from hushtable.codes import as_numpy
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import ComparableRelease, encoded, published_rows
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
-from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.column_bounds import covering_of
 from hushtable.methods.partition.estimator import draw_rows
 from hushtable.methods.partition.mondrian import Mondrian
-from hushtable.methods.partition.regions import COUNT, distinct_parts
-from hushtable.predicate import parse
-from hushtable.predicate.covering import CodeSets
+from hushtable.methods.partition.region_table import COUNT, distinct_parts
+from hushtable.query.answers.cell_sums import PublishedCells
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import ComparableRelease, encoded, published_rows
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.uneven import cut_error
+from hushtable.query.where import parse
+from hushtable.query.where.covering import CodeSets
+from hushtable.schema.codes import as_numpy
 
 CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly inside them."
 

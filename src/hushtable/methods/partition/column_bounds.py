@@ -14,14 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.estimate.quantiles import CONFIDENCE, normal_quantile
 from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.column_counts import ColumnParts
-from hushtable.predicate import Predicate
-from hushtable.predicate.clause import independent_parts
-from hushtable.predicate.covering import CodeSets
-from hushtable.predicate.formula import Formula, Junction
-from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
+from hushtable.numeric import CONFIDENCE, normal_quantile
+from hushtable.privacy.noise.distributions import laplace_kurtosis, laplace_variance
+from hushtable.query.where import Predicate
+from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.formula import Formula, Junction
+from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Schema
 
 TAIL = (1.0 - CONFIDENCE) / 2.0
@@ -165,7 +165,7 @@ def _sum(counted: ColumnParts, shares: Floats, z: float) -> CountBounds:
 def _half(scales: Floats, z: float) -> float:
     """Return the half-width of a sum of noise, for a normal critical value of `z`.
 
-    Cornish-Fisher expansion, as in `hushtable.estimate.quantiles.nearly_normal`.
+    Cornish-Fisher expansion, as in `hushtable.numeric.nearly_normal`.
     """
     variances = laplace_variance(scales)
     variance = float(variances.sum())

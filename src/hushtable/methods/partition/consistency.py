@@ -20,7 +20,7 @@ from itertools import pairwise
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
+from hushtable.privacy.noise.distributions import laplace_kurtosis, laplace_variance
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,6 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.codes import as_numpy, repeated, typed
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.cell_sums import PublishedCells
-from hushtable.estimate.drawing import Generator, fresh
-from hushtable.estimate.published import ComparableRelease, encoded, published_rows
-from hushtable.estimate.quantiles import nearly_normal
-from hushtable.estimate.row_functions import RowFunction
-from hushtable.estimate.sums import SumEstimates
-from hushtable.estimate.uneven import cut_error
 from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.column_bounds import (
     ColumnBounds,
@@ -35,7 +26,7 @@ from hushtable.methods.partition.column_bounds import (
 from hushtable.methods.partition.column_counts import ColumnParts, read_columns
 from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.regions import (
+from hushtable.methods.partition.region_table import (
     COUNT,
     NOISE_SCALE,
     NOISY_COUNT,
@@ -43,12 +34,21 @@ from hushtable.methods.partition.regions import (
     leaf_parts,
     measurements,
 )
-from hushtable.predicate import Predicate, parse
-from hushtable.predicate.clause import independent_parts
-from hushtable.predicate.covering import CodeSets
-from hushtable.predicate.formula import Formula, Junction
-from hushtable.privacy.distributions import laplace_kurtosis, laplace_variance
+from hushtable.numeric import nearly_normal
+from hushtable.privacy.noise.distributions import laplace_kurtosis, laplace_variance
+from hushtable.query.answers.cell_sums import PublishedCells
+from hushtable.query.answers.drawing import Generator, fresh
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import ComparableRelease, encoded, published_rows
+from hushtable.query.answers.row_sums import RowFunction
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.uneven import cut_error
+from hushtable.query.where import Predicate, parse
+from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.formula import Formula, Junction
+from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Column, Schema
+from hushtable.schema.codes import as_numpy, repeated, typed
 
 CUT_NOTE = "The condition splits regions; rows are assumed to be spread evenly inside them."
 BOUND_NOTE = (

@@ -15,19 +15,19 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Integers
-from hushtable.codes import typed
 from hushtable.engine.base import Engine
-from hushtable.engine.sealed import SealedTable, seal
+from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.partition.axes import PartitionAxis, ordered_axis_of
-from hushtable.methods.partition.regions import COUNT, distinct_parts, part_values
+from hushtable.methods.partition.region_table import COUNT, distinct_parts, part_values
+from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.spending import RunAccount
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
+from hushtable.schema.codes import typed
 
 Cuts = Literal["median", "middle"]
 

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.estimate.simplex import project_integers_to_simplex
 from hushtable.kernels.split_quality import EVEN, EVEN_UNORDERED, TELLING
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
@@ -25,7 +24,7 @@ from hushtable.methods.count_error import laplace_error, n_asked, width_line, wi
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.column_counts import CountedColumns
-from hushtable.methods.partition.regions import (
+from hushtable.methods.partition.region_table import (
     COUNT,
     NODE,
     NOISE_SCALE,
@@ -35,13 +34,14 @@ from hushtable.methods.partition.regions import (
     tree_table,
 )
 from hushtable.methods.partition.tree import GrowthRules, PartitionTree, Split, grow, most_leaves
-from hushtable.privacy.distributions import laplace_variance
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.noise_draws import MAX_SCALE
-from hushtable.privacy.regions import SealedRegions
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
+from hushtable.privacy.noise.distributions import laplace_variance
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.noise_draws import MAX_SCALE
 from hushtable.schema import Schema
+from hushtable.simplex import project_integers_to_simplex
 
 Summarize = Literal["sample", "midpoint", "lower"]
 

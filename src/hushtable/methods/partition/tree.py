@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from hushtable.arrays import Integers
 from hushtable.kernels.split_quality import MOVES
 from hushtable.methods.partition.axes import PartitionAxis
-from hushtable.privacy.mechanism import Laplace
-from hushtable.privacy.noise import Noise
-from hushtable.privacy.regions import SealedRegions
-from hushtable.privacy.splits import SplitChoice
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.scored_splits import SplitChoice
+from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
+from hushtable.privacy.noise.noise import Noise
 
 Split = Literal["class", "median", "random-attribute", "midpoint"]
 

@@ -1,6 +1,6 @@
 """The quilt method, with its model, estimator and proof; and quilts of linked tables."""
 
-from hushtable.methods.listing import MethodSpec
+from hushtable.methods.spec import MethodSpec
 
 SPECS = (
     MethodSpec(
@@ -9,13 +9,5 @@ SPECS = (
         audit="hushtable.audit.cases.quilt:QUILT",
         kind="quilt",
         estimator="hushtable.methods.quilt.estimator:QuiltEstimator",
-    ),
-    MethodSpec(
-        name="linked",
-        method="hushtable.linked.linked:Linked",
-        audit="",
-        kind="linked",
-        estimator="hushtable.linked.estimator:LinkedEstimator",
-        takes="tables",
     ),
 )

@@ -13,7 +13,7 @@ from hushtable.arrays import Integers
 from hushtable.methods.prior import Prior
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.patchwork import FitState, refit
-from hushtable.methods.quilt.prior import PairPriorWeight, PriorRows
+from hushtable.methods.quilt.prior_weight import PairPriorWeight, PriorRows
 
 
 def apply_prior(state: FitState, prior: PriorRows, groups: Sequence[Group], std: float) -> None:

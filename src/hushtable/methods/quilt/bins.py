@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.estimate.row_functions import RowFunction
+from hushtable.query.answers.row_sums import RowFunction
 
 
 def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:

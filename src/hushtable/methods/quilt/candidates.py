@@ -10,7 +10,7 @@ from itertools import combinations
 import numpy as np
 
 from hushtable.arrays import Floats
-from hushtable.methods.quilt.meter import ScoredTable
+from hushtable.methods.quilt.budget import ScoredTable
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels, queries_for
 

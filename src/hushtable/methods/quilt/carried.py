@@ -25,7 +25,7 @@ import numpy as np
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import EarlierEstimates, EarlierTable
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.prior import PriorWeight
+from hushtable.methods.quilt.prior_weight import PriorWeight
 
 SURPRISE = 4.0
 """Deviation of a sum of squares, in standard deviations, that shows a larger change of a column."""

@@ -28,7 +28,7 @@ class PostprocessingRng:
 
     def shuffle(self, values: Integers) -> Integers:
         """Shuffle values in place."""
-        kernels.field.shuffle(values, self.state)
+        kernels.log_linear.shuffle(values, self.state)
         return values
 
     def places(self, weights: Floats, n: int) -> Integers:
@@ -40,7 +40,7 @@ class PostprocessingRng:
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
             return np.zeros(n, np.int64)
         found = np.empty(n, np.int64)
-        kernels.field.take_evenly(cumulated, kernels.field.uniform(self.state), found)
+        kernels.log_linear.take_evenly(cumulated, kernels.log_linear.uniform(self.state), found)
         return found
 
     def systematic_sample(self, weights: Floats, n: int) -> Integers:

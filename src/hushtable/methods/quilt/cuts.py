@@ -20,9 +20,9 @@ from fractions import Fraction
 import numpy as np
 
 from hushtable.arrays import Integers
-from hushtable.methods.quilt.domains import CUT_SHARE, CountedDomain
-from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
-from hushtable.recoding import recode
+from hushtable.methods.quilt.binning import CUT_SHARE, CountedDomain
+from hushtable.methods.quilt.budget import NoisyTable, PrivateMeasurer, as_share
+from hushtable.schema.recoding import recode
 
 FIRST = 256
 """Intervals that are counted first, in addition to the ends and zero."""

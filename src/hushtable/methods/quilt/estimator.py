@@ -14,21 +14,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.codes import as_numpy
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.moments import count_of
-from hushtable.estimate.quantiles import NORMAL
-from hushtable.estimate.row_functions import RowFunction, of_predicate
-from hushtable.estimate.sums import SumEstimates, joined, no_less
+from hushtable.methods.quilt.answers import TableSums
 from hushtable.methods.quilt.bins import range_in_bins
-from hushtable.methods.quilt.field_error import ModelError, UnmeasuredError, ValueOf
 from hushtable.methods.quilt.kept import association_kept
-from hushtable.methods.quilt.measured_tables import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.measurements import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.model_error import ModelError, UnmeasuredError, ValueOf
 from hushtable.methods.quilt.redraw import QuiltRows, redrawn_weights
-from hushtable.methods.quilt.table_sums import TableSums
-from hushtable.predicate import Predicate, parse
-from hushtable.recoding import recode
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.moments import count_of
+from hushtable.query.answers.row_sums import RowFunction, of_predicate
+from hushtable.query.answers.sums import SumEstimates, joined, no_less
+from hushtable.query.where import Predicate, parse
+from hushtable.schema.codes import as_numpy
+from hushtable.schema.recoding import recode
 
 MAX_ENUMERATED = 2_000_000  # combinations of values that are enumerated
 

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt.table_sums import TableSums
+from hushtable.methods.quilt.answers import TableSums
 
 SURE = 3.0
 """Minimum dependence of a pair, in standard deviations of its noise; others are left out."""

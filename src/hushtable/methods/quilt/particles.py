@@ -54,7 +54,7 @@ def cells_of(rows: Codes16, group: Group, maps: Sequence[Integers]) -> NDArray[n
     strides = strides_of([int(places.max()) + 1 for places in maps])
     starts = np.cumsum([0, *map(len, maps)])
     places = np.concatenate([p * stride for p, stride in zip(maps, strides, strict=True)])
-    kernels.field.index_cells(rows, np.array(group, np.int64), starts, places, out)
+    kernels.log_linear.index_cells(rows, np.array(group, np.int64), starts, places, out)
     return out
 
 
@@ -69,7 +69,7 @@ def tables_of(
         starts = np.cumsum([0, *(len(group) for group in groups)])
         columns = np.array([column for group in groups for column in group], np.int64)
         strides = np.concatenate([strides_of(shape) for shape in shapes])
-        kernels.field.add_weights(rows, weights, starts, columns, strides, offsets, flat)
+        kernels.log_linear.add_weights(rows, weights, starts, columns, strides, offsets, flat)
     bounds = zip(offsets[:-1], offsets[1:], shapes, strict=True)
     return [flat[start:stop].reshape(shape) for start, stop, shape in bounds]
 
@@ -98,4 +98,6 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     offsets = np.cumsum([0, *(table.size for table in found)])[:-1]
     strides = np.array(sizes, np.int64)[right]
     offered = rng.systematic_sample(weights, min(_TRIES_PER_ROW * n, _MAX_TRIES))
-    kernels.field.swap_rows(rows, chosen, left, right, strides, offsets, excess, offered, rng.state)
+    kernels.log_linear.swap_rows(
+        rows, chosen, left, right, strides, offsets, excess, offered, rng.state
+    )

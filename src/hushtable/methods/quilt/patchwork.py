@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 from hushtable.arrays import Floats
+from hushtable.methods.quilt.budget import NoisyTable, PrivateMeasurer, as_share
 from hushtable.methods.quilt.candidates import Candidate
 from hushtable.methods.quilt.carried import EarlierMeasurements
-from hushtable.methods.quilt.columns import OneWayModel
 from hushtable.methods.quilt.factors import dispersion
-from hushtable.methods.quilt.field import LogLinearModel
-from hushtable.methods.quilt.meter import NoisyTable, PrivateMeasurer, as_share
-from hushtable.methods.quilt.prior import PairPriorWeight, PriorWeight
+from hushtable.methods.quilt.model import LogLinearModel
+from hushtable.methods.quilt.one_way import OneWayModel
+from hushtable.methods.quilt.prior_weight import PairPriorWeight, PriorWeight
 from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels
-from hushtable.recoding import Recoding
+from hushtable.schema.recoding import Recoding
 
 _N_REFITS = 3  # refreshes of the particles after new tables
 

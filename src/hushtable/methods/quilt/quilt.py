@@ -15,16 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.codes import to_values
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, cost_in_words, read_prior
-from hushtable.methods.quilt.carried import EarlierMeasurements
-from hushtable.methods.quilt.domains import (
+from hushtable.methods.quilt.binning import (
     CUT_SHARE,
     MAX_BUCKETS,
     MAX_INTERVALS,
@@ -33,8 +31,7 @@ from hushtable.methods.quilt.domains import (
     planned_size,
     values_of,
 )
-from hushtable.methods.quilt.handed_out import settings_of, tables_of, warnings_of
-from hushtable.methods.quilt.meter import (
+from hushtable.methods.quilt.budget import (
     Accounting,
     BudgetFilter,
     PrivateMeasurer,
@@ -42,17 +39,20 @@ from hushtable.methods.quilt.meter import (
     as_share,
     budget_of,
 )
+from hushtable.methods.quilt.carried import EarlierMeasurements
+from hushtable.methods.quilt.fit import fit
 from hushtable.methods.quilt.particles import SampledParticles
 from hushtable.methods.quilt.patchwork import FitState, divided
-from hushtable.methods.quilt.prior import PriorRows
+from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
-from hushtable.methods.quilt.sewing import fit
+from hushtable.methods.quilt.serialize import settings_of, tables_of, warnings_of
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP, Unit
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Schema
+from hushtable.schema.codes import to_values
 
 TYPICAL_ROWS = 30_000
 """Number of rows that a forecast assumes if none is given."""

@@ -22,12 +22,12 @@ from itertools import combinations
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.redrawing import MOST, tilted
-from hushtable.estimate.row_functions import RowFunction, power
-from hushtable.estimate.simplex import project_to_simplex
-from hushtable.methods.quilt.table_sums import TableSums
+from hushtable.methods.quilt.answers import TableSums
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.resampling import MOST, tilted
+from hushtable.query.answers.row_sums import RowFunction, power
 from hushtable.schema import Integer, Number, Schema
+from hushtable.simplex import project_to_simplex
 
 N_SWEEPS = 4
 

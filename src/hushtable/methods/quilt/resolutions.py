@@ -19,7 +19,7 @@ from functools import cached_property
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt.meter import STEPS
+from hushtable.methods.quilt.budget import STEPS
 from hushtable.methods.quilt.particles import Group
 
 WORTHWHILE = 1.25

@@ -10,8 +10,8 @@ import numpy as np
 
 from hushtable.arrays import Floats
 from hushtable.methods.quilt.believing import update_prior_weight
+from hushtable.methods.quilt.budget import PrivateMeasurer, as_share, score_sensitivity
 from hushtable.methods.quilt.candidates import Candidate, candidates_for, noise_cost
-from hushtable.methods.quilt.meter import PrivateMeasurer, as_share, score_sensitivity
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.patchwork import FitState, SelectionRound, measure
 from hushtable.methods.quilt.schedule import Schedule

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from hushtable.methods.quilt.meter import STEPS
+from hushtable.methods.quilt.budget import STEPS
 
 ROWS_SHARE = Fraction(1, 100)
 """Share of the budget for the number of rows, if that is not public."""

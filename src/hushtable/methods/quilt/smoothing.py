@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.kernels.field import THETA_LIMIT
+from hushtable.kernels.log_linear import THETA_LIMIT
 
 LENGTH = 3.0
 """Number of buckets over which similarity falls to 1/e."""

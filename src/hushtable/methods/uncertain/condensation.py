@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter, whole
@@ -25,7 +25,7 @@ from hushtable.methods.uncertain.uncertain import (
     read_scales,
 )
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 
 

@@ -26,11 +26,11 @@ import numpy as np
 from hushtable.arrays import Bools, Floats, Integers
 from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.kernels.cover import count_uncovered
 from hushtable.kernels.space import leaf_order
-from hushtable.methods.uncertain.ruler import NoiseGrid
-from hushtable.privacy.noise import Noise
+from hushtable.methods.uncertain.grid import NoiseGrid
+from hushtable.privacy.noise.noise import Noise
 
 with needing("science"):
     from scipy.special import bdtr

@@ -33,14 +33,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats
-from hushtable.codes import as_numpy, nearest_codes, to_codes
 from hushtable.errors import Refused, TooLarge
-from hushtable.estimate.base import Estimate, Estimator
-from hushtable.estimate.drawing import Generator
-from hushtable.estimate.published import Block, ComparableRelease, absent
-from hushtable.estimate.quantiles import CONFIDENCE, NORMAL
-from hushtable.estimate.row_functions import RowFunction, UnitRuler
-from hushtable.estimate.sums import SumEstimates, no_less
 from hushtable.extras import needing
 from hushtable.methods.uncertain.masses import interval_probability, unbiased_power
 from hushtable.methods.uncertain.noise_reach import (
@@ -48,11 +41,18 @@ from hushtable.methods.uncertain.noise_reach import (
     most_behind,
     uniform_noise_range,
 )
-from hushtable.predicate import Predicate, parse
-from hushtable.predicate.classes import CodeClasses, classify
-from hushtable.predicate.clause import independent_parts
-from hushtable.predicate.formula import Formula, Junction, evaluate
+from hushtable.numeric import CONFIDENCE, NORMAL
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import Block, ComparableRelease, absent
+from hushtable.query.answers.row_sums import RowFunction, UnitRuler
+from hushtable.query.answers.sums import SumEstimates, no_less
+from hushtable.query.where import Predicate, parse
+from hushtable.query.where.code_classes import CodeClasses, classify
+from hushtable.query.where.formula import Formula, Junction, evaluate
+from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Integer, Number, Schema
+from hushtable.schema.codes import as_numpy, nearest_codes, to_codes
 
 with needing("science"):
     pass

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
 from hushtable.arrays import Floats as Vector
-from hushtable.codes import to_labels
 from hushtable.engine.base import Engine
 from hushtable.schema import Column, Integer, Numeric
+from hushtable.schema.codes import to_labels
 
 
 def record_values(engine: Engine, columns: Sequence[str]) -> Floats:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushtable.arrays import Floats, Integers
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 
 PARTS = 8
 """Ends of a region are on a grid with at least this many parts per width (or on single steps)."""
@@ -47,7 +47,7 @@ class RecordRegions:
 
         Examples
         --------
-        >>> from hushtable.privacy.secure_noise import SecureNoise
+        >>> from hushtable.privacy.noise.secure_noise import SecureNoise
         >>> regions = RecordRegions(np.full((100, 1), 5), np.full((100, 1), 7))
         >>> set(regions.draw(SecureNoise()).ravel().tolist())
         {5, 6, 7}

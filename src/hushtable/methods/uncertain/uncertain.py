@@ -16,20 +16,20 @@ import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
 from hushtable.arrays import Floats as Vector
-from hushtable.engine.sealed import SealedTable
+from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused
 from hushtable.extras import needing
-from hushtable.kernels.anonymity import gaussian_scales, uniform_scales
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import blurred_line
 from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.cover import CoverCheck
-from hushtable.methods.uncertain.levels import LevelFinder, NoCover
+from hushtable.methods.uncertain.grid import Model, NoiseGrid
+from hushtable.methods.uncertain.noise_levels import LevelFinder, NoCover
 from hushtable.methods.uncertain.records import carried_values, record_values, records_by
 from hushtable.methods.uncertain.regions import RecordRegions, around, divided
-from hushtable.methods.uncertain.ruler import Model, NoiseGrid
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
-from hushtable.privacy.noise import Noise
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import CalendarColumn, Categorical, Integer, Number, Schema
 

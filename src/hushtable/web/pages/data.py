@@ -10,8 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hushtable.engine.door import open as open_table
-from hushtable.engine.silence import silenced
+from hushtable.engine.open_table import open as open_table
+from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.web import words
 from hushtable.web.pages.frame import (

@@ -11,9 +11,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import ParameterError
-from hushtable.privacy.ledger import Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.web import words
-from hushtable.web.drawing import steps
+from hushtable.web.charts import steps
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 
 

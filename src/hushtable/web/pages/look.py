@@ -8,9 +8,9 @@ from collections import OrderedDict
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from hushtable.release import STATEMENT
+from hushtable.release.release import STATEMENT
 from hushtable.web.answers import AnswerCache
-from hushtable.web.pages import ask
+from hushtable.web.pages import explore
 from hushtable.web.pages.frame import around, project_of
 from hushtable.web.workbench import Project
 
@@ -51,7 +51,7 @@ def look(shelf: ReleaseCache) -> Mount:
     """Return the release explorer for all releases of all projects."""
     return Mount(
         "/p/{project}/releases/{release}/look",
-        routes=ask.routes(
+        routes=explore.routes(
             shelf.find,
             around=lambda request: around(request, project_of(request), "report"),
             under="releases/",

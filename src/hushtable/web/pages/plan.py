@@ -13,13 +13,13 @@ from starlette.routing import Route
 
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Method, Plan
-from hushtable.planning import ErrorTarget, error_curve, needed_epsilon
 from hushtable.privacy.rational import as_rational
+from hushtable.publishing.epsilon import ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 from hushtable.web import words
-from hushtable.web.advice import QUESTIONS, advise, rows_of
-from hushtable.web.drawing import curve
+from hushtable.web.charts import curve
 from hushtable.web.forms import as_typed, fields_of, make_method, methods, options, read_parameters
+from hushtable.web.pages.advice import QUESTIONS, advise, rows_of
 from hushtable.web.pages.frame import command, go, not_yet, project_of, screen, texts, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project

@@ -8,7 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from hushtable.errors import ParameterError
-from hushtable.rehearsal import MAX_ROWS, USUAL_ROWS
+from hushtable.publishing.dry_run import MAX_ROWS, USUAL_ROWS
 from hushtable.web import words
 from hushtable.web.forms import make_method, options
 from hushtable.web.pages.frame import (

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from hushtable.errors import HushtableError, ParameterError
-from hushtable.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
+from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
 from hushtable.web import words
 from hushtable.web.commands import spell
 from hushtable.web.pages.frame import commands, go, jobs_of, project_of, screen, texts, writes

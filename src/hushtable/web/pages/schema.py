@@ -12,14 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from hushtable.engine.fitting import out_of_domain
-from hushtable.engine.silence import silenced
+from hushtable.drafting.schema_check import out_of_domain
+from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.schema import Categorical, Schema
 from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
-from hushtable.web.schema_file import SchemaFile
+from hushtable.web.schema_editor import SchemaFile
 from hushtable.web.tree import TaxonomyEditor
 from hushtable.web.workbench import Project
 

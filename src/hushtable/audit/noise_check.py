@@ -1,0 +1,419 @@
+"""Tests of the noise source: fresh random words and exact samplers.
+
+These tests do not run the method. Words are compared with each other: a seed with few bits, or a
+state that a later run or a forked child repeats, produces equal words. Samplers are compared draw
+by draw with `hushtable.privacy.noise.bit_reader` on the same words: a sampler that rounds or clips
+deviates. The distribution of other samplers is tested with Clopper-Pearson intervals, out to tail
+probabilities of 1 in 10,000, and they must be able to exceed the range of a double.
+"""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable import kernels
+from hushtable.audit.bounds import EventTally, at_least, at_most
+from hushtable.audit.report import Finding
+from hushtable.privacy.noise.bit_reader import DIGIT_BITS, BitReader, Words
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+
+PROMISE = (
+    "All randomness comes from the noise layer: fresh random words of the operating system, and "
+    "exact samplers."
+)
+
+SHORT, LONG = 1 << 15, 1 << 12
+"""Numbers of requests, of 2 words and of 40 words, that are compared with each other."""
+
+DRAWS = 400
+"""Draws that are compared individually, for each sampler and parameter."""
+
+FAR_DRAWS = 1 << 18
+"""Draws compared with the compiled samplers; the largest are about 4.6 standard deviations."""
+
+_FAR_WORDS = 4
+"""Words per draw; a draw needs two to four."""
+
+LAW_DRAWS = 1 << 18
+"""Draws used to test the distribution of other samplers."""
+
+FARTHEST = 40
+"""Noise scales beyond the range of a double: -ln(2**-53) is 36.7."""
+
+LAPLACE = (Fraction(1), Fraction(7, 2), Fraction(20))
+GAUSSIAN = (Fraction(1), Fraction(9, 2), Fraction(100))
+GEOMETRIC = (Fraction(1), Fraction(1, 7))
+COINS = (Fraction(1, 3), Fraction(7, 1000))
+BELOW = (5, 1000)
+
+Draw = Callable[[Noise, int], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A sampler with its parameter and its exact reference."""
+
+    name: str
+    draw: Draw  # draws this many numbers
+    exact: Callable[[BitReader], int]  # reads the same draws from words, one by one
+    # probability of an absolute value of at least this much
+    reaches: Callable[[int], float] | None = None
+    scale: float = 1.0  # unit of the tail
+
+
+def samplers() -> Iterator[Sampler]:
+    """Yield the samplers of the noise layer."""
+    for scale in LAPLACE:
+        yield Sampler(
+            f"discrete_laplace of scale {scale}",
+            lambda noise, n, s=scale: noise.discrete_laplace(s, size=n),  # type: ignore[misc]
+            lambda reader, s=scale: reader.laplace(s.numerator, s.denominator),  # type: ignore[misc]
+            lambda t, s=float(scale): 2 * math.exp(-t / s) / (1 + math.exp(-1 / s)),  # type: ignore[misc]
+            float(scale),
+        )
+    for rate in GEOMETRIC:
+        yield Sampler(
+            f"geometric of rate {rate}",
+            lambda noise, n, x=rate: noise.geometric(x, size=n),  # type: ignore[misc]
+            lambda reader, x=rate: reader.geometric(x.numerator, x.denominator),  # type: ignore[misc]
+            lambda t, x=float(rate): math.exp(-x * t),  # type: ignore[misc]
+            float(1 / rate),
+        )
+    for variance in GAUSSIAN:
+        a, b = variance.numerator, variance.denominator
+        yield Sampler(
+            f"discrete_gaussian of variance {variance}",
+            lambda noise, n, v=variance: noise.discrete_gaussian(v, size=n),  # type: ignore[misc]
+            lambda reader, a=a, b=b: reader.gaussian(a, b, math.isqrt(a // b) + 1),  # type: ignore[misc]
+            lambda t, v=float(variance): _gaussian_tail(v, t),  # type: ignore[misc]
+            math.sqrt(variance),
+        )
+        yield Sampler(
+            f"rounded_gaussian of variance {variance}",
+            lambda noise, n, v=variance: noise.rounded_gaussian(v, size=n),  # type: ignore[misc]
+            lambda reader, a=a, b=b: reader.rounded_gaussian(a, b),  # type: ignore[misc]
+            lambda t, v=float(variance): _rounded_tail(v, t),  # type: ignore[misc]
+            math.sqrt(variance),
+        )
+    for p in COINS:
+        yield Sampler(
+            f"bernoulli of {p}",
+            lambda noise, n, p=p: noise.bernoulli(p, size=n).astype(np.int64),  # type: ignore[misc]
+            lambda reader, p=p: int(Fraction(reader.take(64), 1 << 64) < p),  # type: ignore[misc]
+            lambda t, p=float(p): p if t == 1 else 0.0,  # type: ignore[misc]
+        )
+    for n_values in BELOW:
+        yield Sampler(
+            f"uniform_below {n_values}",
+            lambda noise, n, m=n_values: noise.uniform_below(m, size=n),  # type: ignore[misc]
+            lambda reader, m=n_values: reader.below(m),  # type: ignore[misc]
+            lambda t, m=n_values: max(0.0, 1 - t / m),  # type: ignore[misc]
+        )
+
+
+def _gaussian_tail(variance: float, t: int) -> float:
+    reach = math.ceil(12 * math.sqrt(variance)) + 2
+    masses = {z: math.exp(-z * z / (2 * variance)) for z in range(-reach, reach + 1)}
+    return sum(mass for z, mass in masses.items() if abs(z) >= t) / sum(masses.values())
+
+
+def _rounded_tail(variance: float, t: int) -> float:
+    return math.erfc((t - 0.5) / math.sqrt(2 * variance)) if t > 0 else 1.0
+
+
+def checked(noise: Noise, *, error: float) -> Finding:
+    """Test the words and samplers of a noise source; false alarm probability at most `error`."""
+    problems = [*_repeats(noise), *_uneven(noise, error=error / 2)]
+    departed = [sampler for sampler in samplers() if not is_exact(sampler, noise)]
+    departed += [sampler for sampler in _tails() if not is_exact_far_out(sampler, noise)]
+    own = type(noise) in {SecureNoise, SeededNoise}
+    for sampler in departed:
+        if own:
+            problems.append(f"{sampler.name} deviates from the exact sampler on the same words")
+        else:
+            problems += _unlawful(sampler, noise, error=error / (2 * len(departed)))
+    problems += _choices(noise, error=error / 4)
+    if problems:
+        return Finding(promise=PROMISE, verdict="VIOLATION", notes=(*(f"{p}." for p in problems),))
+    seen = (
+        "any deviation from the exact samplers"
+        if own or not departed
+        else "tails that end before a probability of 1 in 10,000, or before 40 scales"
+    )
+    return Finding(
+        promise=PROMISE,
+        verdict="NO VIOLATION FOUND",
+        would_see=f"{seen}, words from seeds of up to 27 bits, sources from seeds of up to 21 bits",
+    )
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _repeats(noise: Noise) -> Iterator[str]:
+    """Yield problems with repeated words: in one source, in another of its kind, after a fork."""
+    fresh: Callable[[], Noise] = (lambda: noise) if isinstance(noise, SeededNoise) else type(noise)
+    for n_words, times in ((2, SHORT), (40, LONG)):
+        seen = np.stack([noise._words(n_words)[:2] for _ in range(times)])
+        if n_repeated(seen):
+            yield f"of {times:,} requests of {n_words} words, {n_repeated(seen):,} repeat another"
+    others = np.stack([fresh()._words(2) for _ in range(LONG)])
+    if n_repeated(others):
+        yield f"of {LONG:,} new sources, {n_repeated(others):,} start with the words of another"
+    if not hasattr(os, "fork") or isinstance(noise, SeededNoise):  # seeded noise repeats by design
+        return
+    if _words_of_a_child(noise) == noise._words(4).tobytes():
+        yield "a forked child draws the same words as its parent"
+    if _words_of_a_child(noise, at_noon=True) == _words_of_a_child(noise, at_noon=True):
+        yield "two processes with the same process ID and clock time draw the same words"
+
+
+def n_repeated(words: NDArray[np.uint64]) -> int:
+    """Return the number of rows that repeat an earlier row.
+
+    Examples
+    --------
+    >>> n_repeated(np.array([[1, 2], [3, 4], [1, 2]], np.uint64))
+    1
+    """
+    return len(words) - len(np.unique(words, axis=0))
+
+
+def _words_of_a_child(noise: Noise, *, at_noon: bool = False) -> bytes:
+    """Fork, and return the first words that the child draws.
+
+    With `at_noon`, its clocks are stopped and its process ID is replaced.
+    """
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child only draws words
+        child = os.fork()
+    if child == 0:
+        try:
+            if at_noon:
+                _stop_clocks()
+            os.write(writing, noise._words(4).tobytes())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as theirs:
+        words = theirs.read()
+    os.waitpid(child, 0)
+    return words
+
+
+_NOON = 1_600_000_000
+_CLOCKS = ("time", "monotonic", "perf_counter", "process_time", "thread_time")
+
+
+def _stop_clocks() -> None:
+    """Stop all clocks of this process, and replace its process ID."""
+    for name in _CLOCKS:
+        setattr(time, name, lambda: float(_NOON))
+        setattr(time, f"{name}_ns", lambda: _NOON * 10**9)
+
+    class Noon(datetime.datetime):
+        @classmethod
+        def now(cls, tz: datetime.tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(_NOON, tz)
+
+    datetime.datetime = Noon  # type: ignore[misc]
+    os.getpid = os.getppid = lambda: 1
+
+
+def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
+    """Yield problems with biased bits."""
+    n = 1 << 15
+    words = noise._words(n)
+    for bit in range(64):
+        hits = int(((words >> np.uint64(bit)) & np.uint64(1)).sum())
+        tally = EventTally(hits, n)
+        if not (at_least(tally, error=error / 128) <= 0.5 <= at_most(tally, error=error / 128)):
+            yield f"bit {bit} of {n:,} words is 1 in {hits:,} of them"
+
+
+# --- samplers -------------------------------------------------------------------------------------
+
+
+def driven(noise: Noise, words: Words) -> Noise:
+    """Return a noise source of the same class that reads these words, then raises EOFError."""
+    place = [0]
+
+    def read(self: Noise, n: int) -> Words:
+        start, place[0] = place[0], place[0] + n
+        if place[0] > len(words):
+            raise EOFError("no more words")
+        return words[start : place[0]].copy()
+
+    made: Noise = object.__new__(type("Driven", (type(noise),), {"_words": read}))
+    made.__dict__.update(vars(noise))
+    return made
+
+
+def _made_words(n: int, label: str) -> Words:
+    raw = hashlib.shake_256(f"words for {label}".encode()).digest(8 * n)
+    return np.frombuffer(raw, "<u8").astype(np.uint64)
+
+
+def is_exact(sampler: Sampler, noise: Noise) -> bool:
+    """Return whether a sampler's draws equal the exact ones on the same words.
+
+    Examples
+    --------
+    >>> all(is_exact(sampler, SeededNoise(1)) for sampler in samplers())
+    True
+    """
+    words = _made_words(1 << 16, sampler.name)
+    place = [0]
+
+    def take(n: int) -> Words:
+        place[0] += n
+        return words[place[0] - n : place[0]]
+
+    reader = BitReader(take)
+    exact = [sampler.exact(reader) for _ in range(DRAWS)]
+    try:
+        drawn = sampler.draw(driven(noise, words), DRAWS)
+    except EOFError:
+        return False
+    return bool(exact == np.asarray(drawn).tolist())
+
+
+def _tails() -> Iterator[Sampler]:
+    """Return one sampler of each class with tails, with many values per scale."""
+    wanted = (f"discrete_laplace of scale {LAPLACE[-1]}",
+              f"discrete_gaussian of variance {GAUSSIAN[-1]}",
+              f"rounded_gaussian of variance {GAUSSIAN[-1]}")  # fmt: skip
+    return (sampler for sampler in samplers() if sampler.name in wanted)
+
+
+def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
+    """Return whether many draws, including tails, equal those of the compiled sampler.
+
+    `is_exact` and the tests of `kernels` check that the compiled samplers are exact.
+
+    Examples
+    --------
+    >>> all(is_exact_far_out(sampler, SeededNoise(1)) for sampler in _tails())
+    True
+    """
+    words, drawn = _made_words(_FAR_WORDS * FAR_DRAWS, sampler.name), np.empty(FAR_DRAWS, np.int64)
+    state = np.zeros(4, np.uint64)
+    if sampler.name.startswith("discrete_laplace"):
+        scale = LAPLACE[-1]
+        done = kernels.samplers.fill_laplace(
+            scale.numerator, scale.denominator, drawn, 0, words, state
+        )
+    elif sampler.name.startswith("rounded_gaussian"):
+        sigma = math.sqrt(GAUSSIAN[-1])
+        done = kernels.samplers.fill_rounded_gaussian(sigma, DIGIT_BITS, drawn, 0, words, state)
+    else:
+        a, b = GAUSSIAN[-1].numerator, GAUSSIAN[-1].denominator
+        root = math.isqrt(a // b) + 1
+        over = 2 * a * b * root * root
+        halves = np.uint64(over >> 64), np.uint64(over & (1 << 64) - 1)
+        done = kernels.samplers.fill_gaussian(a, b, root, *halves, drawn, 0, words, state)
+    try:
+        theirs = sampler.draw(driven(noise, words), done - 1000)
+    except EOFError:
+        return False
+    return bool(np.array_equal(np.asarray(theirs), drawn[: done - 1000]))
+
+
+def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
+    """Yield problems with the distribution of a sampler, and with its range."""
+    if sampler.reaches is None:
+        return
+    if sampler.name.startswith(("discrete_laplace", "geometric")):
+        reached = farthest(sampler, noise)
+        if reached < FARTHEST * sampler.scale:
+            yield (
+                f"{sampler.name} reaches at most {reached / sampler.scale:.1f} scales, whatever "
+                f"words it reads; an exact sampler exceeds {FARTHEST}"
+            )
+    drawn = np.abs(np.asarray(sampler.draw(noise, LAW_DRAWS), np.int64))
+    steps = [t for t in range(1, math.ceil(12 * sampler.scale) + 1)
+             if sampler.reaches(t) >= 1e-4]  # fmt: skip
+    for t in steps[:: max(1, len(steps) // 24)] + steps[-1:]:
+        tally = EventTally(int((drawn >= t).sum()), LAW_DRAWS)
+        low, high = (bound(tally, error=error / 64) for bound in (at_least, at_most))
+        if not low <= sampler.reaches(t) <= high:
+            yield (
+                f"{sampler.name} reaches {t} in {tally.hits:,} of {LAW_DRAWS:,} draws; expected "
+                f"{sampler.reaches(t) * LAW_DRAWS:,.1f}"
+            )
+            return
+
+
+def farthest(sampler: Sampler, noise: Noise) -> int:
+    """Return the largest number that a sampler draws from highly regular words.
+
+    Examples
+    --------
+    >>> laplace = next(samplers())
+    >>> farthest(laplace, SeededNoise(1)) > FARTHEST
+    True
+    """
+    most = 0
+    for pattern in _PATTERNS:
+        # Some regular words, then random ones, so that every sampler terminates.
+        for length in (1, 8, 64, 512):
+            words = np.concatenate(
+                (np.resize(np.array(pattern, np.uint64), length),
+                 _made_words(1 << 14, f"{pattern} {length}"))
+            )  # fmt: skip
+            try:
+                drawn = sampler.draw(driven(noise, words), 2)
+            except EOFError:
+                continue
+            most = max(most, int(np.abs(np.asarray(drawn, np.int64)).max()))
+    return most
+
+
+_ALL = (1 << 64) - 1
+_PATTERNS = (
+    (0,), (_ALL,), (0, _ALL), (0x5555555555555555,), (0xAAAAAAAAAAAAAAAA,), (1,), (1 << 63,),
+    (0x9249249249249249, 0x4924924924924924, 0x2492492492492492),
+    (0x6DB6DB6DB6DB6DB6, 0xB6DB6DB6DB6DB6DB, 0xDB6DB6DB6DB6DB6D),
+)  # fmt: skip
+
+
+CHOICES = 2_000
+"""Private choices used to test their distribution."""
+
+
+def _choices(noise: Noise, *, error: float) -> Iterator[str]:
+    """Yield problems with the distribution of private choices (exponential mechanism)."""
+    scores, epsilon = [0, 1, 4], Fraction(1)
+    for monotone in (True, False):
+        factor = 1.0 if monotone else 0.5
+        weights = np.exp(factor * np.array(scores))
+        chances = weights / weights.sum()
+        drawn = np.bincount(
+            [noise.choose(scores, epsilon=epsilon, sensitivity=Fraction(1), monotone=monotone)
+             for _ in range(CHOICES)],
+            minlength=len(scores),
+        )  # fmt: skip
+        for place, chance in enumerate(chances):
+            tally = EventTally(int(drawn[place]), CHOICES)
+            low, high = (bound(tally, error=error / 12) for bound in (at_least, at_most))
+            if not low <= chance <= high:
+                yield (
+                    f"choose selects candidate {place} in {tally.hits:,} of {CHOICES:,} draws; "
+                    f"expected {chance * CHOICES:,.1f}"
+                )
+                return

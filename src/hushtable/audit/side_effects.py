@@ -1,0 +1,125 @@
+"""Test for randomness from outside the noise layer, and for side effects of a run.
+
+A run is a function of its input and its noise. Two runs with the same seed must publish the same; a
+difference comes from another source of randomness or from a clock. During a run, no code outside
+the noise layer may use another generator: such samples are floats, or depend on the few bits of a
+seed. A run must not leave a file or an environment variable, or communicate: everything it reveals
+must be part of what it returns.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+import hushtable.privacy
+from hushtable.audit.everything import everything
+from hushtable.audit.features import Features
+from hushtable.audit.inputs import Input
+from hushtable.audit.report import Finding
+from hushtable.audit.subject import Subject
+from hushtable.audit.traces import traced
+from hushtable.errors import HushtableError
+from hushtable.privacy.noise.seeded_noise import SeededNoise
+
+PROMISE = (
+    "A run draws all randomness from the noise that it was given, and reveals nothing except what "
+    "it publishes."
+)
+
+_LIBRARIES = tuple(
+    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+)
+_NOISE_LAYER = str(Path(hushtable.privacy.__file__ or "").parent)
+_NAMES = {
+    random: ["Random", "SystemRandom", "random", "randint", "randrange", "uniform", "gauss",
+             "normalvariate", "expovariate", "choice", "choices", "shuffle", "sample", "seed",
+             "getrandbits", "betavariate", "triangular"],
+    np.random: ["default_rng", "RandomState", "Generator", "PCG64", "MT19937", "Philox", "SFC64",
+                "SeedSequence", "rand", "randn", "random", "random_sample", "randint", "normal",
+                "standard_normal", "laplace", "geometric", "exponential", "uniform", "choice",
+                "shuffle", "permutation", "seed", "binomial", "poisson", "gumbel"],
+    secrets: ["randbelow", "randbits", "choice", "token_bytes", "token_hex", "SystemRandom"],
+    os: ["urandom"],
+}  # fmt: skip
+
+
+@contextlib.contextmanager
+def intercept() -> Iterator[list[str]]:
+    """List calls of random generators from the project's code or a method's, by name."""
+    heard: list[str] = []
+
+    def listening(name: str, real: Any) -> Any:
+        is_class = isinstance(real, type)
+
+        def ask(*given: Any, **named: Any) -> Any:
+            caller = sys._getframe(1).f_code
+            if not caller.co_filename.startswith((*_LIBRARIES, _NOISE_LAYER, "<frozen")):
+                heard.append(f"{name}, by {caller.co_name} in {Path(caller.co_filename).name}")
+            return (
+                getattr(real, "__init__", real)(*given, **named)
+                if is_class
+                else real(*given, **named)
+            )
+
+        # A class stays a class, so that isinstance still works.
+        return type(real.__name__, (real,), {"__init__": ask}) if is_class else ask
+
+    with contextlib.ExitStack() as stack:
+        for module, names in _NAMES.items():
+            for name in names:
+                real = getattr(module, name)
+                spoken = f"{module.__name__}.{name}"
+                stack.enter_context(mock.patch.object(module, name, listening(spoken, real)))
+        yield heard
+
+
+def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
+    """Run on some inputs, twice with each seed, and check for other randomness and side effects."""
+    problems: dict[str, None] = {}
+    n_runs = 0
+    for given in inputs:
+        _seen(subject, given, 1)  # warm-up: triggers lazy imports
+        for seed in (1, 2):
+            with intercept() as heard, traced() as left:
+                runs = [_seen(subject, given, seed) for _ in range(2)]
+            n_runs += 2
+            problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in heard)
+            problems |= dict.fromkeys(f"During the run, {what}." for what in left)
+            if runs[0] != runs[1]:
+                every = runs[0].keys() | runs[1].keys()
+                differing = [name for name in every if runs[0].get(name) != runs[1].get(name)]
+                # A number is more informative than a digest.
+                differs = min(differing, key=lambda name: ("=" in name, name))
+                problems[
+                    f"In two runs with the same noise, {differs} differs: the method used another "
+                    "source of randomness or a clock."
+                ] = None
+    if problems:
+        return Finding(
+            promise=PROMISE, verdict="VIOLATION", n_inputs=len(inputs), notes=tuple(problems)[:8]
+        )
+    return Finding(
+        promise=PROMISE,
+        verdict="NO VIOLATION FOUND",
+        would_see=f"any other randomness or side effect, in {n_runs} runs",
+        n_inputs=len(inputs),
+    )
+
+
+def _seen(subject: Subject, given: Input, seed: int) -> Features:
+    noise = SeededNoise(seed)
+    try:
+        return everything(subject.prepared.run(given.open(noise), noise), subject.schema)
+    except HushtableError as error:
+        return {f"refused: {error}": 1.0}

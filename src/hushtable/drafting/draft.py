@@ -1,0 +1,297 @@
+"""Draft of a schema from the data, for the custodian only.
+
+A schema is public, but anything taken from private data is not: a single row can change the type or
+role of a column, its bounds and values, the words for missing values, and the unit. So every part
+of a draft except the names is listed under ``confirm``, and `Schema.require_confirmed` refuses to
+publish until a person has confirmed that each part is public knowledge. Remarks also come from the
+data; they are kept beside the schema, never in it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hushtable.drafting.between import between_columns
+from hushtable.drafting.codebooks import Codebook, read_codebook
+from hushtable.drafting.columns import propose
+from hushtable.drafting.first_line import require_names
+from hushtable.drafting.labels import propose_labeled
+from hushtable.drafting.people import Person, find_person_column
+from hushtable.drafting.profile import MISSING_WORDS, Profile, profiles
+from hushtable.drafting.proposal import Proposal, identifier
+from hushtable.drafting.readings import as_number
+from hushtable.engine import open_table
+from hushtable.engine.output_guard import silenced
+from hushtable.engine.sources.header import Data
+from hushtable.engine.sources.urls import is_address, name_at
+from hushtable.engine.sources.value_labels import Labels
+from hushtable.errors import DataError
+from hushtable.extras import needing
+from hushtable.schema import Schema
+from hushtable.schema.file_format import FileFormat, proposed_names
+
+with needing("publish", "drafting"):
+    import ibis
+
+_TARGET = (
+    r"(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk|diagnosis)"
+)
+_BEGINS_OR_ENDS = re.compile(rf"^{_TARGET}($|[_ .-])|[_ .-]{_TARGET}$", re.IGNORECASE)
+_FEW_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Draft:
+    """Draft schema and remarks, for the custodian only."""
+
+    schema: Schema  # with `confirm` marks
+    remarks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Remarks by column name; those on the table are under ``""``."""
+
+    def to_yaml(self) -> str:
+        """Return the schema as YAML, with remarks as comments."""
+        lines = []
+        for line in self.schema.to_yaml().splitlines():
+            found = re.fullmatch(r"  (\S.*):", line)
+            name = self._named.get(found[1]) if found else None
+            lines += [f"  # {remark}" for remark in self.remarks.get(name or "", ()) if name]
+            lines.append(line)
+        about = [f"# {remark}" for remark in self.remarks.get("", ())]
+        return "\n".join([*about, *lines]) + "\n"
+
+    @property
+    def _named(self) -> dict[str, str]:
+        """Column names by their YAML spelling."""
+        from hushtable.files.yaml_text import write_yaml  # noqa: PLC0415 - only for this
+
+        written = {}
+        for name in self.schema.columns:
+            written[write_yaml({name: 0}).removesuffix(": 0\n")] = name
+        return written
+
+
+def draft(
+    data: Data,
+    *,
+    name: str | None = None,
+    codebook: Codebook | Sequence[str | Path] = (),
+    reading: FileFormat | None = None,
+    first_line_is_names: bool = False,
+) -> Schema:
+    """Propose a schema for a table; list all parts taken from the data under ``confirm``.
+
+    These are all parts except the names: if two tables differ in one row, every difference between
+    their drafts is listed under ``confirm`` in both. `drafted` also returns remarks.
+
+    Integers become ``integer``, other numbers ``number`` on a grid whose step is a power of ten,
+    and a short list of texts becomes ``categorical``. A column of many texts, or of integers that
+    all differ, becomes an identifier, which is never published.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        See `hushtable.engine.connect`.
+    name : str, optional
+        Name of the table; by default that of the file.
+    codebook : Codebook, or sequence of path
+        Public descriptions of columns, see `read_codebook`. Their parts need no confirmation,
+        since they were not taken from the data.
+    reading : FileFormat, optional
+        File format options that cannot be detected, such as the encoding.
+    first_line_is_names : bool
+        Use the first line of a text file as column names even if it looks like a data row.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [41, 7, 58], "sex": ["F", "M", None]})
+    >>> age, sex = draft(table, name="clinic").attributes.values()
+    >>> age.type, age.low, age.high, age.confirm
+    ('integer', 7, 58, ('role', 'type', 'low', 'high', 'missing', 'outside'))
+    >>> sex.values, sex.missing, sex.outside
+    (('F', 'M'), 'category', 'missing')
+    """
+    return drafted(
+        data,
+        name=name,
+        codebook=codebook,
+        reading=reading,
+        first_line_is_names=first_line_is_names,
+    ).schema
+
+
+@silenced
+def drafted(
+    data: Data,
+    *,
+    name: str | None = None,
+    codebook: Codebook | Sequence[str | Path] = (),
+    reading: FileFormat | None = None,
+    first_line_is_names: bool = False,
+) -> Draft:
+    """Propose a schema as `draft` does, with remarks for the custodian.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> visits = pa.table({"id": [n // 3 for n in range(90)], "sex": ["F", "M", "F"] * 30})
+    >>> made = drafted(visits)
+    >>> made.schema.unit.describe()
+    "one person (column 'id', at most 3 rows of whom are used)"
+    """
+    book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
+    told = FileFormat() if reading is None else reading
+    table = open_table.open(data, reading=told)
+    renamed = {**told.rename, **proposed_names(table.header.names)}
+    told = told.model_copy(update={"rename": renamed})
+    table = table.read_as(told)
+    labels = table.labels
+    table = table.loaded()
+    source, header = table.source(), table.header
+    if name is None:
+        name = _called(data, header.files)
+    source = source.here(header.names)
+    rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
+    n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
+    if n_rows == 0:
+        raise DataError("the data has no rows to draft a schema from.")
+    seen = list(profiles(source, header, n_rows))
+    if header.delimiter is not None and not first_line_is_names:
+        require_names(seen, book.columns)
+    person = find_person_column([profile for profile in seen if profile.name not in book.columns])
+    proposals = {
+        profile.name: _from_codebook(book, profile.name)
+        or _proposal(profile, person, labels.get(profile.name))
+        for profile in seen
+    }
+    if all(made.content.get("role") == "identifier" for made in proposals.values()):
+        raise DataError("every column looks like an identifier; write the schema by hand.")
+    has_target = any(made.content.get("role") == "target" for made in proposals.values())
+    target = None if has_target else _target(seen, proposals)
+    if target is not None:
+        _make_target(proposals[target], seen[header.names.index(target)])
+    remarks = {name: list(made.remarks) for name, made in proposals.items()}
+    published = [p for p in seen if proposals[p.name].content.get("role") != "identifier"]
+    for column, remark in between_columns(published):
+        remarks[column].append(remark)
+    remarks[""] = _about_the_table(person, renamed, target)
+    absent = [column for column in book.columns if column not in header.names]
+    if absent:
+        remarks[""].append(f"In the codebook but not in the data: {', '.join(absent)}.")
+    return Draft(
+        Schema.from_dict(_content(name, seen, proposals, person, told)),
+        {column: tuple(said) for column, said in remarks.items() if said},
+    )
+
+
+def _called(data: Data, files: Sequence[Path]) -> str:
+    """Return the table's name, from its file."""
+    if is_address(data):
+        file = name_at(data)
+    elif files or isinstance(data, str | Path):
+        file = (files[0] if files else Path(data)).name
+    else:
+        file = ""
+    return file.split(".")[0] or "table"
+
+
+def _proposal(profile: Profile, person: Person | None, labels: Labels | None) -> Proposal:
+    if person is not None and profile.name == person.column:
+        return identifier("it identifies persons; see unit")
+    return propose(profile) if labels is None else propose_labeled(profile, labels)
+
+
+def _target(seen: Sequence[Profile], proposals: Mapping[str, Proposal]) -> str | None:
+    """Return a column of few values whose name suggests a prediction target, or None."""
+    likely = [
+        profile.name
+        for profile in seen
+        if _BEGINS_OR_ENDS.search(profile.name)
+        and 2 <= len(profile.values) <= _FEW_CLASSES
+        and not proposals[profile.name].public
+        and proposals[profile.name].content.get("type") in ("categorical", "boolean", "integer")
+    ]
+    return likely[-1] if likely else None
+
+
+def _make_target(proposal: Proposal, profile: Profile) -> None:
+    """Make a column the prediction target, with a list of classes."""
+    content = proposal.content
+    content["role"] = "target"
+    if content["type"] == "integer":
+        has_missing = profile.n_missing > 0
+        for part in ("low", "high", "special"):
+            content.pop(part, None)
+        content |= {
+            "type": "categorical",
+            "values": sorted(
+                {str(number.whole) for v in profile.values if (number := as_number(v))}, key=int
+            ),
+            "outside": "missing" if has_missing else "other",
+        }
+
+
+def _from_codebook(book: Codebook, name: str) -> Proposal | None:
+    """Return a column's description in the codebook, or None."""
+    if name not in book.columns:
+        return None
+    return Proposal(dict(book.columns[name]), [f"from {book.sources[name]}."], public=True)
+
+
+def _about_the_table(
+    person: Person | None, renamed: Mapping[int, str], target: str | None
+) -> list[str]:
+    about = []
+    if person is not None:
+        about.append(person.question)
+    if renamed:
+        listed = ", ".join(f"column {place}: {new!r}" for place, new in renamed.items())
+        about.append(
+            f"Duplicate, empty and reserved column names (count) were replaced ({listed}); see "
+            "reading."
+        )
+    if target is not None:
+        about.append(
+            f"{target!r} is proposed as prediction target (role: target) because of its name."
+        )
+    return about
+
+
+def _usual_place(word: str) -> tuple[int, str]:
+    """Sort key for words that mean "missing": the usual ones in their order, then blanks."""
+    usual = word in MISSING_WORDS
+    return MISSING_WORDS.index(word) if usual else len(MISSING_WORDS), word
+
+
+def _content(
+    name: str,
+    seen: Sequence[Profile],
+    proposals: Mapping[str, Proposal],
+    person: Person | None,
+    told: FileFormat,
+) -> dict[str, Any]:
+    words = {""}.union(*(profile.words for profile in seen))
+    reading = told.model_dump(exclude_defaults=True)
+    if any(made.decimal_comma for made in proposals.values()):
+        reading["decimal"] = ","
+    if by_label := [column for column, made in proposals.items() if made.by_label]:
+        reading["labels"] = by_label
+    content: dict[str, Any] = {"name": name}
+    if person is not None:
+        unit = {"kind": "person", "column": person.column, "max_rows": person.max_rows}
+        content["unit"] = unit
+    return content | {
+        "missing_values": sorted(words, key=_usual_place),
+        "reading": reading,
+        "confirm": ["unit", "missing_values", "reading"],
+        "columns": {
+            column: made.content
+            if made.public
+            else {**made.content, "confirm": list(dict.fromkeys(["role", *made.content]))}
+            for column, made in proposals.items()
+        },
+    }

@@ -1,0 +1,205 @@
+"""Codes of Arrow columns of plain types: the definition of `hushtable.engine.encode`, in NumPy.
+
+Other types are encoded by DuckDB. The choice depends on the type of the column alone, and common
+tests hold both to the same codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.arrays import Bools, Codes32
+from hushtable.engine.encode import RuleCodes, listed_codes
+from hushtable.engine.number_texts import code_reader
+from hushtable.engine.reference_encoder import ReferenceColumn
+from hushtable.engine.sources.arrow_rows import is_long_decimal, is_text
+from hushtable.schema import (
+    Boolean,
+    CalendarColumn,
+    Categorical,
+    Column,
+    Date,
+    Duration,
+    GridColumn,
+    Integer,
+    Number,
+    Time,
+)
+from hushtable.schema.calendar import DAY, periods
+from hushtable.schema.codes import with_missing
+
+Wholes = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+
+def encode_here(
+    column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str], *, texts: bool
+) -> Codes32 | None:
+    """Return the codes of a column; None if its type needs `hushtable.engine.encode`.
+
+    With `texts`, also read the texts of a column of numbers or times, one by one.
+    """
+    if is_long_decimal(column.type):
+        code_of = ReferenceColumn(rules, missing_values).code
+        return np.array([code_of(value) for value in column.to_pylist()], np.int32)
+    if not (_is_plain(column.type, rules) or (texts and is_text(column.type))):
+        return None
+    return _codes(column, rules, missing_values)
+
+
+def _is_plain(kind: pa.DataType, column: Column) -> bool:
+    if isinstance(column, Categorical):
+        return _is_listed(kind) or (isinstance(column, Boolean) and pa.types.is_boolean(kind))
+    if isinstance(column, CalendarColumn):
+        return _is_calendar(kind, column)
+    if isinstance(column, Duration) and pa.types.is_duration(kind):
+        return True
+    return _is_whole(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind)
+
+
+def _is_calendar(kind: pa.DataType, column: CalendarColumn) -> bool:
+    if pa.types.is_timestamp(kind):
+        return True
+    return bool(pa.types.is_time(kind) if isinstance(column, Time) else pa.types.is_date(kind))
+
+
+def _is_listed(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return is_text(kind) or _is_whole(kind)
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return pa.types.is_integer(kind) and not pa.types.is_uint64(kind)
+
+
+def _codes(  # noqa: PLR0911 - one for each way of reading
+    column: pa.ChunkedArray, rules: Column, missing_values: Sequence[str]
+) -> Codes32:
+    if isinstance(rules, Categorical):
+        return _listed(column, rules, missing_values)
+    if is_text(column.type):
+        return looked_up(column, code_reader(rules, missing_values))
+    if isinstance(rules, CalendarColumn):
+        return _calendar_codes(column, rules)
+    if isinstance(rules, Duration) and pa.types.is_duration(column.type):
+        return _lengths(column, rules)
+    values, missing = with_missing(column)
+    if pa.types.is_integer(column.type) and isinstance(rules, Integer):
+        return _counted_from_low(values.astype(np.int64), missing, rules)
+    real = np.where(missing, np.nan, values.astype(np.float64))
+    if isinstance(rules, Integer):
+        return _counted_from_low_if_whole(real, rules)
+    assert isinstance(rules, Number)  # noqa: S101 - there is no other kind
+    return _nearest(real, rules)
+
+
+def _calendar_codes(column: pa.ChunkedArray, rules: CalendarColumn) -> Codes32:
+    """Return the codes of dates and times: the index of their period."""
+    ticks, missing = with_missing(_as_whole(column))
+    kind = column.type
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[getattr(kind, "unit", "ms")]
+    seconds = ticks.astype(np.int64)
+    seconds = seconds * DAY if pa.types.is_date32(kind) else seconds // per_second
+    if isinstance(rules, Time):
+        seconds = seconds % DAY
+    elif isinstance(rules, Date):
+        seconds = seconds // DAY * DAY
+    seconds = np.where(missing, 0, seconds)
+    codes = _from_bounds(periods(seconds, rules.step), missing, rules, (rules.first, rules.last))
+    return _with_special(codes, seconds, missing, rules)
+
+
+def _lengths(column: pa.ChunkedArray, rules: Duration) -> Codes32:
+    """Return the number of whole steps of durations."""
+    ticks, missing = with_missing(_as_whole(column))
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    steps = np.where(missing, 0, ticks) // (per_second * rules.step_seconds)
+    return _counted_from_low(steps.astype(np.int64), missing, rules)
+
+
+def _as_whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return dates and times as their stored integers."""
+    return column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
+
+
+def _with_special(
+    codes: Codes32, numbers: NDArray[Any], missing: Bools, rules: GridColumn
+) -> Codes32:
+    """Replace the codes of special values."""
+    is_whole = np.issubdtype(numbers.dtype, np.integer)
+    for number, code in rules.special_places.items():
+        exact = int(number) if is_whole else float(number)
+        codes[(numbers == exact) & ~missing] = code
+    return codes
+
+
+def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequence[str]) -> Codes32:
+    of, known = RuleCodes.of(rules), listed_codes(rules, missing_values)
+    missing, unlisted = int(of.no_value), int(of.above)
+
+    def code_of(value: Any) -> int:
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        return missing if value is None else known.get(text, unlisted)
+
+    return looked_up(column, code_of)
+
+
+def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes32:
+    """Return the code of each row's value, looked up once per dictionary."""
+    if not pa.types.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    parts = [np.empty(0, np.int32)]
+    before, codes = None, parts[0]
+    for chunk in column.chunks:
+        if before is None or not chunk.dictionary.equals(before):  # parts often share one
+            before = chunk.dictionary
+            codes = np.array([*map(code_of, before.to_pylist()), code_of(None)], np.int32)
+        place, missing = with_missing(chunk.indices)
+        parts.append(codes[np.where(missing, len(codes) - 1, place)])
+    return np.concatenate(parts)
+
+
+def _counted_from_low(whole: Wholes, missing: Bools, rules: Integer) -> Codes32:
+    codes = _from_bounds(whole, missing, rules, (rules.low, rules.high))
+    return _with_special(codes, whole, missing, rules)
+
+
+def _from_bounds(
+    whole: Wholes, missing: Bools, rules: GridColumn, bounds: tuple[int, int]
+) -> Codes32:
+    of, (low, high) = RuleCodes.of(rules), bounds
+    outside = [missing, whole < low, whole > high]
+    return _first(outside, [of.no_value, of.below, of.above], whole - low)
+
+
+def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes32:
+    of = RuleCodes.of(rules)
+    edge = float(2**63)
+    missing = np.isnan(real)
+    fits = np.abs(real) < edge  # not so: NaN
+    whole = np.where(fits, real, 0.0).astype(np.int64)
+    broken = [missing, ~fits & (real < 0), ~fits, whole.astype(np.float64) != real]
+    codes = _counted_from_low(whole, missing, rules)
+    return _first(broken, [of.no_value, of.below, of.above, of.unreadable], codes)
+
+
+def _nearest(real: Reals, rules: Number) -> Codes32:
+    """Return the code of the nearest grid point."""
+    of, missing = RuleCodes.of(rules), np.isnan(real)
+    with np.errstate(over="ignore"):  # infinity is outside, too
+        place = rules.place(real)
+    inside = np.floor(np.clip(np.where(missing, 0.0, place), 0.0, float(rules.n_values)))
+    outside = [missing, place < 0.0, place >= float(rules.n_values)]
+    codes = _first(outside, [of.no_value, of.below, of.above], inside)
+    return _with_special(codes, real, missing, rules)
+
+
+def _first(cases: list[Bools], codes: list[int], otherwise: NDArray[Any]) -> Codes32:
+    """Return the code of the first case that applies."""
+    return np.asarray(np.select(cases, codes, otherwise), np.int32)

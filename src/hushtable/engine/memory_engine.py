@@ -1,0 +1,267 @@
+"""Engine that counts encoded columns in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable import kernels
+from hushtable.arrays import Codes32
+from hushtable.domain import Domain
+from hushtable.engine.baskets import (
+    ItemGroups,
+    ItemPairs,
+    LongTableQuery,
+    Records,
+    TupleLimits,
+    Tuples,
+    count_pairs,
+    count_tuples,
+    listed_sizes,
+    missing_codes,
+)
+from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.coded_rows import Encoded
+from hushtable.engine.engine import CheckedEngine
+from hushtable.engine.rule_breaks import RuleBreak
+from hushtable.engine.rules import (
+    N_RULES,
+    person_break,
+    refuse_broken,
+    require_columns,
+    rule_breaks,
+)
+from hushtable.privacy.noise.noise import Noise
+from hushtable.schema import Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
+
+_PART = 1 << 14  # rows counted together, so that their codes stay in the cache
+_DENSE_PER_ROW = 4  # cells per row up to which counting in an array is faster than sorting
+
+
+class MemoryEngine(CheckedEngine):
+    """Engine that counts with NumPy.
+
+    `read` reads and encodes the rows once, at the first query. `noise` chooses the rows that count
+    if a person has more than ``max_rows``.
+    """
+
+    def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
+        self._schema, self._noise = schema, noise
+        self._read: Callable[[], Encoded] | None = read
+
+    @cached_property
+    def _encoded(self) -> Encoded:
+        assert self._read is not None  # noqa: S101 - let go only below, and this runs once
+        encoded = self._read()
+        self._read = None  # the raw rows are not needed any more
+        return encoded
+
+    @property
+    def _rows(self) -> dict[str, Codes32]:
+        """The rows that count."""
+        return self._rows_and_persons[0]
+
+    @cached_property
+    def _rows_and_persons(self) -> Encoded:
+        codes, persons = self._encoded
+        if persons is None:
+            return Encoded(codes, None)
+        max_rows = self._schema.unit.max_rows
+        assert max_rows is not None  # noqa: S101 - Unit checks it
+        kept = _bounded(persons, max_rows, self._noise)
+        return Encoded({name: column[kept] for name, column in codes.items()}, persons[kept])
+
+    def n_rows(self) -> int:
+        """Count the rows."""
+        return len(next(iter(self._rows.values())))
+
+    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
+        self._refuse_broken([*columns] if by is None else [*columns, by])
+        sizes, rows = self._schema.domain.sizes, self._rows
+        if by is None:
+            return {
+                name: np.bincount(rows[name], minlength=sizes[name]).astype(np.int64)
+                for name in columns
+            }
+        n_by = sizes[by]
+        return {
+            name: np.bincount(
+                rows[name].astype(np.int64) * n_by + rows[by], minlength=sizes[name] * n_by
+            )
+            .astype(np.int64)
+            .reshape(sizes[name], n_by)
+            for name in columns
+        }
+
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
+        self._refuse_broken(columns)
+        domain = recoded_domain(self._schema, columns, recode)
+        codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
+        for position, name in enumerate(columns):
+            column = self._rows[name]
+            codes[:, position] = _recoded(column, recode[name]) if name in recode else column
+        keys, counts = _tally(domain, domain.pack(codes))
+        return OccupiedCells(domain, domain.unpack(keys), counts)
+
+    def _marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        shapes: Sequence[tuple[int, ...]],
+        recode: Mapping[str, Recoding],
+    ) -> list[Counts]:
+        """Count all tables in one pass over the rows."""
+        columns = list(dict.fromkeys(name for group in groups for name in group))
+        self._refuse_broken(columns)
+        rows, n_rows = self._rows, self.n_rows()
+        place = {name: position for position, name in enumerate(columns)}
+        tally = kernels.counting.Tally(
+            [[place[name] for name in group] for group in groups], shapes
+        )
+        new_codes = {
+            name: recode[name].apply(np.arange(column.size)).astype(np.int32)
+            for name, column in self._schema.attributes.items()
+            if name in place and name in recode
+        }
+        part = np.empty((len(columns), _PART), np.int32)
+        for start in range(0, n_rows, _PART):
+            stop = min(start + _PART, n_rows)
+            for name, position in place.items():
+                codes = rows[name][start:stop]
+                part[position, : stop - start] = (
+                    new_codes[name][codes] if name in new_codes else codes
+                )
+            tally.add(part, stop - start)
+        return tally.tables()
+
+    def _wide_tuples(
+        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
+    ) -> Tuples:
+        records = self._wide_records(groups, recode)
+        counted = count_tuples(records, groups, bounds, self._noise)
+        return replace(counted, n_records=self.n_rows())
+
+    def _listed_tuples(
+        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
+    ) -> Tuples:
+        return count_tuples(self._listed_records(listed), groups, bounds, self._noise)
+
+    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
+        return count_pairs(self._listed_records(listed), items)
+
+    def _sizes(self, listed: LongTableQuery) -> Counts:
+        return self._listed_records(listed).sizes
+
+    def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
+        names = list(self._schema.attributes)
+        self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
+        missing, n_values = missing_codes(self._schema, recode)
+        owners, items, values = [], [], []
+        for item in sorted({item for group in groups for item in group}):
+            column = self._rows[names[item]].astype(np.int64)
+            codes = recode[names[item]].apply(column) if names[item] in recode else column
+            there = np.flatnonzero(codes != missing[item])
+            owners.append(there)
+            items.append(np.full(len(there), item, np.int64))
+            values.append(codes[there])
+        return Records.of(
+            np.concatenate(owners), np.concatenate(items), np.concatenate(values),
+            n_items=len(names), n_values=n_values,
+        )  # fmt: skip
+
+    def _listed_records(self, listed: LongTableQuery) -> Records:
+        item_columns, max_values, recode = listed
+        self._refuse_broken([item_columns.item, item_columns.value])
+        rows, persons = self._rows_and_persons
+        assert persons is not None  # noqa: S101 - require_groups checks the unit
+        items, values = (
+            rows[name].astype(np.int64) for name in (item_columns.item, item_columns.value)
+        )
+        value_column = recode.get(item_columns.value)
+        if value_column is not None:
+            values = value_column.apply(values)
+        no_value = (value_column or self._schema.attributes[item_columns.value]).missing_code
+        no_item = self._schema.attributes[item_columns.item].missing_code
+        there = np.ones(len(items), np.bool_)
+        for codes, missing in ((items, no_item), (values, no_value)):
+            if missing is not None:
+                there &= codes != missing
+        n_items, n_values = listed_sizes(self._schema, item_columns, recode)
+        records = Records.of(
+            persons[there].astype(np.int64), items[there], values[there],
+            n_items=n_items, n_values=n_values,
+        )  # fmt: skip
+        return records.at_most(max_values, self._noise)
+
+    def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return the rows as codes; only for tables that the caller owns."""
+        require_columns(self._schema, columns)
+        self._refuse_broken(columns)
+        return {name: self._rows[name].astype(np.int64) for name in columns}
+
+    def rule_breaks(self) -> list[RuleBreak]:
+        """Return all broken rules of the table, for the custodian."""
+        codes, persons = self._encoded
+        breaks = rule_breaks(self._schema, _negative(codes, self._schema.attributes))
+        n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
+        return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
+
+    def _refuse_broken(self, columns: Sequence[str]) -> None:
+        refuse_broken(rule_breaks(self._schema, _negative(self._rows, dict.fromkeys(columns))))
+
+
+def _negative(
+    rows: Mapping[str, Codes32], columns: Mapping[str, object]
+) -> list[tuple[str, int, int]]:
+    found = []
+    for name in columns:
+        codes = rows[name]
+        if len(codes) and codes.min() >= 0:  # fast path for most tables
+            codes = codes[:0]
+        broken = np.bincount(-codes[codes < 0], minlength=N_RULES + 1)
+        found += [(name, -rule, int(broken[rule])) for rule in range(1, N_RULES + 1)]
+    return found
+
+
+def _recoded(codes: Codes32, recoding: Recoding) -> NDArray[np.int64]:
+    """Recode rows; by a lookup table if there are more rows than values."""
+    if recoding.n_values <= len(codes):
+        return recoding.of_all[codes]
+    return recoding.apply(codes.astype(np.int64))
+
+
+def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray[np.int64]:
+    """Choose at most `max_rows` rows of each person, uniformly and independently.
+
+    The promise does not depend on this choice. The rows of other persons are chosen in the same way
+    whether or not a person is in the table, so the promise holds for every outcome of the random
+    numbers, hence on average (joint convexity of the divergence). It only requires that the random
+    numbers do not depend on the data and that a choice does not use other persons' rows. Rows
+    without a person do not count, since they might all belong to one person.
+    """
+    coins = noise.uniform_below(2**62, size=len(persons))
+    order = np.lexsort((coins, persons))
+    order = order[np.count_nonzero(persons < 0) :]  # rows without a person come first
+    starts = np.flatnonzero(np.diff(persons[order], prepend=-1))
+    n_each = np.diff(np.append(starts, len(order)))
+    place = np.arange(len(order)) - np.repeat(starts, n_each)
+    return np.sort(order[place < max_rows])
+
+
+def _tally(domain: Domain, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Counts]:
+    """Return the sorted distinct keys and their counts."""
+    n_rows, n_limbs = keys.shape
+    if domain.size <= _DENSE_PER_ROW * n_rows:
+        dense = np.bincount(keys[:, 0], minlength=1)
+        occupied = np.flatnonzero(dense)
+        return occupied[:, None].astype(np.int64), dense[occupied].astype(np.int64)
+    # Faster than numpy.unique for integers.
+    order = keys[np.lexsort(keys.T[::-1])] if n_limbs > 1 else np.sort(keys, axis=0)
+    changed = np.ones(n_rows, bool)
+    changed[1:] = np.any(order[1:] != order[:-1], axis=1)
+    starts = np.flatnonzero(changed)
+    return order[starts], np.diff(np.append(starts, n_rows)).astype(np.int64)

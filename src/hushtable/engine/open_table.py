@@ -1,0 +1,302 @@
+"""Opening of private tables: the only place where their data is accessed.
+
+The data is a path, a frame, or a table of a database or of Spark. `open` detects its type and reads
+its header, so that a schema that does not fit is refused before anything is charged. This module
+also chooses the engine: a new engine needs its own module, a name in `EngineName` and a case in
+`PrivateTable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from hushtable.engine.base import Engine
+from hushtable.engine.coded_rows import CodedRows
+from hushtable.engine.frames import as_arrow
+from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.engine.sources.duckdb_files import open_in_duckdb
+from hushtable.engine.sources.header import (
+    AS_FOUND,
+    Data,
+    Header,
+    check_header,
+    files_of,
+    is_ibis_table,
+    is_in_spark,
+    read_header,
+)
+from hushtable.engine.sources.source import TableSource
+from hushtable.engine.sources.urls import at_address, is_address
+from hushtable.engine.sources.value_labels import Labels
+from hushtable.engine.sources.whole_files import WholeFile, deferred_all
+from hushtable.engine.sql.rows import encoded_rows
+from hushtable.engine.sql.sql_engine import SqlEngine
+from hushtable.errors import DataError, ParameterError
+from hushtable.extras import require
+from hushtable.files.memory import parse_memory_limit
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.schema import Schema
+from hushtable.schema.file_format import FileFormat
+
+EngineName = Literal["auto", "memory", "duckdb", "spark"]
+
+SMALL = 1_000_000  # rows; a smaller frame or Parquet file is counted in memory
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateTable:
+    """Private table that was opened; no row was read."""
+
+    data: Data  # path, Arrow table, Spark frame or ibis table
+    header: Header
+    engine: EngineName
+    memory_limit: str | None  # of DuckDB
+    layout: FileFormat = AS_FOUND
+
+    def read_as(self, layout: FileFormat) -> PrivateTable:
+        """Return the table with another file format; its header is read again, but no row."""
+        if layout == self.layout:
+            return self
+        beyond = [place for place in layout.rename if place > len(self.header.names)]
+        if beyond:
+            raise DataError(
+                f"reading: rename has a name for column {max(beyond)}, but the data has only "
+                f"{len(self.header.names)} columns."
+            )
+        data = self.data
+        if isinstance(data, pa.Table):
+            data = data.rename_columns(list(layout.names(data.column_names)))
+            layout_of_header = AS_FOUND
+        else:
+            data = _opened(data.file if isinstance(data, WholeFile) else data, layout)
+            layout_of_header = layout
+        return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
+
+    @property
+    def labels(self) -> Mapping[str, Labels]:
+        """Value labels of columns whose values are not replaced by them."""
+        if not isinstance(self.data, WholeFile):
+            return {}
+        return {
+            name: self.data.labels[stored]
+            for stored, name in zip(self.data.names, self.header.names, strict=True)
+            if stored in self.data.labels and stored not in self.layout.labels
+        }
+
+    def loaded(self) -> PrivateTable:
+        """Return the table with its data in memory, if its file must be read as a whole."""
+        if not isinstance(self.data, WholeFile):
+            return self
+        table = self.data.load().rename_columns(list(self.header.names))
+        return replace(self, data=table, header=read_header(table))
+
+    def check(self, schema: Schema) -> None:
+        r"""Raise one `DataError` that lists all columns that do not fit the schema.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 0, high: 99}\n")
+        >>> open(pa.table({"Age": [41]})).check(schema)  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        hushtable.errors.DataError: column 'Age' of the data is 'age' in the schema; names must ...
+        """
+        check_header(self.read_as(schema.reading).header, schema)
+
+    def connect(self, schema: Schema, *, noise: Noise | None = None) -> Engine:
+        """Return an engine that counts by the schema's rules; it reads rows at the first query.
+
+        With unit ``person``, `noise` chooses the rows of a person in memory.
+        """
+        table = self.read_as(schema.reading)
+        table.check(schema)
+        table._require_unchanged()
+        table = table.loaded()
+        table.check(schema)  # the types of some files are only known now
+        if is_in_spark(table.data) or is_ibis_table(table.data):
+            source = table.numbers_read(schema)
+            if not table.is_for_memory():
+                return SqlEngine(partial(source.coded, schema), schema)
+            return MemoryEngine(
+                partial(encoded_rows, source, schema), schema, noise or SecureNoise()
+            )
+        table.require_different_names()
+        rows = CodedRows(
+            table.data,
+            table.header,
+            schema,
+            decimal_comma=table.layout.decimal != ".",
+            memory_limit=table.memory_limit,
+        )
+        if not table.is_for_memory():
+            return SqlEngine(rows.in_duckdb, schema)
+        return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
+
+    def numbers_read(self, schema: Schema, source: TableSource | None = None) -> TableSource:
+        """Return the raw rows, with decimal commas of numeric columns replaced by points."""
+        source = source or self.source()
+        numeric = [
+            name
+            for name, column in schema.attributes.items()
+            if hasattr(column, "exact_step")
+            and source.table[source.columns[name]].type().is_string()
+        ]
+        if self.layout.decimal == "." or not numeric:
+            return source
+        points = {
+            source.columns[name]: source.table[source.columns[name]].replace(",", ".")
+            for name in numeric
+        }
+        return replace(source, table=source.table.mutate(**points))
+
+    def _require_unchanged(self) -> None:
+        """Raise an error if the columns changed since the files were opened, before the charge.
+
+        Fields of a text file are read by position, so they would end up in the wrong columns.
+        """
+        if not self.header.files:
+            return
+        now = read_header(self.data, self.layout)
+        if (now.names, now.kinds, now.delimiter) != (
+            self.header.names, self.header.kinds, self.header.delimiter,
+        ):  # fmt: skip
+            raise DataError("the columns of the data have changed since it was opened; try again.")
+
+    def source(self) -> TableSource:
+        """Return the raw rows in their own engine or in a new DuckDB, without reading them."""
+        if isinstance(self.data, WholeFile):
+            return self.loaded().source()
+        self.require_different_names()
+        names = self.header.names
+        if is_in_spark(self.data):
+            from hushtable.engine.spark.spark_source import open_in_spark  # noqa: PLC0415 - an extra
+
+            return open_in_spark(self.data, self.header)
+        if is_ibis_table(self.data):
+            from hushtable.engine.sources.database import DatabaseSource  # noqa: PLC0415 - seldom needed
+
+            return DatabaseSource(
+                self.data,
+                dict(zip(names, self.data.columns, strict=True)),
+                header=self.header,
+                memory_limit=self.memory_limit,
+            )
+        return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
+
+    def require_different_names(self) -> None:
+        """Raise an error if two columns have the same name."""
+        names = self.header.names
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise DataError(
+                [
+                    f"column {name!r} occurs more than once in the data; set new names by "
+                    "position, such as reading: {rename: {2: new_name}}."
+                    for name in twice
+                ]
+            )
+
+    def is_for_memory(self) -> bool:
+        """Return whether the rows are counted in memory."""
+        if self.engine != "auto":
+            return self.engine == "memory"
+        if is_in_spark(self.data) or is_ibis_table(self.data):
+            return False
+        # A memory limit means that files must not be read as a whole.
+        limited = bool(self.header.files) and self.memory_limit is not None
+        few = self.header.n_rows is not None and self.header.n_rows < SMALL
+        return (few or self.header.is_small_text) and not limited
+
+
+def open(
+    data: Data,
+    *,
+    reading: FileFormat = AS_FOUND,
+    engine: EngineName = "auto",
+    memory_limit: str | None = None,
+) -> PrivateTable:
+    """Open a private table and read its header, but no row.
+
+    Parameters
+    ----------
+    data : path, frame or ibis table
+        Path of a text file (``.csv``, ``.tsv``, also with ``.gz``) or Parquet file, or of several
+        (a pattern with ``*``, or a folder of Parquet files). Path of an Excel, JSON lines, Feather,
+        Stata, SPSS or SAS file, which is read as a whole. URL of such a file or of a database table
+        (``sqlite:///people.db?table=visits``). Arrow, pandas, polars or Spark table, DuckDB
+        relation, any object with ``__arrow_c_stream__``, or ibis table.
+    reading : FileFormat
+        File format options that cannot be detected, such as the encoding.
+    engine : {"auto", "memory", "duckdb", "spark"}
+        Engine that counts. ``auto`` uses memory for frames and Parquet files of less than a million
+        rows and for uncompressed text files of less than 64 MB, Spark for Spark tables, and DuckDB
+        otherwise; the columns of ibis tables are fetched from their database. With ``spark``, Spark
+        reads a path.
+    memory_limit : str, optional
+        Memory limit of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk. For ``spark``,
+        the memory of a session that is started here.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> open(pa.table({"age": [41], "sex": ["F"]})).header.names
+    ('age', 'sex')
+    """
+    require("publish", "reading a private table")
+    names = get_args(EngineName)
+    if engine not in names:
+        allowed = f"{', '.join(names[:-1])} or {names[-1]}"
+        raise ParameterError(f"engine {engine!r} is not known; choose {allowed}.")
+    if memory_limit is not None:
+        parse_memory_limit(memory_limit)  # raises before anything is charged
+    as_named = reading.model_copy(update={"rename": {}})  # renaming is by position in the header
+    if engine == "spark" or is_in_spark(data):
+        from hushtable.engine.spark.session import read_in_spark  # noqa: PLC0415 - an extra
+
+        data = read_in_spark(data, memory_limit=memory_limit)
+    else:
+        data = as_arrow(_opened(at_address(data) if is_address(data) else data, as_named))
+    header = read_header(data, as_named)
+    in_spark = is_in_spark(data)
+    if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):
+        backend = "pyspark" if in_spark else data.get_backend().name
+        raise ParameterError(
+            f"engine {engine!r} cannot count a table that is in {backend}; use engine auto."
+        )
+    return PrivateTable(data, header, engine, memory_limit, as_named).read_as(reading)
+
+
+def _opened(data: Data, layout: FileFormat) -> Data:
+    """Open a file that must be read as a whole; return other data unchanged."""
+    if not isinstance(data, str | Path) or Path(data).is_dir():
+        return data
+    return deferred_all(data, files_of(data), layout) or data
+
+
+def connect(
+    data: Data,
+    schema: Schema,
+    *,
+    engine: EngineName = "auto",
+    noise: Noise | None = None,
+    memory_limit: str | None = None,
+) -> Engine:
+    r"""Open a private table and return an engine that counts by the schema's rules.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
+    >>> private = connect(pa.table({"age": [41, 43, 41]}), schema)
+    >>> private.histograms(["age"])["age"].tolist()
+    [0, 2, 0, 1, 0]
+    """
+    table = open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
+    return table.connect(schema, noise=noise)

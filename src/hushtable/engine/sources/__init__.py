@@ -1,0 +1,1 @@
+"""Sources of rows: files, URLs and databases, opened without reading a row."""

@@ -1,0 +1,264 @@
+"""Files that are read as a whole: Excel, JSON lines, Feather, Stata, SPSS and SAS.
+
+Column names are read from the start of the file. Rows are read into memory at the first query,
+after the charge.
+
+In Excel and JSON lines, cells have types and columns do not, so each cell is read as text
+(`hushtable.engine.sources.cell_texts`).
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hushtable.engine.sources.cell_texts import texts_of
+from hushtable.engine.sources.value_labels import Labels, by_label, labels_of, require_labels
+from hushtable.errors import DataError, HushtableError, ParameterError
+from hushtable.schema.file_format import FileFormat
+
+
+@dataclass(frozen=True, eq=False)
+class WholeFile:
+    """Column names and value labels of one or several files, and a function that reads the rows."""
+
+    file: Path
+    names: tuple[str, ...]
+    load: Callable[[], pa.Table]
+    labels: Mapping[str, Labels] = field(default_factory=dict)
+
+
+def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -> WholeFile | None:
+    """Open files that are read as a whole and append their rows; None for other types."""
+    opened = [one for file in files if (one := deferred(file, layout)) is not None]
+    problems = [
+        f"file {str(one.file)!r} does not have the same columns as {str(opened[0].file)!r}."
+        for one in opened
+        if one.names != opened[0].names
+    ]
+    if problems:
+        raise DataError(problems)
+    if len(opened) <= 1:
+        return opened[0] if opened else None
+    return WholeFile(
+        Path(given), opened[0].names, lambda: pa.concat_tables([one.load() for one in opened])
+    )
+
+
+def deferred(file: Path, layout: FileFormat) -> WholeFile | None:
+    """Open a file that is read as a whole; return None for other types."""
+    ending = file.suffix.lower()
+    if ending in _TEXTS and not layout.is_utf8:
+        return _open(file, "text", lambda: _csv(file, layout))
+    opener = _OPENERS.get(ending)
+    return None if opener is None else _open(file, ending, lambda: opener(file, layout))
+
+
+def _open(file: Path, kind: str, opener: Callable[[], WholeFile]) -> WholeFile:
+    with _explained(file, kind):
+        opened = opener()
+    return replace(opened, load=lambda: _load(opened, kind))
+
+
+def _load(opened: WholeFile, kind: str) -> pa.Table:
+    with _explained(opened.file, kind):
+        table = opened.load()
+    if tuple(table.column_names) != opened.names:
+        raise DataError("the columns of the data have changed since it was opened; try again.")
+    return table
+
+
+@contextmanager
+def _explained(file: Path, kind: str) -> Iterator[None]:
+    """Replace a reader's errors by our own messages, since theirs may quote values."""
+    try:
+        yield
+    except HushtableError:
+        raise
+    except ModuleNotFoundError as error:
+        raise ParameterError(
+            f"reading {kind} files needs {error.name}, which is not installed: run pip install "
+            "'hushtable[files]'."
+        ) from None
+    except UnicodeDecodeError:
+        raise DataError(
+            f"file {str(file)!r} is not text in the given encoding (reading: encoding)."
+        ) from None
+    except Exception as error:  # readers raise what they like
+        raise DataError(
+            f"file {str(file)!r} cannot be read as a {kind} file ({type(error).__name__})."
+        ) from None
+
+
+# --- text in another encoding ---------------------------------------------------------------------
+
+
+def _csv(file: Path, layout: FileFormat) -> WholeFile:
+    with file.open(encoding=layout.encoding, newline="") as text:
+        first = text.readline()
+    delimiter = layout.delimiter or max((",", ";", "\t"), key=first.count)
+    names = tuple(next(csv.reader([first], delimiter=delimiter), []))
+
+    def load() -> pa.Table:
+        with file.open(encoding=layout.encoding, newline="") as text, _long_fields():
+            rows = list(csv.reader(text, delimiter=delimiter))[1:]
+        odd = sum(len(row) != len(names) for row in rows)
+        if odd:
+            raise DataError(f"{odd} lines of {str(file)!r} have other fields than the first.")
+        columns = [[row[place] for row in rows] for place in range(len(names))]
+        return pa.Table.from_arrays([pa.array(c, pa.string()) for c in columns], list(names))
+
+    return WholeFile(file, names, load)
+
+
+@contextmanager
+def _long_fields() -> Iterator[None]:
+    """Raise the field size limit of Python's CSV reader."""
+    before = csv.field_size_limit(_LONGEST_FIELD)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+_LONGEST_FIELD = 2**31 - 1
+
+
+# --- workbooks ------------------------------------------------------------------------------------
+
+
+def _workbook(file: Path, layout: FileFormat) -> WholeFile:
+    def rows(most: int | None = None) -> list[tuple[Any, ...]]:
+        import openpyxl  # noqa: PLC0415 - an extra
+
+        book = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        try:
+            if layout.sheet is not None and layout.sheet not in book.sheetnames:
+                raise DataError(f"file {str(file)!r} has no sheet {layout.sheet!r}.")
+            sheet = book[layout.sheet] if layout.sheet else book.worksheets[0]
+            return list(sheet.iter_rows(max_row=most, values_only=True))
+        finally:
+            book.close()
+
+    head = rows(1)
+    names = tuple("" if cell is None else str(cell) for cell in head[0]) if head else ()
+    if not names:
+        raise DataError(f"file {str(file)!r} is empty.")
+
+    def load() -> pa.Table:
+        # A row of a workbook may be shorter than the header.
+        cells = [(*row, *(None,) * len(names))[: len(names)] for row in rows()[1:]]
+        cells = [row for row in cells if any(cell is not None for cell in row)]
+        columns = [texts_of(row[place] for row in cells) for place in range(len(names))]
+        return pa.Table.from_arrays(columns, list(names))
+
+    return WholeFile(file, names, load)
+
+
+# --- JSON lines and Feather -----------------------------------------------------------------------
+
+
+def _json_lines(file: Path, _: FileFormat) -> WholeFile:
+    with file.open(encoding="utf-8") as text:
+        first = json.loads(text.readline(), parse_int=_digits)
+    if not isinstance(first, dict) or not first:
+        raise DataError(f"the first line of {str(file)!r} is not a JSON object with columns.")
+    names = tuple(map(str, first))
+
+    def load() -> pa.Table:
+        with file.open(encoding="utf-8") as text:
+            records = [json.loads(line, parse_int=_digits) for line in text if line.strip()]
+        more = {key for record in records for key in record} - set(names)
+        if more:
+            raise DataError(
+                f"{len(more)} columns of {str(file)!r} are not in its first line; every line must "
+                "have the keys of the first, or fewer."
+            )
+        return pa.Table.from_arrays(
+            [texts_of(record.get(name) for record in records) for name in names], list(names)
+        )
+
+    return WholeFile(file, names, load)
+
+
+def _digits(text: str) -> int | str:
+    """Parse an integer; keep the text if it has more digits than Python accepts."""
+    return int(text) if len(text) <= _LONG else text
+
+
+_LONG = 400
+
+
+def _feather(file: Path, _: FileFormat) -> WholeFile:
+    with pa.memory_map(str(file)) as mapped:
+        names = tuple(pa.ipc.open_file(mapped).schema.names)
+
+    def load() -> pa.Table:
+        with pa.memory_map(str(file)) as mapped:
+            return pa.ipc.open_file(mapped).read_all()
+
+    return WholeFile(file, names, load)
+
+
+# --- Stata, SPSS, SAS -----------------------------------------------------------------------------
+
+
+def _statistical(
+    reader: str, *, declares_missing: bool = False
+) -> Callable[[Path, FileFormat], WholeFile]:
+    def opener(file: Path, layout: FileFormat) -> WholeFile:
+        import pyreadstat  # noqa: PLC0415 - an extra
+
+        read = getattr(pyreadstat, reader)
+        missing = {"user_missing": True} if declares_missing else {}  # only so they are told
+        _, meta = read(file, metadataonly=True, output_format="dict", **missing)
+        labels = labels_of(meta)
+        require_labels(layout.labels, labels)
+
+        def load() -> pa.Table:
+            columns, _ = read(file, output_format="dict")
+            read_cells = {name: _plain(columns[name]) for name in meta.column_names}
+            # Column types come from the file's metadata, not from the rows.
+            return pa.table(
+                {
+                    name: pa.array(by_label(cells, labels[name]), pa.string())
+                    if name in layout.labels
+                    else pa.array(cells)
+                    for name, cells in read_cells.items()
+                }
+            )
+
+        return WholeFile(file, tuple(meta.column_names), load, labels)
+
+    return opener
+
+
+def _plain(values: Any) -> list[Any]:
+    """Replace NaN by None, as these programs store missing values."""
+    listed = values.tolist() if hasattr(values, "tolist") else list(values)
+    return [None if isinstance(value, float) and value != value else value for value in listed]  # noqa: PLR0124 - NaN
+
+
+_TEXTS = (".csv", ".tsv", ".txt")
+_OPENERS: Mapping[str, Callable[[Path, FileFormat], WholeFile]] = {
+    ".xlsx": _workbook,
+    ".jsonl": _json_lines,
+    ".ndjson": _json_lines,
+    ".feather": _feather,
+    ".arrow": _feather,
+    ".dta": _statistical("read_dta"),
+    ".sav": _statistical("read_sav", declares_missing=True),
+    ".zsav": _statistical("read_sav", declares_missing=True),
+    ".por": _statistical("read_por"),
+    ".sas7bdat": _statistical("read_sas7bdat"),
+    ".xpt": _statistical("read_xport"),
+}
+WHOLE_FILES = tuple(_OPENERS)
+"""File name extensions of files that are read as a whole."""

@@ -1,0 +1,263 @@
+"""A table that is in Spark: the executors count, and only counts travel to the driver."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import lazy_loader
+import pyarrow as pa
+
+from hushtable.engine.encode import Expression
+from hushtable.engine.sources.header import Data, Header, is_ibis_table
+from hushtable.engine.sources.source import (
+    Lease,
+    TableSource,
+    explained,
+    too_many_cells,
+    wanted_columns,
+)
+from hushtable.errors import DataError, HushtableError, ParameterError, TooLarge
+from hushtable.schema import Schema
+
+ibis = lazy_loader.load("ibis")
+
+_QUICK = {"spark.sql.execution.arrow.pyspark.enabled": "true"}  # for small tables that are sent
+
+
+def open_in_spark(data: Data, header: Header) -> TableSource:
+    """Open a frame of Spark, or an ibis table of a Spark session; reads no row."""
+    if is_ibis_table(data):
+        data = SparkSource(data, {}).frame(data)
+    # Plain names: Spark takes a dot for a field, and case for nothing.
+    places = {name: f"raw{position}" for position, name in enumerate(header.names)}
+    name = _fresh_name()
+    plain = _in_utc(_by_bytes(data.toDF(*places.values())))
+    plain.createOrReplaceTempView(name)
+    return SparkSource(
+        _backend(data.sparkSession).table(name),
+        places,
+        # Computed once: a row that comes out differently when a lost part is computed again would
+        # be counted twice, in two cells, and the noise is for once.
+        copied=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
+        lease=Lease(_forget, data.sparkSession, name),
+    )
+
+
+def _by_bytes(frame: Any) -> Any:
+    """Remove collations, under which one row could be counted in two cells."""
+    from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+    plain = {
+        field.name: functions.collate(field.name, "UTF8_BINARY")
+        for field in frame.schema.fields
+        if getattr(field.dataType, "collation", "UTF8_BINARY") != "UTF8_BINARY"
+    }
+    return frame.withColumns(plain) if plain else frame
+
+
+def _in_utc(frame: Any) -> Any:
+    """Convert timestamps with time zone to UTC, independently of the session's time zone."""
+    from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+    micros = "unix_micros(`{0}`)"
+    plain = {
+        field.name: functions.expr(
+            f"timestampadd(MICROSECOND, {micros.format(field.name)}, "
+            "TIMESTAMP_NTZ '1970-01-01 00:00:00')"
+        )
+        for field in frame.schema.fields
+        if field.dataType.typeName() == "timestamp"
+    }
+    return frame.withColumns(plain) if plain else frame
+
+
+class SparkSource(TableSource):
+    """A table that is in Spark."""
+
+    def coded(self, schema: Schema) -> TableSource:
+        """Return the rows as codes, computed for each query unless rows must be copied."""
+        source: SparkSource = self
+        if self.copied:
+            places = {f"c{place}": name for place, name in enumerate(wanted_columns(schema))}
+            kept = {name: place for place, name in places.items()}
+            source = self.keep(self.select(places), kept, drawn=True)
+        query, columns = source.code_view(schema)
+        with self.running():
+            frame, name = source.frame(query), _fresh_name()
+            frame.createOrReplaceTempView(name)
+        session = frame.sparkSession
+        lease = Lease(_forget, session, name), source.lease  # the raw rows stay as long
+        return SparkSource(_backend(session).table(name), columns, lease=lease, origin=source)
+
+    def frame(self, expression: Expression) -> Any:
+        """Return a query as a Spark frame."""
+        backend, name = self.table.get_backend(), _fresh_name()
+        backend.create_view(name, expression)
+        try:
+            return backend.raw_sql(f"TABLE {name}")
+        finally:
+            backend.raw_sql(f"DROP VIEW IF EXISTS {name}")  # the frame knows its plan by now
+
+    def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
+        """Run a query and fetch its rows; raise an error if there are more than `most`."""
+        with self.running():
+            frame = self.frame(expression)
+            if most is None:
+                return frame.toArrow()
+            # Counted by the executors first: a limit would send everything through one of them.
+            frame.persist()
+            try:
+                if frame.count() > most:
+                    raise too_many_cells(most)
+                return frame.toArrow()
+            finally:
+                frame.unpersist()
+
+    def keep(
+        self, rows: Expression, columns: Mapping[str, str], *, drawn: bool = False
+    ) -> SparkSource:
+        """Run a query once and keep its rows on the executors.
+
+        If rows depend on random numbers (`drawn`), rows that an executor loses are not recomputed,
+        since the random numbers would differ. The next query fails instead.
+        """
+        with self.running():
+            return self._kept(self.frame(rows), columns, drawn=drawn)
+
+    def draw(self, rows: Expression) -> SparkSource:
+        """Draw the random numbers now, since a repeated part of a query would draw others."""
+        return self.keep(rows, {}, drawn=True)
+
+    def keep_numbered(self, rows: Expression, number: str) -> SparkSource:
+        """Keep rows with unique numbers, which may have gaps."""
+        from pyspark.sql import functions  # noqa: PLC0415 - an extra
+
+        with self.running():
+            numbered = self.frame(rows).withColumn(number, functions.monotonically_increasing_id())
+            return self._kept(numbered, {}, drawn=True)
+
+    def _kept(self, frame: Any, columns: Mapping[str, str], *, drawn: bool) -> SparkSource:
+        if drawn:
+            frame = frame.localCheckpoint(eager=True)
+        else:
+            frame = frame.persist()
+            frame.count()
+        name = _fresh_name()
+        frame.createOrReplaceTempView(name)
+        lease = Lease(_forget, frame.sparkSession, name, frame)
+        return SparkSource(self.table.get_backend().table(name), columns, lease=lease)
+
+    @contextlib.contextmanager
+    def running(self, settings: Mapping[str, str] = _QUICK) -> Iterator[None]:
+        """Change session settings temporarily, and replace Spark's errors by our own messages."""
+        try:
+            with _settings(session_of(self.table).conf, settings):
+                yield
+        except HushtableError:
+            raise
+        except Exception as error:  # Spark raises what it likes
+            raise _explained(error) from None
+
+
+@contextlib.contextmanager
+def _settings(conf: Any, settings: Mapping[str, str]) -> Iterator[None]:
+    """Change settings of a session temporarily."""
+    before = {name: conf.get(name, None) for name in settings}
+    for name, value in settings.items():
+        conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            conf.unset(name) if value is None else conf.set(name, value)
+
+
+def _explained(error: Exception) -> HushtableError:
+    message = str(error).lower()
+    if "maxresultsize" in message:
+        return TooLarge("the answer is larger than spark.driver.maxResultSize; raise it.")
+    if "checkpoint_rdd_block_id_not_found" in message or "checkpoint block" in message:
+        return DataError(
+            "an executor was lost with rows that are chosen or computed once, and not a second "
+            "time; run again, with executors that stay (spark.dynamicAllocation.enabled=false)."
+        )
+    if "no module named" in message:  # an executor that came after they were asked
+        return unfit_executors("one of them lacks a package")
+    if "outofmemory" in message or "java heap space" in message:
+        return TooLarge(
+            "Spark ran out of memory; raise spark.executor.memory and spark.driver.memory."
+        )
+    return explained(error)
+
+
+def session_of(data: Data) -> Any:
+    """Return the Spark session of a table."""
+    frame = data.get_backend().raw_sql("SELECT 1") if is_ibis_table(data) else data
+    return frame.sparkSession
+
+
+def _fresh_name() -> str:
+    return f"hushtable_{uuid.uuid4().hex}"
+
+
+def _backend(spark: Any) -> Any:
+    """Connect ibis to a session without changing its settings."""
+    names = ("spark.sql.session.timeZone", "spark.sql.mapKeyDedupPolicy")
+    before = {name: spark.conf.get(name) for name in names}
+    backend = ibis.pyspark.connect(spark)
+    for name, value in before.items():
+        spark.conf.set(name, value)
+    return backend
+
+
+def _is_plain_scan(plan: Any) -> bool:
+    """Return whether a plan only reads files and is deterministic."""
+    kind = _kind(plan)
+    if kind == "LogicalRelation":
+        return _kind(plan.relation()) == "HadoopFsRelation"
+    return (
+        kind in {"SubqueryAlias", "View", "Project", "Filter"}
+        and plan.deterministic()
+        and not any(map(_is_opaque, _each(plan.expressions())))
+        and all(map(_is_plain_scan, _each(plan.children())))
+    )
+
+
+def _is_opaque(expression: Any) -> bool:
+    """Return whether an expression calls a user function or queries another table."""
+    kind = _kind(expression)
+    return any(word in kind for word in ("UDF", "Subquery", "Exists", "ListQuery")) or any(
+        map(_is_opaque, _each(expression.children()))
+    )
+
+
+def _kind(node: Any) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _each(nodes: Any) -> list[Any]:
+    return [nodes.apply(at) for at in range(nodes.size())]
+
+
+def _forget(spark: Any, name: str, frame: Any = None) -> None:
+    # The session may belong to the user, and private rows must not stay in it.
+    with contextlib.suppress(Exception):
+        spark.catalog.dropTempView(name)
+        if frame is not None:
+            frame.unpersist()
+            plan = frame._jdf.queryExecution().analyzed()
+            if _kind(plan) == "LogicalRDD":  # rows kept by a checkpoint
+                plan.rdd().unpersist(False)
+
+
+def unfit_executors(why: str) -> ParameterError:
+    """Return the error for executors that cannot run hushtable."""
+    return ParameterError(
+        f"executors cannot run hushtable {version('hushtable')} ({why}); install it in the Python "
+        "that they run (spark.pyspark.python), or send it to them in a packed environment: see "
+        "'Install' in docs/how-to/run-on-a-cluster.md."
+    )

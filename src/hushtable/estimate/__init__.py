@@ -1,5 +1,0 @@
-"""Answers to analysts' questions about a release, and code that several estimators share."""
-
-from hushtable.estimate.base import Estimate, Estimator
-
-__all__ = ["Estimate", "Estimator"]

@@ -1,0 +1,216 @@
+"""Tables of an attack as numeric matrices, in the values of the release.
+
+Values are encoded by the engine's rules, except that out-of-domain values become missing, so that
+no value stops an attack. If the release generalized a column, private values are generalized in the
+same way, because the attacker sees them in this form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushtable.arrays import Floats
+from hushtable.engine import connect
+from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.errors import DataError
+from hushtable.schema import Categorical, Column, Integer, Numeric, Schema
+from hushtable.schema.recoding import Intervals, Recoding
+
+MOST_TARGETS = 2_000
+FEWEST_TARGETS = 200
+MOST_COMPARISONS = 250_000_000
+"""Limit on targets times published records in one nearest-neighbor search."""
+
+
+@dataclass(frozen=True)
+class AttackTables:
+    """Tables and settings of the attacks."""
+
+    names: tuple[str, ...]  # columns that the original and the release share
+    # values of ordered columns are positions from 0 to 1 in the public range
+    ordered: NDArray[np.bool_]
+    sizes: NDArray[np.int64]  # number of released values of each column, without missing
+    original: Floats  # rows by columns; missing is NaN, unordered columns contain codes
+    published: Floats
+    control: Floats | None  # rows that are not in the release
+    rng: np.random.Generator  # for samples and ties
+    notes: tuple[str, ...] = ()  # how the tables were made comparable
+
+    @property
+    def n_targets(self) -> int:
+        """Maximum number of people to attack with nearest-neighbor searches."""
+        affordable = MOST_COMPARISONS // max(len(self.published), 1)
+        return int(min(MOST_TARGETS, max(FEWEST_TARGETS, affordable)))
+
+    def targets(self, table: Floats, n_targets: int | None = None) -> Floats:
+        """Return a random sample of the people to attack, by default of `n_targets`."""
+        n_targets = n_targets or self.n_targets
+        if len(table) <= n_targets:
+            return table
+        return table[self.rng.choice(len(table), n_targets, replace=False)]
+
+    def sampled(self, n_targets: int | None = None) -> str:
+        """Return a note if only a sample of people is attacked."""
+        n_targets = n_targets or self.n_targets
+        if len(self.original) <= n_targets:
+            return ""
+        return f"Run on a random sample of {n_targets:,} rows."
+
+    def seed(self) -> int:
+        """Draw a seed for breaking ties."""
+        return int(self.rng.integers(2**63))
+
+
+def make_attack_tables(  # noqa: PLR0917 - same order as in `assess`
+    original: pa.Table,
+    published: pa.Table,
+    control: pa.Table | None,
+    schema: Schema,
+    recode: Mapping[str, Recoding],
+    rng: np.random.Generator,
+) -> AttackTables:
+    """Encode the tables of an attack; see `hushtable.evaluation.risk.attacks.assess`."""
+    tables = [original, published] + [control] * (control is not None)
+    names = [n for n in schema.attributes if all(n in t.column_names for t in tables)]
+    if not names:
+        raise DataError(
+            "original, release and control have no column of the schema in common; it has "
+            f"{', '.join(schema.attributes)}."
+        )
+    columns = {name: schema.attributes[name] for name in names}
+    recode = {name: cut for name, cut in recode.items() if name in columns}
+    as_published = {
+        name: _labels(recode[name]) if name in recode else column
+        for name, column in columns.items()
+    }
+    notes = []
+    dropped = [name for name in schema.attributes if name not in names]
+    if dropped:
+        notes.append(f"Not attacked, because not in all tables: {', '.join(dropped)}.")
+    if recode:
+        notes.append(f"Attacked in their generalized values: {', '.join(sorted(recode))}.")
+    sizes = np.array([(recode.get(n) or c).size for n, c in columns.items()], np.int64)
+    sizes -= [(recode.get(n) or c).n_special for n, c in columns.items()]
+
+    def private(table: pa.Table) -> Floats:
+        codes = _read(table, columns, schema)
+        return _matrix(columns, codes, recode)
+
+    return AttackTables(
+        names=tuple(names),
+        ordered=np.array([_is_ordered(c, recode.get(n)) for n, c in columns.items()]),
+        sizes=sizes,
+        original=private(original),
+        published=_matrix(columns, _read(published, as_published, schema), recode, done=True),
+        control=None if control is None else private(control),
+        rng=rng,
+        notes=tuple(notes),
+    )
+
+
+def _is_ordered(column: Column, cut: Recoding | None) -> bool:
+    if isinstance(column, Categorical):
+        return column.ordered and cut is None
+    return cut is None or isinstance(cut, Intervals)
+
+
+def _labels(cut: Recoding) -> Column:
+    labels = tuple(str(label) for label in cut.names)
+    return Categorical(type="categorical", values=labels)
+
+
+def _read(
+    table: pa.Table, columns: Mapping[str, Column], schema: Schema
+) -> dict[str, NDArray[np.int64]]:
+    """Encode a table; out-of-domain values become missing."""
+    lenient: dict[str, Any] = {}
+    for name, column in columns.items():
+        lenient[name] = column.model_copy(update={"missing": "category", "outside": "missing"})
+        place, values = table.column_names.index(name), table.column(name)
+        if isinstance(column, Numeric) and _is_number(values.type):
+            values = values if column.special else _clipped(values, column)
+        elif isinstance(column, Categorical) and not _is_plain(values.type):
+            texts = [None if value is None else str(value) for value in values.to_pylist()]
+            values = pa.chunked_array([pa.array(texts, pa.string())])
+        elif isinstance(column, Numeric) and _is_odd(values.type):
+            values = pa.chunked_array([pa.nulls(len(values))])  # these types contain no numbers
+        table = table.set_column(place, name, values)
+    # A listed value that is also a code for missing is a value, as in the engine.
+    listed = {v for c in lenient.values() if isinstance(c, Categorical) for v in c.values}
+    rules = Schema(
+        name=schema.name,
+        columns=lenient,
+        missing_values=tuple(text for text in schema.missing_values if text not in listed),
+    )
+    engine = connect(table.select(list(columns)), rules, engine="memory")
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return engine.codes(list(columns))
+
+
+def _is_odd(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_temporal(kind) or pa.types.is_nested(kind) or pa.types.is_binary(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    """Return whether the engine reads a type; others are converted to text first."""
+    if pa.types.is_dictionary(kind):
+        return _is_plain(kind.value_type)
+    is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+    return bool(is_text or _is_number(kind) or pa.types.is_boolean(kind) or pa.types.is_null(kind))
+
+
+def _clipped(values: pa.ChunkedArray, column: Numeric) -> pa.ChunkedArray:
+    """Clip numbers to the public range, and round them for integer columns.
+
+    This also clips private values outside the range.
+    """
+    low, high = (float(column.value(code) or 0) for code in (0, column.n_values - 1))
+    inside = pc.min_element_wise(
+        pc.max_element_wise(values.cast(pa.float64(), safe=False), low, skip_nulls=False),
+        high, skip_nulls=False,
+    )  # fmt: skip
+    return pc.round(inside) if isinstance(column, Integer) else inside
+
+
+def _matrix(
+    columns: Mapping[str, Column],
+    codes: Mapping[str, NDArray[np.int64]],
+    recode: Mapping[str, Recoding],
+    *,
+    done: bool = False,
+) -> Floats:
+    """Convert codes to positions or codes of released values; `done` if they are released codes."""
+    matrix = np.empty((len(next(iter(codes.values()))), len(columns)))
+    for place, (name, column) in enumerate(columns.items()):
+        cut, values = recode.get(name), codes[name]
+        n_values = len(cut.labels) if cut is not None and done else column.n_values
+        missing = values >= n_values  # special values have no position either
+        if cut is not None and not done:
+            values = cut.apply(np.minimum(values, column.n_values - 1))
+        if cut is not None:
+            n_values = len(cut.labels)
+        scale = max(n_values - 1, 1) if _is_ordered(column, cut) else 1
+        matrix[:, place] = np.where(missing, np.nan, values / scale)
+    # Engines return rows in any order; sorted, the same seed selects the same samples.
+    return np.asarray(matrix[np.lexsort(matrix.T)])
+
+
+def equal(first: Floats, second: Floats) -> NDArray[np.bool_]:
+    """Return where two arrays agree; two missing values are equal."""
+    return np.asarray((first == second) | (np.isnan(first) & np.isnan(second)))
+
+
+def columns_of(matrix: Floats, places: Sequence[int]) -> Floats:
+    """Return some columns as a contiguous array, for the nearest-neighbor search."""
+    return np.ascontiguousarray(matrix[:, list(places)])

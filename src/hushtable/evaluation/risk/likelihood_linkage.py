@@ -1,0 +1,103 @@
+"""Likelihood linkage: match noisy records to people by likelihood.
+
+The observer has all original records and knows the method and, in the worst case, which level each
+record publishes. For each published record, the observer ranks the candidates of that level by
+likelihood. The attack runs the method with new noise, because a release is in random order and its
+correct links are not known. The report is internal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.evaluation.repeats import wilson
+from hushtable.kernels.fits import rank_owners
+from hushtable.methods.uncertain.uncertain import Uncertain
+from hushtable.privacy.noise.noise import Noise
+from hushtable.schema import Schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Linkage:
+    """Success of linking records."""
+
+    n_records: int
+    # share whose owner is the best fit (ties broken at random), with a 95% Wilson interval
+    top1_rate: float
+    top1_low: float
+    top1_high: float
+    mean_posterior: float  # of the owner, from a uniform prior
+    random_rate: float  # success of guessing among all records
+    level_rate: float  # success of guessing among the records of the published level
+    # share of records for which fewer than k records fit at least as well as the owner
+    fewer_than_k: float
+    # quantiles of the number of records that fit at least as well as the owner
+    rank_quantiles: dict[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the rates as plain data."""
+        return asdict(self)
+
+
+def likelihood_linkage(
+    method: Uncertain,
+    values: NDArray[np.float64],
+    schema: Schema,
+    noise: Noise,
+    *,
+    uses_levels: bool = True,
+) -> Linkage:
+    """Run the method on private records and try to link its output to them.
+
+    The columns of `values` are the noisy columns in the schema's order, then the carried ones. With
+    `uses_levels`, the observer excludes candidates of other published levels.
+    """
+    geometry = method.plan(schema)
+    perturbed = method.plan(schema).perturb(values, noise)
+    d = len(geometry.names)
+    told_apart = values[:, d : d + len(method.carry)]
+    regions = perturbed.regions
+    if uses_levels:
+        told_apart = np.column_stack(
+            (told_apart, perturbed.widths)
+            if regions is None
+            else (told_apart, regions.first, regions.last)
+        )
+    level = np.zeros(len(values), np.int64)
+    if told_apart.shape[1]:
+        level = np.unique(told_apart, axis=0, return_inverse=True)[1].reshape(-1)
+    ruler = geometry.ruler
+    steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
+    # All records of a region fit it equally; its center and half-width determine which they are.
+    noisy, reach = perturbed.steps.astype(np.float64), ruler.noise_range(perturbed.widths)
+    if regions is not None:
+        noisy = (regions.first + regions.last) / 2
+        reach = (regions.last - regions.first) / 2 * ruler.step
+    n_better, n_equal, posterior = rank_owners(
+        steps * ruler.step,
+        noisy * ruler.step,
+        reach,
+        level=level,
+        is_gaussian=method.model == "gaussian",
+        period=ruler.period,
+    )
+    n = len(values)
+    ranks = n_better + n_equal
+    hits = np.where(n_better == 0, 1.0 / n_equal, 0.0)
+    low, high = wilson(float(hits.sum()), n)
+    sizes = np.bincount(level)
+    return Linkage(
+        n_records=n,
+        top1_rate=float(hits.mean()),
+        top1_low=low,
+        top1_high=high,
+        mean_posterior=float(posterior.mean()),
+        random_rate=1.0 / n,
+        level_rate=float((1.0 / sizes[level]).mean()),
+        fewer_than_k=float((ranks < method.k).mean()),
+        rank_quantiles={f"{q:g}": float(np.quantile(ranks, q)) for q in (0, 0.05, 0.25, 0.5, 0.95)},
+    )

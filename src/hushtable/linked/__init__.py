@@ -1,1 +1,0 @@
-"""Linked tables: persons and their child tables, under one promise."""

@@ -1,0 +1,156 @@
+"""Tables of a partition, and how they are read.
+
+``tree`` has one row per node, level by level, root first. ``data`` has one row per leaf and class,
+in the order of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from hushtable.arrays import Floats, Integers
+from hushtable.methods.partition.axes import PartitionAxis
+from hushtable.methods.partition.consistency import NoisyTree
+from hushtable.methods.partition.tree import GrowthRules, PartitionTree
+from hushtable.schema import Categorical, Column, Schema
+from hushtable.schema.codes import arrow_type, as_numpy, typed
+
+NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_scale"
+"""Columns that are published in addition to the schema's own."""
+
+
+def tree_table(tree: PartitionTree, axes: Sequence[PartitionAxis], rules: GrowthRules) -> pa.Table:
+    """Return the nodes of a tree as a table: splits and counts of stopping tests."""
+    leaf = np.asarray(tree.left) < 0
+    untested = ~np.asarray(tree.tested)
+    names = pa.array([axis.name for axis in axes], pa.string())
+    scale = float(rules.max_rows / rules.epsilon_test)
+    return pa.table(
+        {
+            "level": pa.array(tree.levels, pa.int64()),
+            "left": pa.array(np.asarray(tree.left), pa.int64(), mask=leaf),
+            "column": names.take(pa.array(np.asarray(tree.axis), pa.int64(), mask=leaf)),
+            "cut": pa.array(np.asarray(tree.cut), pa.int64(), mask=leaf),
+            NOISY_COUNT: pa.array(np.asarray(tree.noisy), pa.int64(), mask=untested),
+            NOISE_SCALE: pa.array(np.full(len(leaf), scale), pa.float64(), mask=untested),
+        }
+    )
+
+
+def measurements(
+    nodes: pa.Table, cell_scale: Floats, *, total: int | None, consistent: bool
+) -> tuple[NoisyTree, Floats]:
+    """Return the noise of all counts of a tree, and the noisy counts of its nodes.
+
+    `cell_scale` (leaves, classes) is the noise scale of the leaf counts; `total` the number of rows
+    if it is public; `consistent` whether the counts of nodes are used.
+    """
+    left = as_numpy(nodes["left"], null=-1)
+    scale = as_numpy(nodes[NOISE_SCALE], null=np.nan)
+    scale[np.isnan(scale) | (not consistent)] = np.inf
+    tree = NoisyTree(left, as_numpy(nodes["level"]), cell_scale, scale, total)
+    return tree, as_numpy(nodes[NOISY_COUNT], null=0).astype(np.float64)
+
+
+def leaf_parts(nodes: pa.Table, axes: Sequence[PartitionAxis]) -> tuple[Integers, Integers]:
+    """Return the parts of the leaves of a tree, as two arrays (leaves, axes)."""
+    left = as_numpy(nodes["left"], null=-1)
+    cuts = as_numpy(nodes["cut"], null=0)
+    at_axis = {axis.name: at for at, axis in enumerate(axes)}
+    names = nodes["column"].to_pylist()  # dictionary encoding would load a library
+    split_axis = np.array([-1 if name is None else at_axis[name] for name in names], np.int64)
+    whole = np.array([axis.whole for axis in axes], np.int64)
+    first = np.tile(whole[:, 0], (len(left), 1))
+    last = np.tile(whole[:, 1], (len(left), 1))
+    levels = as_numpy(nodes["level"])
+    for level in range(int(levels[-1])):
+        inner = np.flatnonzero((levels == level) & (left >= 0))
+        for child in (left[inner], left[inner] + 1):
+            first[child], last[child] = first[inner], last[inner]
+        for at, axis in enumerate(axes):
+            here = inner[split_axis[inner] == at]
+            if axis.subsets:
+                first[left[here], at] = cuts[here]
+                first[left[here] + 1, at] = first[here, at] & ~cuts[here]
+            else:
+                last[left[here], at] = cuts[here] - 1
+                first[left[here] + 1, at] = cuts[here]
+    leaves = left < 0
+    return first[leaves], last[leaves]
+
+
+def leaf_table(
+    schema: Schema,
+    nodes: pa.Table,
+    axes: Sequence[PartitionAxis],
+    target: str | None,
+    *,
+    counts: Integers,
+    noisy: Integers,
+    scales: Floats,
+) -> pa.Table:
+    """Return the leaves as a table: region, class, fitted and noisy count.
+
+    A region lists the values of a categorical column, null for missing. For a numeric column it has
+    the lowest and highest value, whether missing values are included, and which special values.
+    """
+    n_leaves, n_classes = noisy.shape
+    first, last = leaf_parts(nodes, axes)
+    by_class = np.repeat(np.arange(n_leaves), n_classes)
+    leaves = np.flatnonzero(nodes["left"].is_null().to_numpy())
+    columns = {NODE: pa.array(leaves[by_class], pa.int64())}
+    for at, axis in enumerate(axes):
+        parts = np.stack((first[:, at], last[:, at]), axis=1)
+        distinct, which = distinct_parts(parts)
+        values = part_values(schema.attributes[axis.name], axis, distinct)
+        columns[axis.name] = values.take(pa.array(which[by_class]))
+    if target is not None:
+        column = schema.attributes[target]
+        classes = typed(column, [column.value(code) for code in range(n_classes)])
+        columns[target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_leaves)))
+    ordered = {NODE: columns[NODE]} | {name: columns[name] for name in schema.attributes}
+    ordered[COUNT] = pa.array(counts, pa.int64())
+    ordered[NOISY_COUNT] = pa.array(noisy.ravel(), pa.int64())
+    ordered[NOISE_SCALE] = pa.array(scales.ravel(), pa.float64())
+    return pa.table(ordered)
+
+
+def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct parts of an axis, and the part of each leaf."""
+    order = np.lexsort(parts.T[::-1])
+    ordered = parts[order]
+    fresh = np.ones(len(parts), np.bool_)
+    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
+    which = np.empty(len(parts), np.int64)
+    which[order] = np.cumsum(fresh) - 1
+    return ordered[fresh], which
+
+
+def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Array:
+    """Return parts of a column as lists of values, or as their ends."""
+    kind = arrow_type(column)
+    if isinstance(column, Categorical):
+        lists = [typed(column, [column.value(int(c)) for c in axis.codes_of(*part)])
+                 for part in parts.tolist()]  # fmt: skip
+        return pa.array([values.to_pylist() for values in lists], pa.list_(kind))
+    lows, highs, missing, special = [], [], [], []
+    for first, last in axis.code_bounds(parts).tolist():
+        top = min(last, column.n_values - 1)
+        some = first <= top
+        lows.append(column.value(first) if some else None)
+        highs.append(column.value(top) if some else None)
+        missing.append(last == column.missing_code)
+        names = column.special_names
+        special.append([names[c - column.n_values] for c in range(max(first, column.n_values),
+                        min(last + 1, column.n_values + len(names)))])  # fmt: skip
+    fields = {
+        "low": typed(column, lows),
+        "high": typed(column, highs),
+        "missing": pa.array(missing),
+    }
+    if column.special_names:
+        fields["special"] = pa.array(special, pa.list_(pa.string()))
+    return pa.StructArray.from_arrays(list(fields.values()), list(fields))

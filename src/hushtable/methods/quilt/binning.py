@@ -1,0 +1,503 @@
+"""Counted values of columns: public bins first, then buckets chosen from noisy counts."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from hushtable.arrays import Floats, Integers
+from hushtable.errors import ParameterError, TooLarge
+from hushtable.schema import Categorical, Column, Schema
+from hushtable.schema.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
+from hushtable.schema.taxonomy import TaxonomyNode
+from hushtable.simplex import project_to_simplex
+
+if TYPE_CHECKING:  # so that reading a release does not load compiled kernels
+    from hushtable.methods.quilt.coins import PostprocessingRng
+
+WIDE = 512
+"""A numeric column with more values is binned."""
+
+CUT_SHARE = 0.3
+"""Maximum cost of binning, as a share of the column's budget."""
+
+
+MAX_VALUES = 10_000
+"""Values per categorical column; one with more is counted at a level of its taxonomy."""
+
+N_BINS = 1 << 20
+"""Maximum number of equal-width bins in which a numeric column with more values is read."""
+
+MAX_BUCKETS = 64
+"""Buckets of an unordered column, so that every pair of columns can be counted."""
+
+MAX_INTERVALS = 32
+"""Buckets of an ordered column: neighbors are similar, and each cell adds noise."""
+
+HEAVY = 3.0
+"""Minimum count of a bucket of an ordered column, in standard deviations of its noise."""
+
+HEAVY_UNORDERED = 0.7
+"""Share of `HEAVY` that suffices for unordered values: merging one loses its meaning."""
+
+
+TILT_LIMIT = 3.0
+"""Maximum shift of a row inside its bucket, in standard deviations."""
+
+
+@dataclass(frozen=True)
+class CountedDomain:
+    """Counting rule of one column; public."""
+
+    name: str
+    column: Column
+    rule: Rule | None = None  # taxonomy level, or lowest values of bins, if there are too many
+    recoding: Recoding | None = None  # the recoding by that rule
+
+    @property
+    def size(self) -> int:
+        """Number of counted values, including special values and missing."""
+        return self.column.size if self.recoding is None else self.recoding.size
+
+    @property
+    def n_values(self) -> int:
+        """Number of counted values without special values and missing."""
+        return self.size - self.column.n_special
+
+    @property
+    def zero(self) -> set[int]:
+        """The counted value that contains the number 0, if there is one."""
+        if isinstance(self.column, Categorical):
+            return set()
+        code = -self.column.exact_low / self.column.exact_step
+        if code.denominator != 1 or not 0 <= code < self.column.n_values:
+            return set()
+        if self.recoding is None:
+            return {int(code)}
+        return set(self.recoding.apply(np.array([int(code)])).tolist())
+
+    @cached_property
+    def first_codes(self) -> Integers:
+        """The first code of the schema in each counted value."""
+        if self.recoding is None:
+            return np.arange(self.size)
+        bins = self.recoding.apply(np.arange(self.column.size))
+        return np.unique(bins, return_index=True)[1]
+
+    @property
+    def places(self) -> Floats:
+        """Position of each counted value of an ordered column: the mean of its codes."""
+        return self.first_codes + (self.widths - 1) / 2
+
+    @property
+    def is_ordered(self) -> bool:
+        """True if the values have an order, so that neighbors are similar."""
+        return self.column.is_line
+
+    @property
+    def widths(self) -> Integers:
+        """Number of codes of the schema in each counted value."""
+        return np.ones(self.size, np.int64) if self.recoding is None else self.recoding.widths
+
+    def buckets(self, noisy: Integers | Floats, std: float, *, is_target: bool = False) -> Integers:
+        """Choose a bucket for each counted value, from noisy counts alone.
+
+        Special values and missing each get their own bucket, at the end. A target is not merged if
+        it has few values.
+        """
+        n_values, most = self.n_values, MAX_BUCKETS - 1
+        counts = np.asarray(noisy[:n_values], np.float64)
+        heavy = max(HEAVY, math.sqrt(2 * math.log(max(n_values, 2)))) * std
+        if is_target and n_values <= most:
+            found = np.arange(n_values)
+        elif self.is_ordered:
+            found = merge_neighbors(counts, heavy, MAX_INTERVALS)
+        else:
+            found = merge_rare(counts, HEAVY_UNORDERED * heavy, most, self._tree())
+        return np.append(found, found.max() + 1 + np.arange(self.size - n_values))
+
+    def _tree(self) -> TaxonomyNode | None:
+        """Return the taxonomy with indices of values as labels; None if it does not apply."""
+        column = self.column
+        if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
+            return None
+        place_of = {value: str(place) for place, value in enumerate(column.values)}
+
+        def numbered(node: TaxonomyNode) -> TaxonomyNode:
+            if not node.children:
+                return TaxonomyNode(place_of[node.label])
+            return TaxonomyNode(node.label, tuple(numbered(child) for child in node.children))
+
+        return numbered(column.taxonomy.root)
+
+    def branches(self, buckets: Integers) -> list[Integers]:
+        """Return the branch of each bucket at each level of the taxonomy, from fine to coarse.
+
+        A bucket with values of several branches forms its own branch.
+        """
+        column = self.column
+        if not isinstance(column, Categorical) or column.taxonomy is None or self.rule is not None:
+            return []
+        found = []
+        for level in range(1, column.taxonomy.depth):
+            label_of = column.taxonomy.level(level)
+            labels = np.array([label_of[value] for value in column.values])
+            place = np.unique(labels, return_inverse=True)[1].ravel()
+            merged = buckets[: self.n_values]
+            n = int(merged.max()) + 1
+            first = np.array([place[merged == bucket].min() for bucket in range(n)])
+            last = np.array([place[merged == bucket].max() for bucket in range(n)])
+            found.append(np.where(first == last, first, len(labels) + np.arange(n)))
+        return found
+
+    def bucket_recoding(self, buckets: Integers) -> Recoding | None:
+        """Return the recoding from codes of the schema to buckets; None if they are equal."""
+        merged = buckets[: self.n_values]
+        labels = tuple(str(bucket) for bucket in range(int(merged.max()) + 1))
+        has_missing = self.column.missing_code is not None
+        if self.recoding is None and np.array_equal(merged, np.arange(self.n_values)):
+            return None
+        if isinstance(self.column, Categorical):
+            values = np.arange(self.column.n_values)
+            groups = merged[values if self.recoding is None else self.recoding.apply(values)]
+            return ValueGroups(labels, self.column.n_values, has_missing, tuple(groups.tolist()))
+        first = np.flatnonzero(np.diff(merged, prepend=-1))
+        if isinstance(self.recoding, Intervals):
+            first = np.asarray(self.recoding.starts)[first]
+        special = self.column.special_names
+        return Intervals(
+            labels, self.column.n_values, has_missing, tuple(first.tolist()), special=special
+        )
+
+    def codes(
+        self,
+        of_rows: Integers,
+        buckets: Integers,
+        shares: Floats,
+        rng: PostprocessingRng,
+        tilts: Floats | None = None,
+    ) -> Integers:
+        """Draw a code of the schema for the bucket of each row.
+
+        The counted value is drawn by `shares`, then a code uniformly from its bin. With `tilts`,
+        the rows of a bucket exchange their values so that these follow the tilts.
+        """
+        if int(buckets.max()) + 1 == self.size:
+            values = np.argsort(buckets)[of_rows]
+            return values if self.recoding is None else self._inside(values, rng)
+        values = np.empty(len(of_rows), np.int64)
+        order = np.argsort(of_rows.astype(np.int16), kind="stable")  # short numbers sort faster
+        bounds = np.append(0, np.cumsum(np.bincount(of_rows, minlength=int(buckets.max()) + 1)))
+        for bucket in range(int(buckets.max()) + 1):
+            mine = order[bounds[bucket] : bounds[bucket + 1]]
+            among = np.flatnonzero(buckets == bucket)
+            if len(among) == 1:
+                values[mine] = among[0]
+            elif len(mine):
+                values[mine] = among[rng.systematic_sample(shares[among] + 1e-9, len(mine))]
+        if tilts is not None:
+            values = tilted(of_rows, values, self.places, tilts, rng)
+        if self.recoding is None:
+            return values
+        return self._inside(values, rng)
+
+    def _inside(self, values: Integers, rng: PostprocessingRng) -> Integers:
+        """Draw codes uniformly from bins."""
+        assert self.recoding is not None  # noqa: S101 - the caller checks it
+        bin_of = self.recoding.apply(np.arange(self.column.size))
+        by_bin = np.argsort(bin_of, kind="stable")
+        starts = np.searchsorted(bin_of[by_bin], np.arange(self.size))
+        widths = self.widths
+        coin = rng.systematic_sample(np.ones(1 << 20), len(values)) / (1 << 20)
+        return by_bin[starts[values] + (coin * widths[values]).astype(np.int64)]
+
+
+def tilted(
+    of_rows: Integers, values: Integers, places: Floats, tilts: Floats, rng: PostprocessingRng
+) -> Integers:
+    """Permute the values of the rows within each bucket so that they follow a tilt.
+
+    If the log-density of a row has slope `tilt`, its value is larger by tilt times variance on
+    average. Rows are ranked by their values after this shift and take the bucket's values in that
+    order, so each value occurs as often as before.
+
+    Examples
+    --------
+    >>> from hushtable.methods.quilt.coins import PostprocessingRng
+    >>> rows, tilts = np.zeros(4, np.int64), np.array([9.0, 0.0, 0.0, -9.0])
+    >>> tilted(rows, np.array([1, 2, 2, 5]), np.arange(6.0), tilts, PostprocessingRng(1)).tolist()
+    [5, 2, 2, 1]
+    """
+    n, at = np.maximum(np.bincount(of_rows), 1), places[values]
+    mean = np.bincount(of_rows, at) / n
+    variance = np.maximum(np.bincount(of_rows, at**2) / n - mean**2, 0.0)
+    limit = TILT_LIMIT * np.sqrt(variance)[of_rows]
+    moved = at + rng.systematic_sample(np.ones(1 << 16), len(values)) / (1 << 16)
+    moved += np.clip(tilts * variance[of_rows], -limit, limit)
+    moved -= moved.min(initial=0.0)
+    by_tilt = np.argsort(of_rows + moved / (moved.max(initial=0.0) + 1.0))
+    found = np.empty_like(values)
+    n_times = np.bincount(of_rows * len(places) + values)
+    found[by_tilt] = np.repeat(np.arange(len(n_times)) % len(places), n_times)
+    return found
+
+
+def values_of(schema: Schema) -> list[CountedDomain]:
+    """Return how each column is counted; raise `TooLarge` for columns that cannot be."""
+    found, problems = [], []
+    for name, column in schema.attributes.items():
+        values, bins = CountedDomain(name, column), bins_of(column)
+        if bins is not None:
+            lowest = [column.value(start) for start in bins.starts]
+            rule = [value for value in lowest if value is not None]
+            found.append(replace(values, rule=rule, recoding=bins))
+            continue
+        if not isinstance(column, Categorical):
+            wide = column.n_values > N_BINS
+            found.append(replace(values, recoding=_bins(values)) if wide else values)
+            continue
+        if column.size <= MAX_VALUES:
+            found.append(values)
+            continue
+        level = _level(column)
+        if level is None:
+            problems.append(
+                f"column {name!r} has {column.size:,} values; at most {MAX_VALUES:,} can be "
+                "counted. Give it a taxonomy that has a level with fewer groups."
+            )
+            continue
+        try:
+            found.append(CountedDomain(name, column, level, recode(name, column, level)))
+        except ParameterError as error:
+            problems += error.problems
+    if problems:
+        raise TooLarge(problems)
+    return found
+
+
+def _bins(values: CountedDomain) -> Intervals:
+    """Return public equal-width bins for a numeric column with too many values.
+
+    The minimum, the maximum and 0, which often have many rows, get their own bins.
+    """
+    n = values.column.n_values
+    starts = EvenStarts(n, -(-n // N_BINS), frozenset({0, n - 1, *values.zero}))
+    has_missing = values.column.missing_code is not None
+    # The labels are never shown: the column is binned further before it is published.
+    return Intervals(
+        range(len(starts)), n, has_missing, starts, special=values.column.special_names
+    )
+
+
+class EvenStarts(Sequence[int]):
+    """First codes of equal-width bins with some codes in bins of their own, computed on demand.
+
+    A column may have a million bins, and plans need only their number.
+
+    Examples
+    --------
+    >>> starts = EvenStarts(10, 4, frozenset({0, 5, 9}))
+    >>> len(starts), list(starts)
+    (7, [0, 1, 4, 5, 6, 8, 9])
+    """
+
+    def __init__(self, n: int, width: int, alone: frozenset[int]) -> None:
+        self._even = range(0, n, width)
+        cut_out = {*alone, *(code + 1 for code in alone)} - {n}
+        self._others = sorted(code for code in cut_out if code not in self._even)
+
+    def __len__(self) -> int:
+        return len(self._even) + len(self._others)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Integers:
+        return np.sort(np.append(np.asarray(self._even, np.int64), self._others).astype(np.int64))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(np.asarray(self).tolist())
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[int]: ...
+    def __getitem__(self, place: int | slice) -> int | list[int]:
+        return list(self)[place]
+
+
+def _level(column: Categorical) -> int | None:
+    """Return the finest level of a taxonomy with fewer than `MAX_VALUES` groups, or None."""
+    if column.taxonomy is None:
+        return None
+    for level in range(column.taxonomy.depth):
+        if len(set(column.taxonomy.level(level).values())) < MAX_VALUES:
+            return level
+    return None
+
+
+def merge_neighbors(counts: Floats, heavy: float, most: int) -> Integers:
+    """Merge neighboring values until each bucket is heavy and there are at most `most`.
+
+    A bucket of w values is heavy if its count is at least ``heavy * sqrt(w)``. The lightest bucket
+    is merged with the lighter of its neighbors, unless this would make a heavy one light.
+
+    Examples
+    --------
+    >>> merge_neighbors(np.array([90.0, 1.0, -2.0, 3.0, 80.0, 70.0]), 10.0, 32).tolist()
+    [0, 1, 1, 1, 1, 2]
+    >>> merge_neighbors(np.array([90.0, 90.0, 80.0, 70.0]), 10.0, 3).tolist()
+    [0, 1, 2, 2]
+    """
+    n = len(counts)
+    sums: list[float] = counts.tolist()
+    widths = [1] * n
+    before, after = list(range(-1, n - 1)), list(range(1, n + 1))
+    version = [0] * n
+    alive = n
+
+    def weight(place: int) -> float:
+        return sums[place] / math.sqrt(widths[place])
+
+    def join(left: int) -> None:
+        """Merge a bucket with the next one."""
+        right = after[left]
+        sums[left] += sums[right]
+        widths[left] += widths[right]
+        after[left] = after[right]
+        if after[right] < n:
+            before[after[right]] = left
+        version[left] += 1
+        version[right] = -1
+
+    heap = [(weight(place), place, 0) for place in range(n)]
+    heapq.heapify(heap)
+    while heap and alive > 1:
+        found, place, seen = heapq.heappop(heap)
+        if seen != version[place]:
+            continue
+        if found >= heavy:
+            break
+        left, right = before[place], after[place]
+        sides = [side for side in (left, right) if 0 <= side < n]
+        for side in sorted(sides, key=weight):
+            first = min(place, side)
+            together = (sums[first] + sums[after[first]]) / math.sqrt(
+                widths[first] + widths[after[first]]
+            )
+            # A heavy bucket must not disappear in a wide, nearly empty range.
+            if weight(side) < heavy or together >= heavy:
+                join(first)
+                alive -= 1
+                heapq.heappush(heap, (weight(first), first, version[first]))
+                break
+    while alive > most:
+        starts = [place for place in range(n) if version[place] >= 0]
+        join(min(starts[:-1], key=lambda place: sums[place] + sums[after[place]]))
+        alive -= 1
+    starts_at = np.array([version[place] >= 0 for place in range(n)])
+    return np.cumsum(starts_at) - 1
+
+
+def merge_rare(
+    counts: Floats, heavy: float, most: int, tree: TaxonomyNode | None = None
+) -> Integers:
+    """Merge rare values, with a taxonomy those of the same branch first.
+
+    Rare values below a node become one bucket if they are heavy together; otherwise they are passed
+    to the parent. Those left at the root form a bucket, too. Buckets are in the order of their
+    first values.
+
+    Examples
+    --------
+    >>> merge_rare(np.array([90.0, 1.0, 80.0, 3.0]), 10.0, 63).tolist()
+    [0, 1, 2, 1]
+    >>> leaves = tuple(map(TaxonomyNode, "012"))
+    >>> tree = TaxonomyNode("*", (TaxonomyNode("a", leaves), TaxonomyNode("3")))
+    >>> merge_rare(np.array([90.0, 8.0, 8.0, 3.0]), 10.0, 63, tree).tolist()
+    [0, 1, 1, 2]
+    """
+    leaves = tuple(TaxonomyNode(str(place)) for place in range(len(counts)))
+    buckets, rare = _heavy_below(tree or TaxonomyNode("*", leaves), counts, heavy)
+    if rare:
+        buckets.append(rare)
+    if len(buckets) > most:
+        buckets.sort(key=lambda bucket: -float(counts[bucket].sum()))
+        buckets[most - 1 :] = [[place for bucket in buckets[most - 1 :] for place in bucket]]
+    found = np.empty(len(counts), np.int64)
+    for number, bucket in enumerate(sorted(buckets, key=min)):
+        found[bucket] = number
+    return found
+
+
+def _heavy_below(
+    node: TaxonomyNode, counts: Floats, heavy: float
+) -> tuple[list[list[int]], list[int]]:
+    if not node.children:
+        place = int(node.label)
+        return ([[place]], []) if counts[place] >= heavy else ([], [place])
+    buckets: list[list[int]] = []
+    rare: list[int] = []
+    for child in node.children:
+        below, left = _heavy_below(child, counts, heavy)
+        buckets += below
+        rare += left
+    if len(rare) > 1 and float(counts[rare].sum()) >= heavy * math.sqrt(len(rare)):
+        buckets.append(rare)
+        rare = []
+    return buckets, rare
+
+
+def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
+    """Estimate the share of each value: that of its bucket first, then within the bucket.
+
+    If each value were clipped at 0 separately, noise would add up over nearly empty ranges.
+
+    Examples
+    --------
+    >>> shares_of(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
+    array([0.9 , 0.01, 0.  , 0.05, 0.04])
+    """
+    noisy = np.asarray(counts, np.float64)
+    widths = np.bincount(buckets).astype(np.float64)
+    masses = project_to_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
+    shares = np.empty(len(noisy))
+    order = np.argsort(buckets, kind="stable")
+    ends = np.cumsum(widths).astype(np.int64)
+    for bucket, mass in enumerate(masses):
+        among = order[ends[bucket] - int(widths[bucket]) : ends[bucket]]
+        _halve(np.append(0.0, np.cumsum(noisy[among])), float(mass) / total, total, shares, among)
+    return shares
+
+
+def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
+    """Divide a share over values by their noisy counts, by recursive bisection.
+
+    `sums` are the cumulative counts. Each division is `project_to_simplex` for two counts.
+    """
+    pieces = [(0, len(places), share)]
+    while pieces:
+        first, stop, mass = pieces.pop()
+        width = stop - first
+        if width == 1 or mass <= 0:
+            shares[places[first:stop]] = mass / width
+            continue
+        middle = first + width // 2
+        left, right = (float(sums[middle] - sums[first]), float(sums[stop] - sums[middle]))
+        over = (left + right) / total - mass
+        part = left / total - over * (middle - first) / width
+        part = min(max(part, 0.0), mass)
+        pieces += [(first, middle, part), (middle, stop, mass - part)]
+
+
+def is_wide(values: CountedDomain) -> bool:
+    """Return whether a column is binned by noisy counts."""
+    return not isinstance(values.column, Categorical) and values.n_values > WIDE
+
+
+def planned_size(values: CountedDomain) -> int:
+    """Return the number of values for which a column gets budget."""
+    return min(values.size, WIDE) if is_wide(values) else values.size

@@ -1,0 +1,569 @@
+"""A log-linear model fitted to noisy tables, represented by weighted rows (particles).
+
+The model is the distribution over rows of bucket codes with density proportional to
+
+    prod_j p_j(x_j) * exp(sum_c theta_c[x_c])
+
+where p_j are the one-way marginals it was started from and c runs over the tables added to it. A
+table may be coarser than the codes: its cells are unions, and theta_c[x_c] is that of the cell or
+interpolated linearly between cells (`hushtable.methods.quilt.smoothing`). Fitting maximizes the
+concave dual of
+
+    min_p  KL(p || p_0) + sum_c |M_c p - y_c|^2 / (2 shrinkage std_c)
+
+(unnormalized KL, in counts; M_c p are the expected counts of table c, y_c the noisy ones). At the
+optimum y_c - M_c p = shrinkage * std_c * theta_c: noise is shrunk toward the maximum-entropy
+distribution, and as the shrinkage tends to zero the model tends to that distribution.
+
+Each step fits one table in closed form per cell by changing the weights of the particles (iterative
+proportional fitting). When the weights have become uneven, particles are resampled and moved by
+Gibbs sweeps under the current model (sequential Monte Carlo). Nothing here sees private data:
+everything is post-processing of noisy counts, so its random numbers need not be secret.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.kernels import log_linear as kernels
+from hushtable.kernels.log_linear import Index
+from hushtable.methods.quilt import particles
+from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.factors import FactorTable, log_factors
+from hushtable.methods.quilt.particles import Group, SampledParticles, strides_of
+from hushtable.methods.quilt.smoothing import (
+    STRAIGHT,
+    TREND,
+    BucketLine,
+    Stiffness,
+    estimate_similarity,
+    interpolation_matrix,
+    smoothed,
+)
+
+SHRINKAGE = 1.25
+"""Shrinkage of noise, see the module docstring; tuned, see quilt.md."""
+
+MAX_TABLE_CELLS = 1 << 16
+"""Maximum number of cells of a table; their indices have 16 bits."""
+
+LEAST_EFFECTIVE = 0.5
+"""Particles are resampled when their effective number falls below this share."""
+
+JOINT_CORRELATION = 0.8
+"""Maximal correlation of a measured pair above which its columns are drawn jointly."""
+
+SAME = 2e-4
+"""Fitting stops when no table moves more than this share of the weight."""
+
+EXTRA_PARTICLES = 60_000
+"""Maximum number of particles in excess of the drawn rows (and at most two per row)."""
+
+MANY = 200_000
+"""Maximum number of particles when rows are drawn."""
+
+LEAST_GROWN = 0.6
+"""Effective share below which new particles are moved once more."""
+
+LOST = 0.1
+"""Tolerated error of a one-way marginal beyond noise, as a share of the weight."""
+
+LOST_NEAR, LOST_STDS = 0.002, 3.0
+"""The same for a fit with patience: share of the weight, and standard deviations of noise."""
+
+N_LAST_SWEEPS = 30
+"""Maximum number of sweeps of the last fit."""
+
+N_SETTLING = 4
+"""Sweeps over the tables after particles were added."""
+
+STARVED = 2e-3
+"""Share of the weight missing in cells without particles above which particles are refreshed."""
+
+FLOOR = 0.25
+"""Weight of a cell without particles, in particles, so that its factor stays finite."""
+
+_LEAST_PROBABILITY = 1e-4
+_MAX_PAIRS_BALANCED = 500
+
+
+class LogLinearModel:
+    """A log-linear model of rows, fitted to noisy tables.
+
+    Parameters
+    ----------
+    marginals : sequence of arrays
+        A probability for each value of each column: the start of the model.
+    total : float
+        Number of rows that the model represents; the weights sum to it.
+    n_particles : int
+        Number of weighted rows.
+    seed : int
+        Seed of its random numbers, below 2**64.
+    shrinkage : float
+        Strength of the regularizer.
+    lines : sequence of BucketLine or None
+        For each ordered column the positions of its codes.
+    patience : int
+        Multiple of the usual number of sweeps in the last fits.
+
+    Attributes
+    ----------
+    rows : array (particle, column) of int16
+        The particles.
+    weights : array
+        Their weights; `answers` sums them.
+    tables : list of FactorTable
+        The added tables; those of a prior come last.
+
+    Examples
+    --------
+    >>> field = LogLinearModel([np.array([0.5, 0.5])] * 2, total=100.0, n_particles=1000, seed=7)
+    >>> table = field.add((0, 1), np.array([40, 10, 10, 40]), std=1.0)
+    >>> field.fit()
+    >>> np.abs(field.answers([(0, 1)])[0].ravel() - [40, 10, 10, 40]).max() < 3
+    np.True_
+    """
+
+    def __init__(
+        self,
+        marginals: Sequence[NDArray[np.float64]],
+        *,
+        total: float,
+        n_particles: int,
+        seed: int,
+        shrinkage: float = SHRINKAGE,
+        lines: Sequence[BucketLine | None] = (),
+        patience: int = 1,
+    ) -> None:
+        self.sizes: Group = tuple(len(marginal) for marginal in marginals)
+        self.total, self.shrinkage, self.patience = float(total), shrinkage, patience
+        self.tables: list[FactorTable] = []
+        self.lines = list(lines) if lines else [None] * len(self.sizes)
+        self.similarity = [1.0] * len(self.sizes)
+        self.rng = PostprocessingRng(seed)
+        self._base = [_positive(marginal) for marginal in marginals]
+        self.rows: Codes16 = self._independent(n_particles)
+        self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
+        self._cells: list[Index] = []  # for each table, the cell of each particle
+        self._codes: dict[Group, Index] = {}  # the same for groups with interpolated factors
+
+    # --- fitting ----------------------------------------------------------------------------------
+
+    def add(
+        self,
+        group: Group,
+        counts: NDArray[np.generic],
+        std: float | Floats,
+        maps: Sequence[Integers] = (),
+    ) -> FactorTable:
+        """Add a noisy table; average it by precision with one of the same cells, if there is one.
+
+        `std` is one number, or one per cell. If the table is coarser than the codes, `maps` gives
+        the cell of each code for each column.
+        """
+        y = np.asarray(counts, np.float64).ravel()
+        std = np.broadcast_to(np.asarray(std, np.float64), y.shape).copy()
+        maps = tuple(maps) or tuple(np.arange(self.sizes[column]) for column in group)
+        n_cells = math.prod(int(places.max()) + 1 for places in maps)
+        if len(y) != n_cells or n_cells > MAX_TABLE_CELLS:
+            raise ValueError(f"{len(y)} counts for {n_cells} cells; at most {MAX_TABLE_CELLS}")
+        for table in self.tables:
+            if table.is_of(group, maps):
+                table.add(y, std)
+                return table
+        table = FactorTable(group, y, std, np.zeros(n_cells), maps)
+        self._straighten(table)
+        at = sum(not table.from_prior for table in self.tables)  # tables of a prior stay last
+        self.tables.insert(at, table)
+        self._cells.insert(at, particles.cells_of(self.rows, group, maps))
+        return table
+
+    def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
+        """Add a prior's table over all codes, or update its standard deviations."""
+        for table in self.tables:
+            if table.from_prior and table.group == group:
+                table.std = std
+                return
+        maps = tuple(np.arange(self.sizes[column]) for column in group)
+        table = FactorTable(group, counts, std, np.zeros(len(counts)), maps, from_prior=True)
+        self.tables.append(table)
+        self._cells.append(particles.cells_of(self.rows, group, maps))
+
+    def drop_prior(self) -> None:
+        """Remove a prior's tables and fit the others from the start."""
+        self.tables = [table for table in self.tables if not table.from_prior]
+        self.restart()
+
+    def fit(self, max_sweeps: int = 12) -> None:
+        """Sweep over the tables until convergence; refresh the particles if necessary."""
+        for number in range(1, max_sweeps + 1):
+            moved, starved = self.sweep()
+            # Weights cannot fill a cell without particles: wait a few sweeps for its factor to
+            # grow, then let Gibbs sampling move particles there.
+            if self.effective_share < LEAST_EFFECTIVE or (starved > STARVED and number % 4 == 0):
+                self.refresh()
+            elif moved < SAME:
+                break
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the particles miss a one-way marginal (rare fit failure)."""
+        return bool(self.lost_columns())
+
+    def lost_columns(self) -> dict[int, float]:
+        """Return the columns whose marginal the particles miss, and the misplaced shares."""
+        single = [table for table in self.tables if len(table.group) == 1]
+        answers = self.answers([table.group for table in single])
+        share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
+        found = {}
+        for table, answer in zip(single, answers, strict=True):
+            off = float(np.abs(table.counts - answer).sum())
+            if not off <= share * self.total + stds * float(table.std.sum()):
+                # A misplaced row is counted twice: where it is, and where it is missing. Weights
+                # may be NaN.
+                found[table.group[0]] = min(1.0, off / (2 * self.total)) if off < math.inf else 1.0
+        return found
+
+    def restart(self) -> None:
+        """Reset all factors and fit the same tables again, starting from independent columns."""
+        for table in self.tables:
+            table.theta = np.zeros_like(table.theta)
+        self.rows = self._independent(len(self.rows))
+        self._place()
+        self.fit(2 * N_LAST_SWEEPS)
+
+    def _independent(self, n_particles: int) -> Codes16:
+        columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
+        return np.stack(columns, axis=1).astype(np.int16)
+
+    def sweep(self) -> tuple[float, float]:
+        """Fit each table once, in random order.
+
+        Returns
+        -------
+        float
+            The largest share of weight that one table moved.
+        float
+            The largest share of weight missing in those cells of one table that have no particles,
+            which weights cannot correct.
+        """
+        if not self.tables:
+            return 0.0, 0.0
+        order = np.arange(len(self.tables))
+        self.rng.shuffle(order)
+        floor = FLOOR * self.total / len(self.rows)
+        before, factors = self._cells[order[0]], np.ones(len(self.tables[order[0]].theta))
+        most = starved = 0.0
+        for position in order:
+            table, mine = self.tables[position], self._cells[position]
+            expected = kernels.move_and_weigh(before, factors, mine, self.weights, len(table.theta))
+            steps, moved, asked = kernels.take_steps(
+                expected, table.theta, table.wanted, self._pulls(table), floor
+            )
+            if table.lines is None:
+                before, factors = mine, np.exp(steps)
+            else:
+                before, factors = self._code_of(table.group), np.exp(table.fine(steps)).ravel()
+            most, starved = max(most, moved), max(starved, asked)
+        kernels.move(before, factors, self.weights)
+        self.weights *= self.total / self.weights.sum()
+        return float(most), float(starved)
+
+    def _pulls(self, table: FactorTable) -> Floats:
+        pulls: Floats = self.shrinkage * table.strength * table.std
+        return pulls
+
+    def _code_of(self, group: Group) -> Index:
+        """Return the index of each particle's combination of codes."""
+        if group not in self._codes:
+            codes = [np.arange(self.sizes[column]) for column in group]
+            self._codes[group] = particles.cells_of(self.rows, group, codes)
+        return self._codes[group]
+
+    # --- ordered columns --------------------------------------------------------------------------
+
+    def learn_order(self) -> None:
+        """Estimate from the pairs how similar neighbors are, and set the interpolation of factors.
+
+        This changes what the particles' weights represent: move the particles afterward.
+        """
+        shares = [
+            answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
+        ]
+        pairs = [table for table in self.tables if len(table.group) == 2 and not table.from_prior]
+        for column, line in enumerate(self.lines):
+            mine = [table for table in pairs if column in table.group]
+            if line is not None and mine:
+                self.similarity[column] = estimate_similarity(
+                    [self._gaps(table, column, shares) for table in mine]
+                )
+        for table in self.tables:
+            self._straighten(table)
+
+    def _gaps(
+        self, table: FactorTable, column: int, shares: Sequence[Floats]
+    ) -> tuple[Floats, Floats, float, float]:
+        """Return a noisy table's deviation from independence, with the column's axis first."""
+        parts = [np.bincount(m, shares[c]) for c, m in zip(table.group, table.maps, strict=True)]
+        expected = self.total * np.multiply.outer(*parts)
+        gaps = table.counts.reshape(table.shape) - expected
+        axis = table.group.index(column)
+        width = self.sizes[column] / table.shape[axis]
+        std = float(table.std.mean())
+        return np.moveaxis(gaps, axis, 0), np.moveaxis(expected, axis, 0), std, width
+
+    def _straighten(self, table: FactorTable) -> None:
+        """Set the interpolation of a coarse table's log-factors along ordered columns."""
+        fine = math.prod(self.sizes[column] for column in table.group)
+        if len(table.group) < 2 or len(table.theta) == fine or fine > MAX_TABLE_CELLS:
+            return
+        lines, bent = [], False
+        for column, cells in zip(table.group, table.maps, strict=True):
+            line = self.lines[column] or BucketLine(
+                np.arange(float(len(cells))), np.ones(len(cells), bool)
+            )
+            lines.append(
+                interpolation_matrix(line, cells, self._base[column], self.similarity[column])
+            )
+            bent |= self.lines[column] is not None and lines[-1].shape[1] < len(cells)
+        table.lines = tuple(lines) if bent else None
+
+    def smooth(self) -> None:
+        """Set the fitting goals of multi-way tables so that log-factors are smooth along orders.
+
+        The log-factors are those of the table alone, given the rest of the current model. The goal
+        is the count for which fitting cell by cell yields them.
+        """
+        floor = FLOOR * self.total / len(self.rows)
+        for position, table in enumerate(self.tables):
+            if len(table.group) < 2 or table.from_prior:
+                continue
+            lines = [self.lines[column] for column in table.group]
+            trend = 0.0 if None in lines else TREND  # only if all columns are ordered
+            axes = [
+                Stiffness.of(cells, line, self.similarity[column], trend)
+                for column, cells, line in zip(table.group, table.maps, lines, strict=True)
+            ]
+            if all(axis.is_plain for axis in axes):
+                continue
+            rest = np.maximum(self._expected(position), floor) * np.exp(-table.theta)
+            pulls = self._pulls(table)
+            theta = smoothed(table.counts, rest, table.theta, float(pulls.mean()), axes)
+            table.goal = rest * np.exp(theta) + pulls * theta
+
+    def _expected(self, position: int) -> Floats:
+        """Return the expected counts of a table's cells."""
+        table = self.tables[position]
+        sums = np.bincount(self._cells[position], self.weights, len(table.theta))
+        return sums.astype(np.float64)
+
+    # --- particles --------------------------------------------------------------------------------
+
+    def refresh(self, n_sweeps: int = 1) -> None:
+        """Resample the particles by weight and move them by Gibbs sweeps."""
+        self._move(len(self.rows), n_sweeps)
+
+    def _move(self, n_particles: int, n_sweeps: int) -> None:
+        """Resample particles to equal weights and move them by Gibbs sweeps."""
+        self.rows = self.rows[particles.by_weight(self.rows, self.weights, n_particles, self.rng)]
+        self._gibbs(n_sweeps)
+        self._place()
+
+    def _place(self) -> None:
+        """Set equal weights for all particles, and compute their cells."""
+        self.weights = np.full(len(self.rows), self.total / len(self.rows))
+        self._codes = {}
+        self._cells = [particles.cells_of(self.rows, t.group, t.maps) for t in self.tables]
+
+    def grow(self, n_particles: int) -> None:
+        """Add particles: resample, one Gibbs sweep, and a few sweeps over the tables."""
+        for _ in range(2):
+            if len(self.rows) >= n_particles and self.effective_share > LEAST_GROWN:
+                break
+            self._move(max(n_particles, len(self.rows)), 1)
+            for _ in range(self.patience * N_SETTLING):
+                self.sweep()
+
+    @property
+    def effective_share(self) -> float:
+        """Effective number of particles (Kish), as a share of all."""
+        # numpy.dot would start threads that cost more than they save.
+        squares = float(np.einsum("i,i->", self.weights, self.weights))
+        return float(self.weights.sum()) ** 2 / squares / len(self.weights) if squares else 0.0
+
+    def fit_error(self) -> Floats:
+        """Return the distance of each table's fit from its optimum, in noise standard deviations.
+
+        It is the root mean square over cells of (y - m) / std - shrinkage * theta, which is 0 at
+        the optimum (y is the fitting goal, m the fitted count). Cells at the limit of their factor
+        are left out.
+        """
+        found = []
+        for position, table in enumerate(self.tables):
+            gap = table.wanted - self._expected(position) - self._pulls(table) * table.theta
+            free = np.abs(table.theta) < kernels.THETA_LIMIT
+            scaled = gap[free] / table.std[free]
+            found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
+        return np.array(found)
+
+    def residuals(self) -> Floats:
+        """Return the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
+        return np.array(
+            [
+                math.sqrt(float(np.mean(np.square((t.counts - self._expected(position)) / t.std))))
+                for position, t in enumerate(self.tables)
+            ]
+        )
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def answers(self, groups: Sequence[Group]) -> list[Floats]:
+        """Return the expected counts of groups of columns, one array for each."""
+        return particles.tables_of(self.rows, self.weights, self.sizes, groups)
+
+    def draw(self, n_rows: int) -> SampledParticles:
+        """Draw rows for publication, balanced so that their pair counts match the model's.
+
+        Rows are chosen from the particles. The particles are grown first, to up to three per row,
+        so that no row repeats for lack of particles and the last fit is more precise. If there are
+        very many rows, particles repeat in proportion to their weights; pair counts then match
+        already.
+        """
+        if n_rows <= 0:
+            return SampledParticles(self.rows, np.empty(0, np.int64))
+        self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
+        if self.is_lost:
+            self.restart()
+        chosen = particles.by_weight(self.rows, self.weights, n_rows, self.rng)
+        pairs = self._balanced_pairs()
+        if pairs and n_rows < len(self.rows):
+            particles.balance(chosen, self.rows, self.weights, self.sizes, pairs, self.rng)
+        self.rng.shuffle(chosen)
+        return SampledParticles(self.rows, chosen)
+
+    def draw_given(self, rows: Codes16, columns: Sequence[int], n_sweeps: int) -> None:
+        """Redraw some columns of rows, in place, given the other columns."""
+        layout, sites = self._layout(), self._sites()
+        alone = len(self.sizes)  # marks a site of a single column
+        free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
+        for _ in range(n_sweeps):
+            self.rng.shuffle(free)
+            kernels.gibbs(rows, sites[free], layout, self.rng.state)
+
+    def tilts(self, rows: Codes16, column: int) -> Floats:
+        """Return each row's slope of the log-density along an ordered column, given the others.
+
+        The slope is per unit of the codes' positions, and 0 for codes that are not on the line.
+        """
+        found = np.zeros(len(rows))
+        line = self.lines[column]
+        if line is None or np.count_nonzero(~line.off_line) < 2:
+            return found
+        places = np.flatnonzero(~line.off_line)
+        for group, theta in log_factors(self.tables).items():
+            if column not in group or len(group) < 2:
+                continue
+            axis = group.index(column)
+            slopes = np.zeros_like(theta)
+            along = [slice(None)] * len(group)
+            along[axis] = places  # type: ignore[call-overload]
+            slopes[tuple(along)] = np.gradient(theta.take(places, axis), line.at[places], axis=axis)
+            columns, strides = np.array(group, np.int64), strides_of(theta.shape)
+            kernels.add_cells(rows, columns, strides, slopes.ravel(), found)
+        straight: Floats = min(1.0, self.similarity[column] / STRAIGHT) * found
+        return straight
+
+    def _balanced_pairs(self) -> list[Group]:
+        """Return all pairs of columns, or the measured ones if there are too many."""
+        pairs: list[Group] = list(combinations(range(len(self.sizes)), 2))
+        if len(pairs) <= _MAX_PAIRS_BALANCED:
+            return pairs
+        return [table.group for table in self.tables if len(table.group) == 2]
+
+    # --- Gibbs sweeps -----------------------------------------------------------------------------
+
+    def _gibbs(self, n_sweeps: int) -> None:
+        """Move the particles by Gibbs sweeps, given the factors."""
+        layout, sites = self._layout(), self._sites()
+        for _ in range(n_sweeps):
+            order = np.arange(len(sites))
+            self.rng.shuffle(order)
+            kernels.gibbs(self.rows, sites[order], layout, self.rng.state)
+
+    def _layout(self) -> kernels.Layout:
+        """Return the base distribution and the factors of each column, packed for the kernels."""
+        first, starts, near = [0], [0], [0]
+        near_columns: list[int] = []
+        near_strides: list[int] = []
+        factors: list[Floats] = []
+        fitted = log_factors(self.tables)
+        for column, base in enumerate(self._base):
+            alone = fitted.get((column,))
+            own: list[tuple[Group, Floats]] = [
+                ((column,), base if alone is None else base * np.exp(alone))
+            ]
+            for group, theta in fitted.items():
+                if column in group and len(group) > 1:
+                    # The column's own axis comes last, so that its values are contiguous.
+                    turned = np.moveaxis(theta, group.index(column), -1)
+                    own.append((group, np.exp(turned)))
+            for group, factor in own:
+                starts.append(starts[-1] + factor.size)
+                factors.append(factor.ravel())
+                near_columns += [c for c in group if c != column]
+                near_strides += strides_of(factor.shape)[:-1].tolist()
+                near.append(len(near_columns))
+            first.append(len(factors))
+        return kernels.Layout(
+            sizes=np.array(self.sizes, np.uint64),
+            first=np.array(first, np.uint64),
+            starts=np.array(starts[:-1], np.uint64),
+            near=np.array(near, np.uint64),
+            near_columns=np.array(near_columns, np.uint64),
+            near_strides=np.array(near_strides, np.uint64),
+            factors=np.concatenate(factors),
+        )
+
+    def _sites(self) -> kernels.Places:
+        """List the updates of a Gibbs sweep: each column, and strongly coupled pairs jointly.
+
+        If two columns determine each other, updates of single columns hardly move. The maximal
+        correlation of their table (its second singular value, Rényi) measures how slow this is.
+        Pairs cost more than columns, so only the strongest are drawn jointly, at most half as many
+        as there are columns.
+        """
+        coupled = []
+        for group, theta in log_factors(self.tables).items():
+            if len(group) != 2:
+                continue
+            i, j = group
+            joint = np.exp(theta) * np.outer(self._base[i], self._base[j])
+            correlation = _maximal_correlation(joint)
+            if correlation > JOINT_CORRELATION:
+                coupled.append((correlation, i, j))
+        strongest = sorted(coupled, reverse=True)[: max(1, len(self.sizes) // 2)]
+        alone = len(self.sizes)
+        sites = [(column, alone) for column in range(alone)]
+        return np.array([*sites, *((i, j) for _, i, j in strongest)], np.uint64)
+
+
+def _positive(marginal: NDArray[np.float64]) -> Floats:
+    """Return probabilities with a small minimum, so that every value stays possible."""
+    share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
+    scaled: Floats = share / share.sum()
+    return scaled
+
+
+def _maximal_correlation(joint: Floats) -> float:
+    if min(joint.shape) < 2:
+        return 0.0
+    rows, columns = joint.sum(axis=1), joint.sum(axis=0)
+    scaled = joint / np.sqrt(np.outer(rows, columns))
+    return float(np.linalg.svd(scaled, compute_uv=False)[1])

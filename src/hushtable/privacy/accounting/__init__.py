@@ -1,0 +1,1 @@
+"""Accounting: what the queries of one run cost, against its promise."""

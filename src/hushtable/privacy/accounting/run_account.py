@@ -1,0 +1,377 @@
+"""Privacy accounting of one run: sensitivity of counts, cost of queries, and the run's account.
+
+`Sensitivity` bounds how much one unit changes sealed counts; the engine provides it, and sealed
+values carry it along. `PrivacyCost` is the cost of one query through noise, computed by its
+`hushtable.privacy.mechanisms.mechanism.Mechanism`. `RunAccount` composes the costs of all queries
+of a run and compares the total with the promise. ``sealed.md`` proves that the promise then holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from numbers import Rational
+from typing import Any
+
+from hushtable.errors import SealedError
+from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.composition import delta_per_row, is_concentrated
+from hushtable.privacy.guarantee import ApproxDP, Guarantee, PureDP
+
+_ROUNDED = Fraction(1, 2**40)
+"""Relative amount by which a run may spend less than promised, because noise is rounded up."""
+
+_NOTHING = Fraction(0)
+
+
+@dataclass(frozen=True)
+class TotalCost:
+    """Total cost of several queries: (epsilon, delta), rho and mu**2, each composed separately."""
+
+    epsilon: Fraction = _NOTHING
+    delta: Fraction = _NOTHING
+    rho: Fraction = _NOTHING
+    mu_squared: Fraction = _NOTHING
+
+    def __add__(self, other: TotalCost) -> TotalCost:
+        return TotalCost(
+            self.epsilon + other.epsilon if other.epsilon else self.epsilon,
+            self.delta + other.delta if other.delta else self.delta,
+            self.rho + other.rho if other.rho else self.rho,
+            self.mu_squared + other.mu_squared if other.mu_squared else self.mu_squared,
+        )
+
+    @classmethod
+    def most_of(cls, several: Iterable[TotalCost]) -> TotalCost:
+        """Return the componentwise maximum of several totals."""
+        several = list(several)
+        return cls(
+            max((one.epsilon for one in several), default=_NOTHING),
+            max((one.delta for one in several), default=_NOTHING),
+            max((one.rho for one in several), default=_NOTHING),
+            max((one.mu_squared for one in several), default=_NOTHING),
+        )
+
+
+@dataclass(frozen=True)
+class SpendingLimit:
+    """Differential privacy that a run may spend: for one unit, or for one row of it.
+
+    Parameters
+    ----------
+    epsilon, delta : Fraction
+        The promise; pure if delta is 0.
+    rho : Fraction, optional
+        If given, the promise is rho-zCDP, and all costs are counted in rho.
+    mu : Fraction, optional
+        If given, the promise is mu-GDP, and all costs are counted in mu**2.
+    exchanged : bool
+        Whether neighbors differ in one unit replaced by another, not added or removed.
+    of_row : bool
+        Whether the promise is for one row of a unit that may have several.
+    aside : pair of Fraction
+        Parts of epsilon and delta reserved for queries whose cost is known in rho only.
+    """
+
+    epsilon: Fraction
+    delta: Fraction = _NOTHING
+    rho: Fraction | None = None
+    mu: Fraction | None = None
+    exchanged: bool = False
+    of_row: bool = False
+    aside: tuple[Fraction, Fraction] = (_NOTHING, _NOTHING)
+
+    @classmethod
+    def among(cls, guarantees: Sequence[Guarantee]) -> SpendingLimit | None:
+        """Return the differential privacy among some guarantees, or None."""
+        for guarantee in guarantees:
+            exchanged = getattr(guarantee, "neighbors", "") == "replace"
+            if isinstance(guarantee, PureDP):
+                return cls(guarantee.epsilon, exchanged=exchanged)
+            if isinstance(guarantee, ApproxDP):
+                epsilon, delta = guarantee.epsilon, guarantee.delta
+                return cls(epsilon, delta, guarantee.rho, guarantee.mu, exchanged=exchanged)
+        return None
+
+    def for_each_of(self, rows: int) -> SpendingLimit:
+        """Return a promise per row with which all `rows` rows of a unit keep this one."""
+        if rows == 1:
+            return self
+        return replace(
+            self,
+            epsilon=self.epsilon / rows,
+            delta=delta_per_row(self.epsilon, self.delta, rows),
+            rho=None if self.rho is None else self.rho / rows**2,
+            mu=None if self.mu is None else self.mu / rows,
+            of_row=True,
+        )
+
+    def covers(self, spent: TotalCost) -> bool:
+        """Return whether the total cost is at most what is promised."""
+        if self.mu is not None:
+            return (
+                spent == TotalCost(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
+            )
+        if self.rho is not None:
+            return spent == TotalCost(rho=spent.rho) and spent.rho <= self.rho
+        epsilon, delta = self.aside
+        if spent.epsilon > self.epsilon - epsilon or spent.delta > self.delta - delta:
+            return False
+        return not spent.rho or (min(self.aside) > 0 and is_concentrated(spent.rho, *self.aside))
+
+    def share_of(self, spent: TotalCost) -> float:
+        """Return the approximate share of the promise that was spent, for display only."""
+        if self.mu is not None:
+            return float(spent.mu_squared) / float(self.mu) ** 2
+        if self.rho is not None:
+            return float(spent.rho) / float(self.rho)
+        return float(spent.epsilon) / float(self.epsilon)
+
+    def is_used_up(self, spent: TotalCost) -> bool:
+        """Return whether the total cost is at least what is promised, up to rounding."""
+        if self.mu is not None:
+            return spent.mu_squared >= self.mu**2 * (1 - _ROUNDED)
+        if self.rho is not None:
+            return spent.rho >= self.rho * (1 - _ROUNDED)
+        return (
+            spent.epsilon >= self.epsilon * (1 - _ROUNDED)
+            and spent.delta >= self.delta * (1 - _ROUNDED)
+        )  # fmt: skip
+
+
+class DataPart:
+    """Part of the counted data; a step affects at most one of several disjoint parts."""
+
+    __slots__ = ("account", "divisions", "name", "own", "parent", "path", "shared")
+
+    def __init__(self, account: RunAccount, parent: DataPart | None, name: str) -> None:
+        self.account, self.parent, self.name = account, parent, name
+        self.own: TotalCost | None = (
+            None  # queries whose cost is proportional to a unit's steps here
+        )
+        self.shared: TotalCost | None = None  # queries that cost the full amount for any steps here
+        # Total of this part and all parts that contain it.
+        self.path: TotalCost = TotalCost() if parent is None else parent.path
+        self.divisions: list[list[DataPart]] | None = None
+
+    def divided(self, names: Iterable[str]) -> list[DataPart]:
+        """Divide the part (possibly again) into disjoint parts."""
+        parts = [DataPart(self.account, self, name) for name in names]
+        if self.divisions is None:
+            self.divisions = []
+        self.divisions.append(parts)
+        self.account.parts += parts
+        return parts
+
+    def common(self, other: DataPart) -> DataPart:
+        """Return the smallest part that contains both parts."""
+        if self is other:  # a shortcut: called for every axis of every region
+            return self
+        above = {id(part) for part in self.line()}
+        return next(part for part in other.line() if id(part) in above)
+
+    def line(self) -> Iterable[DataPart]:
+        """Yield this part and all parts that contain it, up to the whole."""
+        part: DataPart | None = self
+        while part is not None:
+            yield part
+            part = part.parent
+
+    def __repr__(self) -> str:
+        line = [part.name for part in self.line()]
+        return " > ".join(reversed(line))
+
+
+@dataclass(frozen=True)
+class QueryRecord:
+    """Record of one query."""
+
+    what: str  # description of the query
+    parts: tuple[DataPart, ...]  # disjoint parts that were queried; each pays the cost
+    sensitivity: Sensitivity
+    mechanism: Any  # None if exact counts were opened
+    cost: PrivacyCost | None  # None if exact counts were opened
+
+
+@dataclass(eq=False)
+class RunAccount:
+    """Account of one run: records queries before they are answered and enforces the promise.
+
+    Parameters
+    ----------
+    promise : SpendingLimit or None
+        What may be spent; None if the method promises no differential privacy.
+    sees_exact_counts : str
+        Why counts may be opened without noise, for methods that promise no differential privacy.
+    spends_all : bool
+        Whether the run must also spend at least what is promised.
+    on_query : callable, optional
+        Called after each recorded query, with the number of queries and the share of the promise
+        spent in the queried part.
+
+    Examples
+    --------
+    >>> from hushtable.privacy.mechanisms.mechanism import Laplace
+    >>> account = RunAccount(SpendingLimit(Fraction(1)))
+    >>> account.record("rows", [account.root], Sensitivity(rows=1), Laplace(Fraction(2)))
+    >>> account.spent().epsilon
+    Fraction(1, 2)
+    >>> account.settle()
+    Traceback (most recent call last):
+    ...
+    hushtable.errors.SealedError: the run spent epsilon 1/2 but promised epsilon 1. A run that \
+spends less than promised did not follow its plan. Nothing is published; please report this.
+    """
+
+    promise: SpendingLimit | None
+    sees_exact_counts: str = ""
+    spends_all: bool = True
+    on_query: Callable[[int, float], None] | None = field(default=None, repr=False)
+    records: list[QueryRecord] = field(default_factory=list, repr=False)
+    parts: list[DataPart] = field(init=False, repr=False)
+    settled: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        if self.promise is not None and self.sees_exact_counts:
+            raise SealedError(
+                "a method that promises differential privacy must not see exact counts, but this "
+                "one declares sees_exact_counts. Remove sees_exact_counts, or promise something "
+                "else."
+            )
+        self.parts = [DataPart(self, None, "table")]
+
+    @property
+    def root(self) -> DataPart:
+        """Part that contains all counted data."""
+        return self.parts[0]
+
+    def record(
+        self, what: str, parts: Sequence[DataPart], sensitivity: Sensitivity, mechanism: Any
+    ) -> None:
+        """Record a query of disjoint parts through a mechanism, or raise `SealedError`."""
+        if self.settled:
+            raise SealedError(
+                f"{what}: these counts belong to a run that has ended; count again in a new run."
+            )
+        if self.promise is None:
+            raise SealedError(
+                f"{what}: this method promises no differential privacy, so it has no budget for "
+                "queries. Promise some, or declare sees_exact_counts and use exact counts."
+            )
+        if self.promise.of_row:
+            sensitivity = sensitivity.of_one_row()
+        cost = mechanism.cost(sensitivity)
+        _require_cost(what, cost)
+        charged = self._in_currency(what, cost)
+        for part in parts:
+            part.path += charged
+            if sensitivity.divisible:
+                part.own = charged if part.own is None else part.own + charged
+            else:
+                part.shared = charged if part.shared is None else part.shared + charged
+            # Costs along one path from the whole to a part add up. This is the whole cost unless a
+            # part was divided twice; `settle` checks that case.
+            self._require_covered(what, part.path)
+        self.records.append(QueryRecord(what, tuple(parts), sensitivity, mechanism, cost))
+        if self.on_query is not None and parts:
+            self.on_query(len(self.records), self.promise.share_of(parts[0].path))
+
+    def record_unprotected(self, what: str) -> None:
+        """Record that counts are opened without noise, or raise `SealedError`."""
+        if not self.sees_exact_counts:
+            raise SealedError(
+                f"{what}: exact counts are only for methods that declare sees_exact_counts and "
+                "promise no "
+                "differential privacy. Open counts with noise: noise.open(...)."
+            )
+        self.records.append(QueryRecord(what, (self.root,), Sensitivity(rows=1), None, None))
+
+    def _in_currency(self, what: str, cost: PrivacyCost) -> TotalCost:
+        if self.promise is not None and self.promise.mu is not None:
+            return TotalCost(mu_squared=_add_cost(what, "mu", cost.mu_squared))
+        if self.promise is not None and self.promise.rho is not None:
+            return TotalCost(rho=_add_cost(what, "rho", cost.rho))
+        if cost.epsilon is None:
+            return TotalCost(rho=cost.rho or _NOTHING)
+        return TotalCost(cost.epsilon, cost.delta)
+
+    def _require_covered(self, what: str, spent: TotalCost) -> None:
+        promise = self.promise
+        if promise is not None and not promise.covers(spent):
+            raise SealedError(
+                f"{what}: this query would raise the cost of the run to {_format_cost(spent)}, "
+                "but its "
+                f"limit is {_format_cost(promise)}. The counts stay sealed."
+            )
+
+    def spent(self) -> TotalCost:
+        """Return the total cost of all queries of the run to one unit."""
+        total: dict[int, tuple[TotalCost, TotalCost]] = {}
+        for part in reversed(self.parts):  # a part comes after the part that contains it
+            own, shared = part.own or TotalCost(), part.shared or TotalCost()
+            for division in part.divisions or []:
+                inside = [total.pop(id(one)) for one in division]
+                own += TotalCost.most_of(one for one, _ in inside)
+                for _, whole in inside:  # a unit may have steps in several of them
+                    shared += whole
+            total[id(part)] = own, shared
+        own, shared = total[id(self.root)]
+        return own + shared
+
+    def require_within(self) -> None:
+        """Raise `SealedError` if more was spent than promised, without saying how much."""
+        if self.promise is not None and not self.promise.covers(self.spent()):
+            raise SealedError(
+                f"the run promised {_format_cost(self.promise)} but spent more. Nothing is "
+                "published; "
+                "please report this."
+            ) from None
+
+    def settle(self) -> None:
+        """End the run; raise `SealedError` unless it spent what was promised."""
+        self.settled = True
+        self.require_within()
+        spent, promise = self.spent(), self.promise
+        if promise is None:
+            return
+        if self.spends_all and not promise.is_used_up(spent):
+            raise SealedError(
+                f"the run spent {_format_cost(spent)} but promised {_format_cost(promise)}. A run "
+                "that spends "
+                "less than promised did not follow its plan. Nothing is published; please report "
+                "this."
+            )
+
+
+def _add_cost(what: str, currency: str, cost: Fraction | None) -> Fraction:
+    if cost is None:
+        raise SealedError(
+            f"{what}: the promise is counted in {currency}, but the cost of this noise in "
+            f"{currency} is unknown."
+        )
+    return cost
+
+
+def _require_cost(what: str, cost: PrivacyCost) -> None:
+    """Raise `SealedError` for costs that are negative or not exact fractions."""
+    known = cost.epsilon, cost.delta, cost.rho, cost.mu_squared
+    parts = [part for part in known if part is not None]
+    if not all(isinstance(part, Rational) and part >= 0 for part in parts):
+        raise SealedError(f"{what}: the cost of this noise is not a fraction of at least 0.")
+
+
+def _format_cost(spent: TotalCost | SpendingLimit) -> str:
+    parts = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
+    if isinstance(spent, TotalCost):
+        parts["mu**2"] = spent.mu_squared
+    elif spent.mu is not None:
+        parts = {"mu**2": spent.mu**2}
+    elif spent.rho is not None:
+        parts = {"rho": spent.rho}
+    told = [f"{name} {_short(part)}" for name, part in parts.items() if part]
+    return " and ".join(told) or "nothing"
+
+
+def _short(part: Fraction) -> str:
+    return str(part) if part.denominator < 10**12 else f"about {float(part):.9g}"

@@ -1,0 +1,150 @@
+"""Records of a ledger: charges, reservations, and their canonical form and digest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from hushtable.privacy.guarantee import Guarantee, NoGuarantee
+from hushtable.privacy.ledger.budget import Budget, Concentrated, Loss
+from hushtable.privacy.ledger.decision import UNSTATED, Decision
+
+FORMAT = 3
+"""Format of new ledgers. From format 2 on, the first record says whether uncounted releases are
+allowed; format 3 adds zCDP composition."""
+FORMATS = (1, 2, FORMAT)
+NOTHING_BEFORE = "0" * 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One charge and its status."""
+
+    id: int
+    time: str
+    purpose: str
+    guarantees: tuple[Guarantee, ...]
+    cost: Budget
+    concentrated: Concentrated  # the cost under zCDP composition
+    counted: bool  # False if no guarantee was differentially private
+    reservation: int | None
+    receipt: str  # digest of the record; kept elsewhere, it proves that the ledger has the charge
+    table: str | None = None  # digest of the table's schema
+    same_people: str | None = None  # why the table is about the same people
+    decision: Decision = UNSTATED
+    prior: Mapping[str, str] | None = None  # the prior it starts from; `public`: why it is public
+    status: Literal["charged", "released", "void"] = "charged"
+    note: str = ""  # digest of the release, or the reason why the charge is void
+    released: str | None = None  # time when it was marked released
+
+    @property
+    def loss(self) -> Loss:
+        """Cost under basic and under zCDP composition."""
+        return Loss(basic=self.cost, concentrated=self.concentrated)
+
+    @property
+    def seconds(self) -> float | None:
+        """Time from the charge to the release, in seconds, by the machine's clock.
+
+        None without a release, or if the clock was set back in between. It depends on the private
+        data, so only the custodian may see it.
+        """
+        if self.released is None:
+            return None
+        took = datetime.fromisoformat(self.released) - datetime.fromisoformat(self.time)
+        return took.total_seconds() if took.total_seconds() >= 0 else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entry with its numbers as text, ready for JSON."""
+        return {
+            **{name: getattr(self, name) for name in self.__dataclass_fields__},
+            "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
+            "cost": self.cost.to_dict(),
+            "concentrated": self.concentrated.to_dict(),
+            "decision": self.decision.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """Reserved budget for later charges."""
+
+    id: int
+    time: str
+    purpose: str
+    amount: Budget
+    concentrated: Concentrated
+    status: Literal["open", "canceled"] = "open"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the reservation with its numbers as text, ready for JSON."""
+        return {
+            **asdict(self),
+            "amount": self.amount.to_dict(),
+            "concentrated": self.concentrated.to_dict(),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Quote:
+    """Cost of a possible charge, and the budget it would leave; nothing is written.
+
+    ``problems`` lists why it would be refused; it is empty if the charge ``fits``. Remaining
+    amounts are those under basic composition; a charge may also fit under zCDP composition alone.
+    """
+
+    asked: Budget
+    spent: Budget
+    reserved: Budget
+    remaining: Budget
+    remaining_after: Budget
+    problems: tuple[str, ...]
+
+    @property
+    def fits(self) -> bool:
+        """True if the charge would be accepted now."""
+        return not self.problems
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the quote with its numbers as text, ready for JSON."""
+        amounts = ("asked", "spent", "reserved", "remaining", "remaining_after")
+        return {
+            "fits": self.fits,
+            **{name: getattr(self, name).to_dict() for name in amounts},
+            "problems": list(self.problems),
+        }
+
+
+def is_counted(guarantees: Sequence[Guarantee]) -> bool:
+    """Return whether a ledger can count what a release promises.
+
+    True if all guarantees are differential privacy, or if some are and none is `NoGuarantee`.
+
+    Examples
+    --------
+    >>> from hushtable.privacy.guarantee import PureDP, Unit
+    >>> row = PureDP(epsilon=1, unit=Unit(kind="row"), neighbors="add-remove")
+    >>> is_counted([row]), is_counted([row, NoGuarantee(reason="seeded")])
+    (True, False)
+    """
+    counted = [g.counted for g in guarantees]
+    if all(counted):
+        return bool(counted)
+    return any(counted) and not any(isinstance(g, NoGuarantee) for g in guarantees)
+
+
+_SPELLING = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def canonical(record: dict[str, Any]) -> str:
+    """Return the canonical text of a record, which is digested."""
+    return _SPELLING.encode(record)
+
+
+def digest_of(previous: str, body: str) -> str:
+    """Return the digest of a record's text and the previous digest."""
+    return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()

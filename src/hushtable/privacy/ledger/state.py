@@ -1,0 +1,510 @@
+"""State of a ledger: the sums of its records, and the rules that records must follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from hushtable.errors import (
+    BudgetExceeded,
+    CompositionError,
+    LedgerError,
+    ParameterError,
+    Refused,
+)
+from hushtable.privacy.guarantee import (
+    ApproxDP,
+    Guarantee,
+    Neighbors,
+    PureDP,
+    Unit,
+    as_written,
+    check_delta,
+    check_epsilon,
+    parse_guarantee,
+)
+from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
+from hushtable.privacy.ledger.decision import UNSTATED, Decision
+from hushtable.privacy.ledger.ledger_tables import BoundTable, parse_table
+from hushtable.privacy.ledger.quick_reading import read_quickly
+from hushtable.privacy.ledger.records import (
+    FORMAT,
+    FORMATS,
+    NOTHING_BEFORE,
+    Entry,
+    Reservation,
+    canonical,
+    digest_of,
+    is_counted,
+)
+
+Record = TypeVar("Record")
+
+_ADDED_UP = (PureDP, ApproxDP)
+
+
+class Priced(NamedTuple):
+    """Guarantees of a release, their cost, and whether the ledger can count them."""
+
+    guarantees: tuple[Guarantee, ...]
+    cost: Loss
+    counted: bool
+
+
+@dataclass(kw_only=True)
+class LedgerState:
+    """Result of replaying a ledger's records; writing and verifying share its rules."""
+
+    format: int = FORMAT
+    allow_uncounted: bool = False
+    tables: dict[str, BoundTable] = field(default_factory=dict)  # tables it pays for, by digest
+    name: str = ""
+    cap: Budget = field(default_factory=Budget)
+    unit: Unit = field(default_factory=lambda: Unit(kind="row"))
+    unit_text: str = ""  # the unit as written in records
+    neighbors: Neighbors = "add-remove"
+    created: str = ""
+    decision: Decision = UNSTATED  # on the cap
+    digests: list[str] = field(default_factory=list)
+    charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # fields of each entry
+    reservations: dict[int, Reservation] = field(default_factory=dict)
+    # Fixed by a record with nonzero cost while nothing is spent or reserved.
+    account: LedgerCap | None = None
+    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the upgrade
+    upgraded: int | None = None  # the upgrade record, in a ledger of an older format
+    # Running sums, so that replay takes linear time.
+    spent: Loss = field(default_factory=lambda: NOTHING)
+    reserved: Loss = field(default_factory=lambda: NOTHING)
+    left: dict[int, Loss] = field(default_factory=dict)  # remaining amount of each open reservation
+    history: list[tuple[str, Loss]] = field(default_factory=list)  # time and total spent
+    # Costs by text of the guarantees: in a long ledger most charges repeat earlier ones.
+    prices: dict[str, Priced] = field(default_factory=dict)
+
+    @property
+    def head(self) -> str:
+        """Digest of the last record."""
+        return self.digests[-1] if self.digests else NOTHING_BEFORE
+
+    @property
+    def total(self) -> Loss:
+        """Sum spent or reserved since the account was started."""
+        return self.spent + self.reserved - self.before
+
+    @property
+    def allowed(self) -> Budget:
+        """Limit of basic composition: the cap, or epsilon and a share of delta."""
+        if self.account is None or self.is_untouched:
+            return self.cap
+        return self.before.basic + self.account.basic
+
+    @property
+    def remaining(self) -> Budget:
+        """Remaining budget under basic composition, clipped at 0."""
+        return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
+
+    def remaining_after(self, asked: Loss) -> Budget:
+        """Return what a charge would leave under basic composition; the first allocates delta."""
+        if asked == NOTHING or not self.is_untouched:
+            return self.remaining - asked.basic
+        return self.account_for(asked).basic - asked.basic
+
+    @property
+    def last(self) -> Entry | None:
+        """The last charge that was counted and is not void."""
+        counted = (n for n in reversed(self.charges) if self.charges[n]["counted"])
+        number = next((n for n in counted if self.charges[n]["status"] != "void"), None)
+        return None if number is None else self.entry(number)
+
+    @property
+    def entries(self) -> dict[int, Entry]:
+        """All charges and their status, by number."""
+        return {number: Entry(**parts) for number, parts in self.charges.items()}
+
+    def entry(self, number: int) -> Entry:
+        """Return one charge; raise `ParameterError` for an unknown number."""
+        return Entry(**_lookup(self.charges, number, "entry"))
+
+    @property
+    def is_untouched(self) -> bool:
+        """True if delta may still be allocated: no counted charge or reservation is in effect."""
+        return self.format == FORMAT and self.spent == self.before and self.reserved == NOTHING
+
+    def account_for(self, first: Loss) -> LedgerCap:
+        """Return the account, or the one that this charge would fix."""
+        if self.account is not None and not self.is_untouched:
+            return self.account
+        return LedgerCap.for_first(self.cap - self.before.basic, first)
+
+    def completed(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Return a new record, with the account added if the record fixes it."""
+        if not self.is_untouched or record["kind"] not in {"charge", "reserve"}:
+            return record
+        loss = self._price(record["guarantees"]).cost
+        return (
+            {**record, "account": self.account_for(loss).to_dict()} if loss != NOTHING else record
+        )
+
+    @property
+    def holds_uncounted(self) -> bool:
+        """True if the total may be incomplete: uncounted releases are allowed or were charged."""
+        return self.allow_uncounted or any(
+            not parts["counted"] and parts["status"] != "void" for parts in self.charges.values()
+        )
+
+    def refusals(
+        self, asked: Priced, table: BoundTable | None, same_people: str | None
+    ) -> list[str]:
+        """Return the reasons why this ledger does not accept a charge, whatever its cost."""
+        problems = []
+        if not self.allow_uncounted and not asked.counted:
+            families = ", ".join(sorted({g.family for g in asked.guarantees if not g.counted}))
+            problems.append(
+                f"the promise ({families}) is not differential privacy: this ledger cannot count "
+                "it, so it would be free. Publish with a method that promises differential "
+                "privacy, or charge a ledger that accepts uncounted releases ('hushtable ledger "
+                "init FILE --allow-uncounted'; its statements mention this)."
+            )
+        if same_people is None and (known := self._other_than(table)):
+            given = "a charge without a schema" if table is None else table.describe()
+            problems.append(
+                f"this ledger {known}, and {given} is something else. If it is about other "
+                "people, use their ledger. If it is about the same people, confirm this with a "
+                "reason: '--same-people REASON' (same_people=); the ledger records the reason."
+            )
+        return problems
+
+    def _other_than(self, table: BoundTable | None) -> str:
+        """Return what the ledger is for, or "" if it is for this table or not yet bound."""
+        if self.tables:
+            if table is not None and table.digest in self.tables:
+                return ""
+            return "pays for " + ", ".join(bound.describe() for bound in self.tables.values())
+        # Not yet bound: its name is the only hint at what it is for.
+        other = table is not None and self.name not in {"", table.name}
+        return f"is called {self.name!r}" if other else ""
+
+    def priced(self, guarantees: Sequence[Guarantee]) -> Priced:
+        """Return the cost of guarantees; raise `CompositionError` if they cannot be added."""
+        terms = [term for term in guarantees if isinstance(term, _ADDED_UP)]
+        problems = []
+        for term in terms:
+            if term.unit is not self.unit and term.unit != self.unit:
+                problems.append(
+                    f"the promise protects {term.unit.describe()}, but the ledger counts for "
+                    f"{self.unit.describe()}. Use the ledger's unit, or another ledger."
+                )
+            if term.neighbors != self.neighbors:
+                problems.append(
+                    f"the promise is for neighbors {term.neighbors}, but the ledger counts for "
+                    f"{self.neighbors}. Use the ledger's relation, or another ledger."
+                )
+        if problems:
+            raise CompositionError(dict.fromkeys(problems))
+        cost = sum((Loss.of(term) for term in terms), start=NOTHING)
+        return Priced(tuple(guarantees), cost, is_counted(guarantees))
+
+    def _price(self, documents: list[dict[str, Any]]) -> Priced:
+        """Return the cost of serialized guarantees."""
+        text = repr(documents)
+        found = self.prices.get(text)
+        if found is None:
+            found = self.prices[text] = self.priced([self._promise(one) for one in documents])
+        return found
+
+    def _promise(self, document: dict[str, Any]) -> Guarantee:
+        """Parse a guarantee; the ledger's own unit is not parsed again."""
+        is_own = repr(document.get("unit")) == self.unit_text
+        promise = read_quickly(document, self.unit) if is_own else None
+        return parse_guarantee(document) if promise is None else promise
+
+    def problems(self, asked: Loss, reservation: int | None) -> list[str]:
+        """Return the reasons why the ledger does not admit an amount; empty if it does."""
+        return self._problems(asked, reservation, self.account_for(asked), self.spent + asked)
+
+    def _problems(
+        self, asked: Loss, reservation: int | None, account: LedgerCap, spent: Loss
+    ) -> list[str]:
+        """Return the reasons why an account does not admit an amount that `spent` includes."""
+        if reservation is not None:
+            held = self.left[self.open_reservation(reservation).id].basic
+            if not held.covers(asked.basic):
+                source = f" of reservation {reservation}"
+                return self._too_much(asked.basic, held, self.allowed, source)
+        after = self._after(asked, reservation, spent)
+        if account.allows(after):
+            return []
+        # Report what remained before this charge, without a draw from its reservation.
+        left = account.basic - (after.basic - asked.basic)
+        problems = self._too_much(asked.basic, left, self.before.basic + account.basic)
+        if account.concentrated.rho:
+            room = account.concentrated - (after.concentrated - asked.concentrated)
+            problems += [
+                f"zCDP composition does not allow it either: {what} of about {float(ask):.4g} is "
+                f"requested, about {max(float(rest), 0.0):.4g} remains of about {float(of):.4g}."
+                for what, ask, rest, of in (
+                    ("rho", asked.concentrated.rho, room.rho, account.concentrated.rho),
+                    ("delta", asked.concentrated.delta, room.delta, account.concentrated.delta),
+                )
+                if ask > rest
+            ]
+        return problems
+
+    def _too_much(
+        self, asked: Budget, left: Budget, allowed: Budget, source: str = ""
+    ) -> list[str]:
+        """Return a sentence for each of epsilon and delta that exceeds what is left."""
+        amounts = (asked, left.or_nothing, allowed, self.spent.basic, self.reserved.basic)
+        advice = "Request less, or ask the owner of the data to decide on a new budget."
+        return [
+            f"{what} {ask} was requested, but {rest}{source} remains: the ledger's cap is {cap}, "
+            f"{used} is spent and {held} is reserved. {advice}"
+            for what, (ask, rest, cap, used, held) in (
+                (name, [getattr(amount, name) for amount in amounts])
+                for name in ("epsilon", "delta")
+            )
+            if ask > rest
+        ]
+
+    def _after(self, amount: Loss, reservation: int | None, spent: Loss) -> Loss:
+        """Return the account's total with a charge; `spent` includes the charge."""
+        total = spent + self.reserved - self.before
+        if reservation in self.left:
+            held = self.left[reservation]
+            total += _drawn(held, amount) - held
+        return total
+
+    def afford(self, asked: Loss, reservation: int | None) -> None:
+        """Raise `BudgetExceeded` if the amount exceeds what remains."""
+        if problems := self.problems(asked, reservation):
+            raise BudgetExceeded(problems)
+
+    def _afforded(self, amount: Loss, reservation: int | None) -> Loss:
+        """Return the total spent with an amount; raise `BudgetExceeded` if it is refused."""
+        spent = self.spent + amount
+        account = self.account_for(amount) if self.account is None else self.account
+        if problems := self._problems(amount, reservation, account, spent):
+            raise BudgetExceeded(problems)
+        return spent
+
+    def open_reservation(self, number: int) -> Reservation:
+        """Return an open reservation; raise `Refused` if it is canceled."""
+        reservation = _lookup(self.reservations, number, "reservation")
+        if reservation.status != "open":
+            raise Refused(f"reservation {number} is canceled; make a new one.")
+        return reservation
+
+    def _end(self, number: int, **end: Any) -> None:
+        """Set the final status of an entry; raise `Refused` if it already has one."""
+        parts = _lookup(self.charges, number, "entry")
+        if parts["status"] != "charged":
+            was = "marked released" if parts["status"] == "released" else "void"
+            raise Refused(f"entry {number} is already {was}; that is final.")
+        parts.update(end)
+
+    def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
+        """Check a record against the rules, update the state, and return its digest.
+
+        A `new` record must follow today's rules, even in a ledger of an older format.
+        """
+        digest = digest_of(self.head, canonical(record))
+        self.take_in(record, digest, new=new)
+        return digest
+
+    def take_in(self, record: dict[str, Any], digest: str, *, new: bool = False) -> None:
+        """Check a record with known digest against the rules and update the state."""
+        seq = len(self.digests)
+        if record["seq"] != seq:
+            raise LedgerError(f"it has the number {record['seq']}.")
+        if (record["kind"] == "init") != (seq == 0):
+            raise LedgerError("only the first record may set the cap, and it must.")
+        match record["kind"]:
+            case "init":
+                self._init(record)
+            case "charge":
+                self._charge(record, digest, new=new)
+            case "reserve":
+                self._reserve(record)
+            case "cancel":
+                reservation = self.open_reservation(record["reservation"])
+                self.reservations[reservation.id] = replace(reservation, status="canceled")
+                self.reserved -= self.left.pop(reservation.id)
+            case "released":
+                note, when = record["digest"], record["time"]
+                self._end(record["entry"], status="released", note=note, released=when)
+            case "upgrade":
+                self._upgrade()
+            case "void":
+                self._void(record)
+            case kind:
+                raise LedgerError(f"its kind {kind!r} is unknown.")
+        self.digests.append(digest)
+        if not self.history or self.history[-1][1] is not self.spent:
+            self.history.append((record["time"], self.spent))
+        if new:
+            _ = self.remaining  # raise now if sums have too many digits, not when they are read
+
+    def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
+        """Update the running sums for an amount; a negative amount reverses a charge."""
+        self.spent = spent
+        if reservation in self.left:
+            held = self.left[reservation]
+            self.left[reservation] = _drawn(held, amount)
+            self.reserved += self.left[reservation] - held
+
+    def _fix_account(self, record: dict[str, Any], cost: Loss) -> None:
+        """Read the account from a record with nonzero cost while nothing is spent or reserved.
+
+        The first such record must have one. A later one, after all others were voided or canceled,
+        may have one, which then replaces the earlier account.
+        """
+        given, costs = "account" in record, cost != NOTHING
+        if given and not (costs and self.is_untouched):
+            raise LedgerError(
+                "it allocates delta although that is fixed, or although it costs nothing."
+            )
+        if costs and self.account is None and not given:
+            raise LedgerError("the first record with nonzero cost has no account.")
+        if given:
+            self.account = LedgerCap.from_dict(record["account"], self.cap - self.before.basic)
+
+    def _upgrade(self) -> None:
+        """Start a new account with what is left of the cap."""
+        if self.format == FORMAT:
+            raise Refused(f"the ledger already has format {FORMAT}; there is nothing to upgrade.")
+        if self.left:
+            raise Refused(
+                f"reservations are open ({', '.join(map(str, self.left))}); cancel them first, and "
+                "reserve again after the upgrade."
+            )
+        self.format, self.upgraded = FORMAT, len(self.digests)
+        self.account, self.before = None, self.spent
+
+    def _init(self, record: dict[str, Any]) -> None:
+        if record["format"] not in FORMATS:
+            raise LedgerError(f"its format is {record['format']}; this version reads {FORMATS}.")
+        self.format = record["format"]
+        if self.format > 1:
+            if type(record["allow_uncounted"]) is not bool:
+                raise ParameterError("allow_uncounted must be true or false.")
+            self.allow_uncounted = record["allow_uncounted"]
+            self._bind(parse_table(record["table"], record=0))
+        self.name = record["name"]
+        self.created = record["time"]
+        self.decision = _decision(record)
+        epsilon = check_epsilon(as_written(record["epsilon"], name="epsilon"))
+        delta = as_written(record["delta"], name="delta")
+        if delta != 0:
+            check_delta(delta)
+        self.cap = Budget(epsilon=epsilon, delta=delta)
+        if self.format < 3:  # older formats have no zCDP composition
+            self.account = LedgerCap(basic=self.cap)
+        try:
+            self.unit = Unit.model_validate(record["unit"])
+            self.unit_text = repr(dict(sorted(self.unit.model_dump(mode="json").items())))
+            self.neighbors = TypeAdapter(Neighbors).validate_python(record["neighbors"])
+        except ValidationError as error:
+            raise ParameterError(
+                f"unit is {record['unit']!r} and neighbors is {record['neighbors']!r}; pass a Unit,"
+                " and 'add-remove' or 'replace'."
+            ) from error
+
+    def _bind(self, table: BoundTable | None) -> None:
+        """Add a table unless the ledger already pays for it."""
+        if table is not None:
+            self.tables.setdefault(table.digest, table)
+
+    def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
+        asked = self._price(record["guarantees"])
+        same_people = record.get("same_people")
+        table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
+        # Format 1 had neither rule: its earlier charges remain valid.
+        if (new or self.format > 1) and (problems := self.refusals(asked, table, same_people)):
+            raise CompositionError(problems)
+        self._bind(table)
+        reservation = record["reservation"]
+        cost = asked.cost
+        self._fix_account(record, cost)
+        self._spend(cost, reservation, self._afforded(cost, reservation))
+        seq = record["seq"]
+        self.charges[seq] = {
+            "id": seq,
+            "time": record["time"],
+            "purpose": record["purpose"],
+            "guarantees": asked.guarantees,
+            "cost": cost.basic,
+            "concentrated": cost.concentrated,
+            "counted": asked.counted,
+            "reservation": reservation,
+            "receipt": digest,
+            "table": table.digest if table else None,
+            "same_people": same_people,
+            "decision": _decision(record),
+            "prior": _prior(record),
+            "status": "charged",
+        }
+
+    def _void(self, record: dict[str, Any]) -> None:
+        entry = self.entry(record["entry"])
+        if entry.status == "charged" and self.upgraded is not None and entry.id < self.upgraded:
+            raise Refused(
+                f"entry {entry.id} was charged before the ledger was upgraded; its account starts "
+                "from what was spent by then. The entry stays charged."
+            )
+        self._end(entry.id, status="void", note=record["reason"])
+        back = NOTHING - entry.loss
+        self._spend(back, entry.reservation, self.spent + back)
+
+    def _reserve(self, record: dict[str, Any]) -> None:
+        guarantees, amount, _ = self._price(record["guarantees"])
+        uncounted = sorted({term.family for term in guarantees if not term.counted})
+        if uncounted:
+            raise CompositionError(
+                f"promises of the family {', '.join(uncounted)} are not counted, so nothing can be "
+                "reserved for them. Reserve only for differentially private releases."
+            )
+        self._fix_account(record, amount)
+        self._afforded(amount, None)
+        seq = record["seq"]
+        self.left[seq] = amount
+        self.reserved += amount
+        self.reservations[seq] = Reservation(
+            id=seq,
+            time=record["time"],
+            purpose=record["purpose"],
+            amount=amount.basic,
+            concentrated=amount.concentrated,
+        )
+
+
+def _decision(record: dict[str, Any]) -> Decision:
+    """Read the decision of a record; most records, and all older ones, have none."""
+    return Decision(**record["decision"]) if "decision" in record else UNSTATED
+
+
+def _prior(record: dict[str, Any]) -> dict[str, str] | None:
+    """Return what a record says about the prior of its release; older ones say nothing."""
+    prior = record.get("prior")
+    if prior is None:
+        return None
+    if not isinstance(prior, dict) or not all(isinstance(said, str) for said in prior.values()):
+        raise LedgerError("its prior is not described by texts.")
+    return prior
+
+
+def _lookup(records: Mapping[int, Record], number: int, what: str) -> Record:
+    if number not in records:
+        known = ", ".join(map(str, records)) or "none"
+        raise ParameterError(f"there is no {what} {number}; existing ones: {known}.")
+    return records[number]
+
+
+def _drawn(held: Loss, amount: Loss) -> Loss:
+    """Return what a reservation holds after a charge; rho and its delta are clipped at 0.
+
+    A charge may have more rho than was reserved with its epsilon. The excess counts as spent.
+    """
+    rest = held - amount
+    return replace(rest, concentrated=rest.concentrated.or_nothing)

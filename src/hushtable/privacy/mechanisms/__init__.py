@@ -1,0 +1,1 @@
+"""Mechanisms: the only code that opens sealed counts."""

@@ -1,0 +1,167 @@
+"""Private selection among sealed scores; the draws are those of `Noise.choose`.
+
+The privacy of a selection depends on the proven sensitivity of its scores. Methods therefore do not
+compute scores: they use those defined here, in ``class_scores.py``, ``regions.py`` or ``cuts.py``.
+A selection costs its epsilon; the exponent follows from epsilon and the sensitivity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.errors import SealedError
+from hushtable.privacy.accounting.run_account import DataPart
+from hushtable.privacy.accounting.sealed import SealedCounts, SealedValue, unseal
+from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.gaussian_dp import CHOICE_FACTOR
+from hushtable.privacy.mechanisms.mechanism import Mechanism
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.selection import Rule
+
+_MOST_EXPECTED = 2.0**61
+"""Sums of expected counts below this keep distances below 2**62, for any number of rows."""
+
+
+class Scores(NamedTuple):
+    """Scores of public candidates, their largest change by one unit, and monotonicity."""
+
+    values: NDArray[np.int64] | list[int]
+    most: int
+    monotone: bool
+
+
+class SealedScores(SealedValue):
+    """Sealed scores of public candidates."""
+
+    __slots__ = ("n_candidates",)
+
+    def __init__(self, inside: Scores, sensitivity: Sensitivity, part: DataPart) -> None:
+        super().__init__(inside, sensitivity, part)
+        self.n_candidates = len(inside.values)
+
+    @classmethod
+    def of(
+        cls,
+        values: NDArray[np.int64] | list[int],
+        sensitivity: Sensitivity,
+        part: DataPart,
+        *,
+        monotone: bool,
+    ) -> SealedScores:
+        """Seal scores; one unit changes each by at most ``sensitivity.most``."""
+        return cls(Scores(values, sensitivity.most, monotone), sensitivity, part)
+
+
+def distance_scores(
+    tables: Sequence[SealedCounts],
+    expected: Sequence[NDArray[np.int64]],
+    *,
+    weights: Sequence[int],
+    penalties: Sequence[int],
+    beside: Sequence[int] = (),
+) -> SealedScores:
+    """Score tables by their L1 distance from expected counts.
+
+    A score is weight * (sum over cells of abs(count - expected) - penalty). By the triangle
+    inequality, a distance changes by at most the sum of changes of all counts, and a fraction of
+    the steps changes it by at most that fraction.
+
+    Parameters
+    ----------
+    tables : sequence of SealedCounts
+        The counts.
+    expected : sequence of int arrays
+        Expected counts; public.
+    weights, penalties : sequence of int
+        Public.
+    beside : sequence of int
+        Scores of further candidates that are entirely public, such as stopping.
+    """
+    for table, model in zip(tables, expected, strict=True):
+        _require_same_shape(table, model)
+    scores = [
+        weight * (int(np.abs(unseal(table) - model).sum()) - penalty)
+        for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
+    ]
+    reach = max(
+        (t.sensitivity.merged().times(w) for t, w in zip(tables, weights, strict=True)),
+        key=lambda sensitivity: sensitivity.most,
+    )
+    part = tables[0].part
+    for table in tables[1:]:
+        part = part.common(table.part)
+    return SealedScores.of([*scores, *beside], reach, part, monotone=False)
+
+
+def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:
+    """Raise `SealedError` if NumPy would broadcast, round or overflow."""
+    if model.shape != table.shape or model.dtype != np.int64:
+        raise SealedError(
+            f"expected counts are {model.dtype} of shape {model.shape}, but the counts are "
+            f"int64 of shape {table.shape}; both must agree."
+        )
+    if float(np.abs(model.astype(np.float64)).sum()) >= _MOST_EXPECTED:
+        raise SealedError("the expected counts sum to more rows than any table has.")
+
+
+@dataclass(frozen=True)
+class TopChoices(Mechanism):
+    """Select k candidates of high score, one after the other, each for `epsilon`.
+
+    The privacy loss of the exponential mechanism has a range of at most epsilon, so it is
+    (epsilon**2 / 8)-zCDP (Cesar and Rogers 2021), and mu-GDP with mu**2 = pi/8 epsilon**2
+    (``gaussian_dp.md``). Permute-and-flip has a wider range; its rho is epsilon**2 / 2.
+
+    Parameters
+    ----------
+    epsilon : Fraction
+        Cost of one selection.
+    k : int
+        Number of selections.
+    rule : {"exponential", "permute-and-flip"}
+        See `Noise.choose`.
+    exclusive_groups : tuple
+        Public group of each candidate: a selected candidate removes its whole group. Candidates
+        beyond the tuple mean stopping. Each selection is among the candidates that earlier ones,
+        which are public by then, left. All k are paid for even if they stop early.
+    """
+
+    epsilon: Fraction
+    k: int = 1
+    rule: Rule = "exponential"
+    exclusive_groups: tuple[Hashable, ...] | None = None
+
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
+        """Return k times the cost of one selection."""
+        epsilon, square = self.k * self.epsilon, self.k * self.epsilon**2
+        if self.rule == "permute-and-flip":
+            return PrivacyCost(epsilon, rho=square / 2)
+        return PrivacyCost(epsilon, rho=square / 8, mu_squared=CHOICE_FACTOR * square)
+
+    def draw(self, exact: Scores, noise: Noise) -> list[int]:
+        """Return the positions of the selected candidates."""
+        if not isinstance(exact, Scores):
+            raise SealedError("selection needs scores with proven sensitivity, such as distances.")
+        values = np.asarray(exact.values, np.int64)
+        alike = range(len(values)) if self.exclusive_groups is None else self.exclusive_groups
+        left, chosen = list(range(len(values))), list[int]()
+        while len(chosen) < self.k and left:
+            at = noise.choose(
+                values[left],
+                epsilon=self.epsilon,
+                sensitivity=Fraction(exact.most),
+                monotone=exact.monotone,
+                rule=self.rule,
+            )
+            place = left[at]
+            if place >= len(alike):
+                break
+            chosen.append(place)
+            left = [i for i in left if i >= len(alike) or alike[i] != alike[place]]
+        return chosen

@@ -1,0 +1,437 @@
+"""Splits of an attribute's values, scored by class while sealed and selected privately.
+
+One histogram (value, class) of an attribute serves all of its splits. A part of the values is split
+into given children, or anywhere in an interval of a grid. Splits between the same two occupied
+codes have the same score and form one run. The number and ends of runs are private; the number of
+splits is public, and each of them can be selected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.arrays import Integers
+from hushtable.errors import SealedError
+from hushtable.privacy.accounting.run_account import DataPart
+from hushtable.privacy.accounting.sealed import SealedCounts, SealedValue, unseal
+from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
+from hushtable.privacy.mechanisms.class_scores import Score
+from hushtable.privacy.mechanisms.mechanism import Mechanism
+from hushtable.privacy.mechanisms.private_choice import Scores, SealedScores
+from hushtable.privacy.noise.noise import Noise
+
+_FAR = 256  # a split this many levels below the best has at most e**-256 times its weight
+
+_CHUNK = 1 << 22  # cells of child-by-class tables that are scored at a time
+
+
+CodeSet = range | frozenset[int]
+"""Some codes of an attribute: an interval of a grid, or a set of values."""
+
+
+class ScoredSplits(NamedTuple):
+    """Runs of splits with equal scores: the score, the number of splits, and the first of them.
+
+    The only split of a set of values into its children has the number -1.
+    """
+
+    scores: NDArray[np.int64]
+    n_ways: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+
+class ClassTable:
+    """Histogram (value, class) of one attribute, prepared for splitting.
+
+    Parameters
+    ----------
+    histogram : array (codes, classes)
+        Counts.
+    n_values : int
+        The first codes are values; the others are special values and missing.
+    ordered : bool
+        Whether intervals of values are split, or given sets of them.
+    begins : array of int, optional
+        The only codes at which intervals may be split, if the schema declares bins.
+    """
+
+    def __init__(
+        self, histogram: Integers, n_values: int, ordered: bool, begins: Integers | None = None
+    ) -> None:
+        self.values, self.special = histogram[:n_values], list(histogram[n_values:])
+        self.begins = begins
+        if ordered:
+            # Occupied cells, then distinct codes: several times faster than any().
+            codes = np.flatnonzero(self.values) // self.values.shape[1]
+            self.occupied = codes[np.diff(codes, prepend=-1) != 0]
+            self.below = np.zeros((len(self.occupied) + 1, self.values.shape[1]), np.int64)
+            np.cumsum(self.values[self.occupied], axis=0, out=self.below[1:])
+
+    def score_groups(
+        self, children: Sequence[Sequence[int]], score: Score, *, with_special: bool
+    ) -> ScoredSplits:
+        """Score the only split of a set of values into the given children."""
+        counted = [self.values[list(codes)].sum(axis=0) for codes in children]
+        scores = score.of(np.stack(counted + self._rest(with_special))[None])
+        one = np.ones(1, np.int64)
+        return ScoredSplits(np.asarray(scores, np.int64), one, -one)
+
+    def score_halvings(
+        self,
+        codes: Sequence[int],
+        halves: Sequence[Sequence[int]],
+        score: Score,
+        *,
+        with_special: bool,
+    ) -> ScoredSplits:
+        """Score every split of a set of values in two: one of the halves, and the rest.
+
+        A split is identified by the position of its half.
+        """
+        whole = self.values[list(codes)].sum(axis=0)
+        one = np.stack([self.values[list(half)].sum(axis=0) for half in halves])
+        rest = [np.broadcast_to(row, one.shape) for row in self._rest(with_special)]
+        scores = score.of(np.stack([one, whole - one, *rest], axis=1))
+        places = np.arange(len(halves))
+        return ScoredSplits(np.asarray(scores, np.int64), np.ones_like(places), places)
+
+    def score_spans(
+        self, first: int, last: int, score: Score, *, with_special: bool
+    ) -> ScoredSplits:
+        """Score every split of an interval of values, both ends included, in two.
+
+        A split is identified by the first code of its right half, or by the position of that code
+        in `begins`.
+        """
+        begin = int(np.searchsorted(self.occupied, first))
+        end = int(np.searchsorted(self.occupied, last, side="right"))
+        within = self.occupied[begin:end]
+        # The splits of a run follow one occupied code and precede the next one.
+        starts = np.concatenate(([first + 1], within + 1))
+        lasts = np.concatenate((within, [last]))
+        if self.begins is not None:
+            starts = np.searchsorted(self.begins, starts)
+            lasts = np.searchsorted(self.begins, lasts, side="right") - 1
+        at = np.flatnonzero(lasts >= starts)
+        scores = np.empty(len(at), np.int64)
+        step = max(1, _CHUNK // (3 * self.below.shape[1]))
+        for chunk in range(0, len(at), step):
+            here = begin + at[chunk : chunk + step]
+            left = self.below[here] - self.below[begin]
+            right = self.below[end] - self.below[here]
+            rest = [np.broadcast_to(row, left.shape) for row in self._rest(with_special)]
+            scores[chunk : chunk + step] = score.of(np.stack([left, right, *rest], axis=1))
+        return ScoredSplits(scores, lasts[at] - starts[at] + 1, starts[at])
+
+    def divided(self, parts: Sequence[CodeSet]) -> list[ClassTable]:
+        """Return the table for each of several disjoint parts of the values."""
+        return [self] * len(parts)
+
+    def n_splits(self, first: int, last: int) -> int:
+        """Return the number of splits of an interval; public, as it follows from the schema."""
+        if self.begins is None:
+            return last - first
+        inside_of = np.searchsorted(self.begins, [first, last], side="right")
+        return int(inside_of[1] - inside_of[0])
+
+    def _rest(self, with_special: bool) -> list[Integers]:
+        return self.special if with_special else []
+
+
+class SealedSplits(SealedValue):
+    """Sealed splits of one part; their number is public."""
+
+    __slots__ = ("n_in_all",)
+
+    def __init__(
+        self, inside: ScoredSplits, sensitivity: Sensitivity, part: DataPart, n_in_all: int
+    ) -> None:
+        super().__init__(inside, sensitivity, part)
+        self.n_in_all = n_in_all
+
+
+class SealedClassTable(SealedValue):
+    """Sealed histogram (value, class), restricted to some codes.
+
+    Parameters
+    ----------
+    unseal : ClassTable
+        The counts.
+    sensitivity : Sensitivity
+        How much one unit changes them.
+    part : DataPart
+        The part of the run's account that they belong to.
+    codes : range, set or None
+        The codes of this part; None for all, special values and missing included.
+    n_classes : int
+        Number of classes.
+    """
+
+    __slots__ = ("codes", "n_classes")
+
+    def __init__(
+        self,
+        inside: ClassTable,
+        sensitivity: Sensitivity,
+        part: DataPart,
+        *,
+        codes: CodeSet | None,
+        n_classes: int,
+    ) -> None:
+        super().__init__(inside, sensitivity, part)
+        self.codes, self.n_classes = codes, n_classes
+
+    @classmethod
+    def of(
+        cls, histogram: SealedCounts, n_values: int, ordered: bool, begins: Integers | None = None
+    ) -> SealedClassTable:
+        """Prepare a histogram in which one step changes one cell by 1."""
+        require_counts(histogram.sensitivity)
+        table = ClassTable(unseal(histogram), n_values, ordered, begins)
+        return cls(
+            table, histogram.sensitivity, histogram.part, codes=None, n_classes=histogram.shape[1]
+        )
+
+    def divided(self, parts: Sequence[CodeSet]) -> list[SealedClassTable]:
+        """Divide it into disjoint parts of its codes, to which parallel composition applies."""
+        for at, codes in enumerate(parts):
+            if any(_overlap(codes, other) for other in parts[:at]) or not self._has(codes):
+                raise SealedError("parts of a histogram must be disjoint and contained in it.")
+        made = self.part.divided(map(str, range(len(parts))))
+        return [
+            SealedClassTable(
+                unseal(self), self.sensitivity, part, codes=codes, n_classes=self.n_classes
+            )
+            for part, codes in zip(made, parts, strict=True)
+        ]
+
+    def score_groups(
+        self, children: Sequence[Sequence[int]], score: Score, *, with_special: bool
+    ) -> SealedSplits:
+        """Score the only split of a set of values into the given children."""
+        self._require([frozenset(codes) for codes in children], with_special)
+        _require_each_once([code for codes in children for code in codes])
+        ways = unseal(self).score_groups(children, score, with_special=with_special)
+        return self._sealed(ways, score, 1)
+
+    def score_halvings(
+        self,
+        codes: Sequence[int],
+        halves: Sequence[Sequence[int]],
+        score: Score,
+        *,
+        with_special: bool,
+    ) -> SealedSplits:
+        """Score every split of a set of values in two: one of the halves, and the rest."""
+        self._require([frozenset(codes)], with_special)
+        if not all(frozenset(half) <= frozenset(codes) for half in halves):
+            raise SealedError("each half must be a subset of the values that are split.")
+        for some in (codes, *halves):
+            _require_each_once(some)
+        ways = unseal(self).score_halvings(codes, halves, score, with_special=with_special)
+        return self._sealed(ways, score, len(halves))
+
+    def score_spans(
+        self, first: int, last: int, score: Score, *, with_special: bool
+    ) -> SealedSplits:
+        """Score every split of an interval of values in two."""
+        self._require([range(first, last + 1)], with_special)
+        ways = unseal(self).score_spans(first, last, score, with_special=with_special)
+        return self._sealed(ways, score, unseal(self).n_splits(first, last))
+
+    def _require(self, parts: Sequence[CodeSet], with_special: bool) -> None:
+        if (with_special and self.codes is not None) or not all(map(self._has, parts)):
+            raise SealedError("these values do not belong to this part of the histogram.")
+
+    def _has(self, codes: CodeSet) -> bool:
+        if self.codes is None:
+            return True
+        if isinstance(codes, range) and isinstance(self.codes, range):
+            return self.codes.start <= codes.start and codes.stop <= self.codes.stop
+        return frozenset(codes) <= frozenset(self.codes)
+
+    def _sealed(self, ways: ScoredSplits, score: Score, n_in_all: int) -> SealedSplits:
+        moved = score.moved(self.sensitivity, self.n_classes)
+        return SealedSplits(ways, moved, self.part, n_in_all)
+
+
+def _require_each_once(codes: Sequence[int]) -> None:
+    """Raise `SealedError` if a value is counted twice: its rows would change a score twice."""
+    if len(set(codes)) < len(codes):
+        raise SealedError("a value occurs twice; each value must be in one child, once.")
+
+
+def _overlap(one: CodeSet, other: CodeSet) -> bool:
+    if isinstance(one, range) and isinstance(other, range):
+        return one.start < other.stop and other.start < one.stop
+    return not frozenset(one).isdisjoint(other)
+
+
+def require_counts(sensitivity: Sensitivity) -> None:
+    """Raise `SealedError` unless one step changes one count by 1, as proofs of scores assume."""
+    if sensitivity.cells != 1 or sensitivity.step != 1:
+        raise SealedError(
+            "scores are proved for counts in which each row is counted once; these are sums or "
+            "multiples of such counts."
+        )
+
+
+class SealedSplitsOfParts(SealedValue):
+    """Sealed splits of several parts, among which one is selected."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, each: Sequence[SealedSplits]) -> SealedSplitsOfParts:
+        """Combine the splits of several parts."""
+        moved, part = each[0].sensitivity, each[0].part
+        for ways in each[1:]:
+            part = part.common(ways.part)
+            moved = moved if moved.l1 >= ways.sensitivity.l1 else ways.sensitivity
+        return cls([unseal(ways) for ways in each], moved, part)
+
+    @classmethod
+    def of_one(cls, ways: SealedSplits) -> SealedSplitsOfParts:
+        """Take the splits of one part; if there is only one, selecting it reveals nothing."""
+        moved = ways.sensitivity if ways.n_in_all > 1 else Sensitivity(rows=0)
+        return cls([unseal(ways)], moved, ways.part)
+
+
+@dataclass(frozen=True)
+class SplitChoice(Mechanism):
+    """Selection of a part and a split of it, P proportional to weight * exp(eta * score).
+
+    One unit changes the difference of any two scores by at most the sensitivity, so the exponential
+    mechanism over single splits costs at most eta times that.
+
+    Parameters
+    ----------
+    eta : Fraction
+        Factor of the score in the exponent.
+    weights : tuple of int
+        Base measure of a single split of each part; public.
+    by_levels : bool
+        Whether runs are grouped by levels first, which is faster if there are many. The
+        distribution is the same.
+    """
+
+    eta: Fraction
+    weights: tuple[int, ...]
+    by_levels: bool = True
+
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
+        """Return eta times the sensitivity of score differences."""
+        return _exponential_cost(self.eta * sensitivity.l1)
+
+    def draw(self, exact: list[ScoredSplits], noise: Noise) -> tuple[int, int]:
+        """Return the position of the selected part, and the selected split."""
+        draw = _draw_by_levels if self.by_levels else _draw_at_once
+        which, at = draw(exact, self.weights, self.eta, noise)
+        start, n_ways = int(exact[which].starts[at]), int(exact[which].n_ways[at])
+        # A set of values has one split, so nothing is drawn.
+        return which, start if start < 0 else start + noise.integer_below(n_ways)
+
+
+@dataclass(frozen=True)
+class ScoreChoice(Mechanism):
+    """Selection of one of several candidates, P proportional to exp(eta * score)."""
+
+    eta: Fraction  # factor of the score in the exponent
+
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
+        """Return eta times the sensitivity of score differences."""
+        return _exponential_cost(self.eta * sensitivity.l1)
+
+    def draw(self, exact: Scores, noise: Noise) -> int:
+        """Return the position of the selected candidate."""
+        if not exact.monotone:
+            raise SealedError(
+                "the cost covers monotone scores only: differences of these scores change by twice "
+                "as much as each score. Use TopChoices."
+            )
+        return noise.choose(exact.values, epsilon=self.eta, sensitivity=Fraction(1), monotone=True)
+
+
+def scores_of_ways(ways: Sequence[tuple[SealedSplits, int]]) -> SealedScores:
+    """Return the sealed scores of splits selected earlier, one of each part."""
+    values, (moved, part) = [], (ways[0][0].sensitivity, ways[0][0].part)
+    for sealed, way in ways:
+        exact: ScoredSplits = unseal(sealed)
+        run = int(np.searchsorted(exact.starts, way, side="right")) - 1
+        values.append(int(exact.scores[run]))
+        part = part.common(sealed.part)
+        moved = moved if moved.l1 >= sealed.sensitivity.l1 else sealed.sensitivity
+    return SealedScores(Scores(values, moved.l1, True), moved, part)
+
+
+def _exponential_cost(epsilon: Fraction) -> PrivacyCost:
+    # The loss of the exponential mechanism has a range of at most epsilon (Cesar and Rogers 2021).
+    return PrivacyCost(epsilon, rho=epsilon**2 / 8)
+
+
+def _draw_at_once(
+    each: Sequence[ScoredSplits], weights: Sequence[int], eta: Fraction, noise: Noise
+) -> tuple[int, int]:
+    base = np.concatenate(
+        [ways.n_ways * weight for ways, weight in zip(each, weights, strict=True)]
+    )
+    chosen = noise.choose(
+        np.concatenate([ways.scores for ways in each]),
+        epsilon=eta,
+        sensitivity=Fraction(1),
+        monotone=True,
+        base=base.tolist(),
+    )
+    ends = np.cumsum([len(ways.scores) for ways in each])
+    which = int(np.searchsorted(ends, chosen, side="right"))
+    return which, chosen - int(ends[which]) + len(each[which].scores)
+
+
+def _draw_by_levels(
+    each: Sequence[ScoredSplits], weights: Sequence[int], eta: Fraction, noise: Noise
+) -> tuple[int, int]:
+    """Sample exactly, processing levels instead of single splits.
+
+    With gap the distance to the best score, splits are grouped by level = floor(eta * gap), all
+    beyond `_FAR` on the last one. A level of a part is drawn with weight (its weighted number of
+    splits) * exp(-level), then a split on it uniformly, which is accepted with probability
+    exp(-(eta * gap - level)); otherwise everything is drawn again. The product of the three is the
+    required weight.
+    """
+    scores = np.concatenate([ways.scores for ways in each])
+    n_ways = np.concatenate([ways.n_ways for ways in each])
+    owner = np.repeat(np.arange(len(each)), [len(ways.scores) for ways in each])
+    scaled = scores.max() - scores
+    if int(scaled.max()) * eta.numerator >= 1 << 62:
+        scaled = scaled.astype(object)
+    scaled = scaled * eta.numerator
+    level = np.minimum(scaled // eta.denominator, _FAR).astype(np.int64)
+    key = owner * (_FAR + 1) + level
+    # A column has fewer than 2**32 splits, so their sums are exact in double precision.
+    totals = np.bincount(key, weights=n_ways)
+    occupied = np.flatnonzero(totals)
+    base = [
+        weights[at // (_FAR + 1)] * int(total)
+        for at, total in zip(occupied.tolist(), totals[occupied].tolist(), strict=True)
+    ]
+    while True:
+        drawn = noise.choose(
+            -(occupied % (_FAR + 1)),
+            epsilon=Fraction(1),
+            sensitivity=Fraction(1),
+            monotone=True,
+            base=base,
+        )
+        members = np.flatnonzero(key == occupied[drawn])
+        ends = np.cumsum(n_ways[members])
+        pick = members[int(np.searchsorted(ends, noise.integer_below(int(ends[-1])), "right"))]
+        above = int(scaled[pick]) - int(level[pick]) * eta.denominator
+        if noise.bernoulli_exp(Fraction(above, eta.denominator), size=1)[0]:
+            first = int(np.searchsorted(owner, owner[pick]))
+            return int(owner[pick]), int(pick) - first

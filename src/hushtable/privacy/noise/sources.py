@@ -1,0 +1,101 @@
+"""Noise from OpenDP: an alternative source, and a reference in tests."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.arrays import Integers
+from hushtable.extras import needing
+from hushtable.privacy.noise.arguments import not_fraction, not_whole, refuse_if
+from hushtable.privacy.noise.noise_draws import MAX_SCALE, not_rate
+from hushtable.privacy.noise.secure_noise import SecureNoise
+
+
+class OpenDPNoise(SecureNoise):
+    """Noise from OpenDP where it has the distribution, otherwise from `SecureNoise`.
+
+    OpenDP represents scales as floats. Other scales are rounded up to the next float, which only
+    adds noise; in this case `geometric`, whose exact tail other code relies on, uses our own
+    sampler. OpenDP provides `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative
+    half of its Laplace distribution) and `choose` without a base measure (its noisy max:
+    exponential noise is permute-and-flip, Gumbel noise is the exponential mechanism). It has no
+    exact rounded normal noise, so `rounded_gaussian` is ours.
+    """
+
+    def __init__(self) -> None:
+        with needing("opendp", "noise 'opendp'"):
+            import opendp.prelude as dp  # noqa: PLC0415 - slow to import, and optional
+        dp.enable_features("contrib")
+        self._dp: Any = dp
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        """Draw from OpenDP's integer Laplace; see `Noise.discrete_laplace`."""
+        refuse_if(
+            not_fraction("scale", scale, positive=True, high=MAX_SCALE), not_whole("size", size)
+        )
+        return self._opendp_laplace(_float_at_least(scale), size)
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw from OpenDP's integer Gaussian; see `Noise.discrete_gaussian`."""
+        refuse_if(
+            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            not_whole("size", size),
+        )
+        scale = _root_at_least(variance)
+        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l2_distance(T="f64")
+        return np.array(self._dp.m.make_gaussian(*space, scale)([0] * size), np.int64)
+
+    def geometric(self, x: Fraction, *, size: int) -> Integers:
+        """Draw from the non-negative half of OpenDP's Laplace; see `Noise.geometric`."""
+        refuse_if(not_rate("x", x), not_whole("size", size))
+        scale = _float_at_least(1 / Fraction(x))
+        if Fraction(scale) * x != 1:
+            return super().geometric(x, size=size)
+        kept = np.empty(0, np.int64)
+        while len(kept) < size:
+            # P[z] ~ exp(-abs(z) x); given z >= 0 this is the geometric distribution.
+            drawn = self._opendp_laplace(scale, 2 * (size - len(kept)) + 8)
+            kept = np.concatenate((kept, drawn[drawn >= 0]))
+        return kept[:size]
+
+    def _opendp_laplace(self, scale: float, size: int) -> Integers:
+        space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l1_distance(T="i64")
+        return np.array(self._dp.m.make_laplace(*space, scale)([0] * size), np.int64)
+
+    def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
+        if self._has_noisy_max(gaps, base):
+            return self._noisy_max(gaps, factor, self._dp.zero_concentrated_divergence())
+        return super()._exponential(gaps, factor, base)
+
+    def _permute_and_flip(
+        self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None
+    ) -> int:
+        if self._has_noisy_max(gaps, base):
+            return self._noisy_max(gaps, factor, self._dp.max_divergence())
+        return super()._permute_and_flip(gaps, factor, base)
+
+    def _has_noisy_max(self, gaps: NDArray[Any], base: list[int] | None) -> bool:
+        return base is None and gaps.dtype == np.int64 and hasattr(self._dp.m, "make_noisy_max")
+
+    def _noisy_max(self, gaps: NDArray[Any], factor: Fraction, measure: Any) -> int:
+        domain = self._dp.vector_domain(self._dp.atom_domain(T="i64"))
+        metric = self._dp.linf_distance(T="i64")
+        scale = _float_at_least(1 / factor)
+        return int(self._dp.m.make_noisy_max(domain, metric, measure, scale)((-gaps).tolist()))
+
+
+def _float_at_least(value: Fraction) -> float:
+    rounded = float(value)
+    return rounded if Fraction(rounded) >= value else math.nextafter(rounded, math.inf)
+
+
+def _root_at_least(value: Fraction) -> float:
+    root = math.sqrt(value)
+    while Fraction(root) ** 2 < value:
+        root = math.nextafter(root, math.inf)
+    return root

@@ -1,0 +1,1 @@
+"""Questions to tables and releases: WHERE clauses, and answers with intervals."""

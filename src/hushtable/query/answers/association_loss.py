@@ -1,0 +1,99 @@
+"""Association between columns that is lost in published rows: figures and notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.schema import Integer, Number, Schema
+from hushtable.schema.recoding import Recoding
+
+KeptShares = Mapping[tuple[str, str], float]
+"""Share of the association that rows kept, by pair of columns."""
+
+KEPT_SETTING = "associations_kept"
+_SAME = 0.98  # shares from here on are not reported
+
+
+def as_plain(kept: KeptShares) -> list[dict[str, Any]]:
+    """Return plain data, weakest association first."""
+    return [
+        {"columns": list(pair), "kept": round(share, 3)}
+        for pair, share in sorted(kept.items(), key=lambda item: item[1])
+    ]
+
+
+def in_words(kept: KeptShares) -> str | None:
+    """Return a note on weaker associations; None if they are not weaker.
+
+    Examples
+    --------
+    >>> print(in_words({("age", "pay"): 0.5, ("age", "sex"): 0.9}))
+    Correlations are weaker in the rows than in the original. Between 50% (age and pay) and 90% of \
+the association remains (median of 2 pairs: 70%), estimated from noise and shrinkage. \
+`mean`, `regression` and other answers take this into account; results computed from the rows \
+do not.
+    """
+    if not kept or min(kept.values()) >= _SAME:
+        return None
+    (one, two), least = min(kept.items(), key=lambda item: item[1])
+    most, middle = max(kept.values()), median(kept.values())
+    left = f"About {_percent(least)} of the association remains"
+    if most - least > 1 - _SAME:
+        left = (
+            f"Between {_percent(least)} ({one} and {two}) and {_percent(most)} of the association "
+            f"remains (median of {len(kept)} pairs: {_percent(middle)})"
+        )
+    return (
+        f"Correlations are weaker in the rows than in the original. {left}, estimated from noise "
+        "and shrinkage. `mean`, `regression` and other answers take this into account; results "
+        "computed from the rows do not."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%"
+
+
+def uniform_loss(schema: Schema, share: float) -> dict[tuple[str, str], float]:
+    """Return the same share for all pairs of columns."""
+    return dict.fromkeys(combinations(schema.attributes, 2), share)
+
+
+def after_cuts(
+    schema: Schema,
+    recode: Mapping[str, Recoding],
+    codes: Mapping[str, NDArray[np.int64]],
+    counts: NDArray[np.float64],
+) -> dict[tuple[str, str], float]:
+    """Return the association left after sampling values uniformly from generalized numbers.
+
+    A number keeps the share of its variance that is between its intervals. If the association is
+    linear, a pair keeps the product of both shares.
+    """
+    left: dict[str, float] = {}
+    weights = np.maximum(counts, 0.0)
+    for name, column in schema.attributes.items():
+        if name not in recode:
+            left[name] = 1.0
+        elif isinstance(column, Integer | Number):
+            new = recode[name].apply(np.arange(column.n_values))
+            n = np.maximum(np.bincount(new, minlength=recode[name].size), 1)
+            middle = np.bincount(new, np.arange(column.n_values), recode[name].size) / n
+            inside = (np.bincount(new, minlength=recode[name].size) ** 2 - 1) / 12
+            rows = np.bincount(codes[name], weights, recode[name].size)
+            rows[recode[name].apply(np.arange(column.n_values, column.size))] = 0.0
+            total = max(float(rows.sum()), 1.0)
+            mean = float(rows @ middle) / total
+            between = float(rows @ (middle - mean) ** 2) / total
+            left[name] = between / max(between + float(rows @ np.maximum(inside, 0)) / total, 1e-12)
+    return {
+        (one, two): left[one] * left[two]
+        for one, two in combinations(left, 2)
+        if one in recode or two in recode
+    }

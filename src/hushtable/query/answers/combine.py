@@ -1,0 +1,172 @@
+"""Multiple synthetic frames from one release, and estimates combined from them.
+
+A frame is sampled in two steps: weights that reflect the uncertainty of the release, then rows by
+weight. A statistic computed from m frames varies between them because of the noise of the release
+and the sampling of rows. The latter equals the sampling error of the statistic, which the variance
+within a frame estimates. So, following Rubin (1987) and Raghunathan, Reiter and Rubin (2003), let b
+be the variance between frames and u the mean variance within them. The error has
+
+- for the population, the variance b (1 + 1/m),
+- for the people in the table, the variance b (1 + 1/m) - u, but at least b/m,
+
+and Student's t distribution with m - 1 degrees of freedom. This is valid for statistics that the
+noisy tables of the release determine; frames do not reflect dependence that was not measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.errors import ParameterError
+from hushtable.numeric import CONFIDENCE
+from hushtable.query.answers.drawing import Generator, fresh
+from hushtable.query.answers.estimator import Estimate, Estimator, Scope
+from hushtable.query.answers.published import encoded
+from hushtable.query.answers.table import EstimateTable
+from hushtable.query.where import parse
+from hushtable.schema import Schema
+from hushtable.schema.codes import numbers, to_labels
+
+COMBINED = (
+    "Combined from several frames. The interval covers noise in the measured counts, not "
+    "dependence between columns that was not measured."
+)
+
+
+def generator(seed: int | None) -> Generator:
+    """Return a generator with the given seed, or an unpredictable one."""
+    return fresh() if seed is None else np.random.default_rng(seed)
+
+
+def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> pa.Table:
+    """Sample a frame that reflects the uncertainty of a release."""
+    codes, weights = estimator.redrawn(rng)
+    size = round(float(weights.sum())) if n is None else n
+    rows = rng.choice(len(weights), size, p=weights / weights.sum())
+    return pa.table(
+        {
+            name: to_labels(column, codes[name][rows])
+            for name, column in estimator.schema.attributes.items()
+            if name in codes
+        }
+    )
+
+
+def some_rows(
+    schema: Schema, frame: pa.Table, n: int | None, where: str | None, rng: Generator
+) -> pa.Table:
+    """Sample n rows of a frame that satisfy a condition; rows repeat if there are too few."""
+    if n is not None and n < 0:
+        raise ParameterError(f"n is {n}; it must be at least 0.")
+    there = np.arange(frame.num_rows)
+    if where is not None:
+        known = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
+        there = np.flatnonzero(parse(where, known).mask(encoded(known, frame)))
+    if n is None:
+        return frame.take(numbers(there))
+    if n and not len(there):
+        raise ParameterError(f"no published row satisfies {where!r}; omit n.")
+    whole, rest = divmod(n, max(1, len(there)))
+    chosen = [np.tile(there, whole), rng.choice(there, rest, replace=False)] if n else [there[:0]]
+    taken: NDArray[np.int64] = np.concatenate(chosen)
+    rng.shuffle(taken)
+    return frame.take(numbers(taken))
+
+
+def combine(
+    frames: Sequence[pa.Table], compute: Callable[[pa.Table], Any], *, scope: Scope
+) -> Estimate | EstimateTable:
+    """Compute a statistic from each frame and combine the results.
+
+    Parameters
+    ----------
+    frames : sequence of table
+        At least two frames.
+    compute : callable
+        Takes a frame; returns a number and its variance as a pair, or a mapping of names to such
+        pairs. The variance is the one for rows that are a sample of people.
+    scope : {"people", "population"}
+        Target of the interval.
+    """
+    if len(frames) < 2:
+        raise ParameterError(f"there are {len(frames)} frames; combining needs at least 2.")
+    found = [compute(frame) for frame in frames]
+    if not isinstance(found[0], Mapping):
+        return _combined([_pair(one) for one in found], scope, "combined")
+    names = list(found[0])
+    estimates = [_combined([_pair(one[name]) for one in found], scope, name) for name in names]
+    return EstimateTable(("term",), tuple((name,) for name in names), tuple(estimates))
+
+
+def _pair(found: Any) -> tuple[float, float]:
+    try:
+        value, variance = found
+        return float(value), float(variance)
+    except (TypeError, ValueError):
+        raise ParameterError(
+            "the function must return a number and its variance, or a mapping of "
+            f"names to such pairs, not {type(found).__name__}."
+        ) from None
+
+
+def _combined(pairs: Sequence[tuple[float, float]], scope: Scope, what: str) -> Estimate:
+    values, within = np.array(pairs).T
+    m = len(pairs)
+    between, inside = float(values.var(ddof=1)), float(within.mean())
+    variance = between * (1 + 1 / m)
+    noise = max(variance - inside, between / m)
+    used = variance if scope == "population" else noise
+    half = _student(m - 1) * math.sqrt(used)
+    value = float(values.mean())
+    return Estimate(
+        value=value,
+        low=value - half,
+        high=value + half,
+        privacy_std=math.sqrt(noise),
+        model_std=0.0,
+        sampling_std=math.sqrt(max(0.0, inside)),
+        scope=scope,
+        what=what,
+        notes=(COMBINED,),
+    )
+
+
+def _student(freedom: int) -> float:
+    """Return the 95% half-width of Student's t distribution (Hill's approximation, 1970).
+
+    Examples
+    --------
+    >>> [round(_student(n), 2) for n in (1, 2, 4, 19)]
+    [12.71, 4.3, 2.78, 2.09]
+    """
+    tail = 1 - CONFIDENCE
+    if freedom == 1:
+        return 1 / math.tan(tail * math.pi / 2)
+    if freedom == 2:
+        return math.sqrt(2 / (tail * (2 - tail)) - 2)
+    a = 1 / (freedom - 0.5)
+    b = 48 / a**2
+    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
+    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * freedom
+    y = (d * tail) ** (2 / freedom)
+    if y > 0.05 + a:
+        from hushtable.numeric import normal_quantile  # noqa: PLC0415
+
+        x = normal_quantile(tail / 2)
+        y = x**2
+        if freedom < 5:
+            c += 0.3 * (freedom - 4.5) * (x + 0.6)
+        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
+        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
+        y = a * y**2
+        y = math.expm1(y) if y > 0.002 else 0.5 * y**2 + y
+    else:
+        y = ((1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3)
+              + 0.5 / (freedom + 4)) * y - 1) * (freedom + 1) / (freedom + 2) + 1 / y  # fmt: skip
+    return math.sqrt(freedom * y)

@@ -1,0 +1,310 @@
+"""Means, sums, variances and shares from sums over rows, with intervals.
+
+The ratio of two sums has the interval of Fieller (1954): all ratios r for which the first sum minus
+r times the second is compatible with zero, given its error. It is valid however large the error of
+the denominator is. If the denominator may be zero, only the bounds of the column remain.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hushtable.arrays import Floats
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.estimator import Estimate, Scope
+from hushtable.query.answers.row_sums import ONE, RowFunction, Scale, UnitRuler, power
+from hushtable.query.answers.sums import SumEstimates
+
+Ask = Callable[[Sequence[RowFunction]], SumEstimates]
+
+TOO_FEW = "Because of noise, there may be no such rows at all: any value is possible."
+ALL_POSSIBLE = (
+    "The interval covers nearly all possible values, so the release says almost nothing about "
+    "this; ask about more rows, or fewer columns."
+)
+NEARLY_ALL = 0.95
+"""Share of the possible range from which on an interval counts as covering all of it."""
+
+NO_SPREAD = 1e-14
+"""Upper limit for rounding errors of a zero variance, of numbers scaled to -1 to 1."""
+
+
+@dataclass(frozen=True)
+class NumericQuery:
+    """A numeric column under a condition."""
+
+    name: str  # name of the column
+    column: Scale  # the column in the schema
+    where: RowFunction  # 1 for the rows that count
+
+    @property
+    def ruler(self) -> UnitRuler:
+        """Scale that maps the values to -1 to 1."""
+        return UnitRuler.of(self.column)
+
+    def powers(self, most: int) -> list[RowFunction]:
+        """Return the powers 0 to `most` of the scaled number, over rows that have a value."""
+        return [power(self.name, self.column, k) * self.where for k in range(most + 1)]
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Smallest and largest scaled value that the condition allows."""
+        places = self.ruler.places(self.column)[: self.column.n_values]
+        left = self.where.factors.get(self.name, np.ones(self.column.size))
+        there = places[left[: self.column.n_values] > 0]
+        return float(there.min()), float(there.max())
+
+
+def half_width(errors: SumEstimates, sampling: float, scope: Scope) -> float:
+    """Return the half-width of the 95% interval of a single sum, given its sampling variance."""
+    added = sampling if scope == "population" else 0.0
+    return math.sqrt(max(0.0, float(errors.half_width_squared(added)[0, 0])))
+
+
+def answer_of(
+    errors: SumEstimates,
+    value: float,
+    ends: tuple[float, float],
+    *,
+    sampling: float,
+    scope: Scope,
+    what: str,
+    notes: tuple[str, ...],
+    scale: float = 1.0,
+) -> Estimate:
+    """Return an estimate whose errors are those of a single sum, times a scale."""
+    return Estimate(
+        value=value,
+        low=ends[0],
+        high=ends[1],
+        privacy_std=scale * math.sqrt(max(0.0, float(errors.privacy[0, 0]))),
+        model_std=scale * math.sqrt(max(0.0, float(errors.model[0, 0]))),
+        sampling_std=scale * math.sqrt(max(0.0, sampling)),
+        scope=scope,
+        what=what,
+        notes=notes,
+    )
+
+
+def condition_text(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[str, ...]:
+    """Return the note for an interval that covers nearly all possible values.
+
+    Examples
+    --------
+    >>> (
+    ...     condition_text((-1.0, 0.98), (-1.0, 1.0)) == (ALL_POSSIBLE,),
+    ...     condition_text((0.1, 0.9), (0.0, 1.0)),
+    ... )
+    (True, ())
+    """
+    possible = bounds[1] - bounds[0]
+    is_all = possible > 0 and ends[1] - ends[0] >= NEARLY_ALL * possible
+    return (ALL_POSSIBLE,) if is_all else ()
+
+
+def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
+    """Return Fieller's interval of values[0] / values[1], from the form of squared half-widths.
+
+    Examples
+    --------
+    >>> fieller(np.array([50.0, 100.0]), np.array([[4.0, 0.0], [0.0, 0.0]]))
+    (0.48, 0.52)
+    >>> fieller(np.array([50.0, 1.0]), np.diag([4.0, 4.0]))
+    (-inf, inf)
+    """
+    (top, bottom), (a, b), c = values.tolist(), squares[0].tolist(), float(squares[1, 1])
+    lead, middle, last = bottom**2 - c, bottom * top - b, top**2 - a
+    root = middle**2 - lead * last
+    if lead <= 0 or bottom <= 0:
+        return -math.inf, math.inf
+    half = math.sqrt(max(root, 0.0))
+    return (middle - half) / lead, (middle + half) / lead
+
+
+def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
+    """Restrict an interval to what is possible.
+
+    If the whole interval is outside the bounds, the error already exceeds its half-width. The
+    result then extends by that half-width from the bound, so its coverage is no lower than that of
+    the given interval.
+
+    Examples
+    --------
+    >>> between((-0.2, 0.4), (0.0, 1.0)), between((-0.5, -0.1), (0.0, 1.0))
+    ((0.0, 0.4), (0.0, 0.2))
+    """
+    (low, high), (least, most) = ends, bounds
+    half = (high - low) / 2
+    if high < least:
+        return least, min(least + half, most)
+    if low > most:
+        return max(most - half, least), most
+    return max(low, least), min(high, most)
+
+
+def count_of(
+    sums: SumEstimates, place: int, n_rows: float, *, scope: Scope, stretch: float = 1.0
+) -> Estimate:
+    """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
+    raw = float(sums.values[place])
+    value = max(0.0, raw)
+    sampling = value * max(0.0, 1.0 - value / n_rows)
+    added = sampling + 1.0 if scope == "population" else 0.0
+    half = stretch * math.sqrt(
+        sums.privacy_z**2 * float(sums.privacy[place, place])
+        + sums.model_z**2 * float(sums.model[place, place])
+        + NORMAL**2 * added
+    )
+    return Estimate(
+        value=value,
+        low=max(0.0, raw - half),
+        high=value + half,  # a negative estimate does not rule out positive counts
+        privacy_std=math.sqrt(float(sums.privacy[place, place])),
+        model_std=math.sqrt(float(sums.model[place, place])),
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        what=sums.counted,
+        notes=sums.notes,
+    )
+
+
+def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Estimate:
+    """Estimate the share of the rows of one condition that also satisfy another."""
+    found = ask([part * of, of])
+    return _ratio(
+        found,
+        bounds=(0.0, 1.0),
+        squares=float(found.values[0]),
+        scope=scope,
+        what=f"share of {found.counted}",
+    )
+
+
+def mean(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
+    """Estimate the mean of a column."""
+    zero, one, two = numbers.powers(2)
+    found = ask([one, zero, two])
+    first_two = found.combined(np.eye(3)[:2])
+    ruler = numbers.ruler
+    answer = _ratio(
+        first_two,
+        bounds=numbers.range,
+        squares=float(found.values[2]),
+        scope=scope,
+        what=f"mean of {numbers.name}",
+    )
+    return in_values(answer, ruler.half, ruler.middle)
+
+
+def _ratio(
+    sums: SumEstimates, *, bounds: tuple[float, float], squares: float, scope: Scope, what: str
+) -> Estimate:
+    """Return the first sum divided by the second; `squares` is the sum of squared terms."""
+    top, bottom = sums.values.tolist()
+    # Clip infeasible second moments.
+    largest = max(abs(bounds[0]), abs(bounds[1]))
+    n_rows = max(bottom, 1.0)
+    squares = min(max(squares, top**2 / n_rows), largest**2 * n_rows)
+    spread = np.array([[squares, top], [top, n_rows]])
+    sampling = spread if scope == "population" else 0.0 * spread
+    low, high = between(fieller(sums.values, sums.half_width_squared(sampling)), bounds)
+    notes = sums.notes
+    if bottom <= 0:
+        notes, (low, high) = (*notes, TOO_FEW), bounds
+    else:
+        notes = (*notes, *condition_text((low, high), bounds))
+    value = min(max(top / bottom, low), high) if bottom > 0 else math.nan
+    at = np.array([[1.0, -value]]) if bottom > 0 else np.array([[1.0, 0.0]])
+    return answer_of(
+        sums.combined(at),
+        value,
+        (low, high),
+        sampling=(at @ spread @ at.T).item(),
+        scale=1 / n_rows,
+        scope=scope,
+        what=what,
+        notes=notes,
+    )
+
+
+def in_values(answer: Estimate, scale: float, shift: float = 0.0) -> Estimate:
+    """Convert an answer from scaled numbers to values."""
+    return replace(
+        answer,
+        value=shift + scale * answer.value,
+        low=shift + scale * answer.low,
+        high=shift + scale * answer.high,
+        privacy_std=scale * answer.privacy_std,
+        model_std=scale * answer.model_std,
+        sampling_std=scale * answer.sampling_std,
+    )
+
+
+def total(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
+    """Estimate the sum of a column."""
+    found = ask([*numbers.powers(2), ONE])
+    ruler = numbers.ruler
+    weights = np.array([[ruler.middle, ruler.half, 0.0, 0.0]])
+    sums = found.combined(weights)
+    n_rows = max(float(found.values[3]), 1.0)
+    middle, half = ruler.middle, ruler.half
+    squares = float(np.array([middle**2, 2 * middle * half, half**2, 0.0]) @ found.values)
+    sampling = max(0.0, squares - float(sums.values[0]) ** 2 / n_rows)
+    reach = half_width(sums, sampling, scope)
+    value = float(sums.values[0])
+    low, high = value - reach, value + reach
+    places = [middle + half * end for end in numbers.range]
+    if places[0] >= 0:
+        value, low = max(value, 0.0), max(low, 0.0)
+        high = max(high, value)
+    there = max(float(found.values[0]), 0.0)
+    return answer_of(
+        sums,
+        value,
+        (low, high),
+        sampling=sampling,
+        scope=scope,
+        what=f"sum of {numbers.name}",
+        notes=(*found.notes, *condition_text((low, high), (there * places[0], there * places[1]))),
+    )
+
+
+def variance(ask: Ask, numbers: NumericQuery, *, scope: Scope) -> Estimate:
+    """Estimate the variance of a column among the people in the table (denominator n).
+
+    Given the mean, it is the mean squared deviation. The error of the mean has no effect to first
+    order. To second order, squared deviations around a mean with error e are too small by e^2 on
+    average; the value and the upper end allow for this.
+    """
+    found = ask(numbers.powers(4))
+    n_rows, first = float(found.values[0]), float(found.values[1])
+    center = first / n_rows if n_rows > 0 else 0.0
+    center = min(max(center, numbers.range[0]), numbers.range[1])
+    weights = np.array([[center**2, -2 * center, 1.0, 0.0, 0.0], [1.0, 0, 0, 0, 0]])
+    sums = found.combined(weights)
+    of_mean = np.array([[-center, 1.0, 0.0, 0.0, 0.0]])
+    noise = found.combined(of_mean)
+    rows = max(n_rows, 1.0)
+    second_order = float(noise.privacy[0, 0]) / rows**2
+    fourth = float(np.array([center**4, -4 * center**3, 6 * center**2, -4 * center, 1.0])
+                   @ found.values)  # fmt: skip
+    low_end, high_end = numbers.range
+    most = ((high_end - low_end) / 2) ** 2
+    answer = _ratio(
+        sums,
+        bounds=(0.0, most),
+        squares=max(fourth, 0.0),
+        scope=scope,
+        what=f"variance of {numbers.name}",
+    )
+    # Squared deviations are too small by the squared error of the mean: by its expectation for the
+    # value, and by 0 to its squared half-width for the interval.
+    high = min(answer.high + (half_width(noise, 0.0, "people") / rows) ** 2, most)
+    value = min(max(answer.value + second_order, answer.low), high)
+    notes = (*answer.notes, *condition_text((answer.low, high), (0.0, most)))
+    answer = replace(answer, value=value, high=high, notes=tuple(dict.fromkeys(notes)))
+    return in_values(answer, numbers.ruler.half**2)

@@ -1,0 +1,160 @@
+"""Releases in a form that can be compared with the original.
+
+A release becomes one or more blocks. A block is a set of columns whose values are published
+together, as rows. Most releases are one block of all columns; a release of column groups has one
+block per group. Generalized values are replaced by values sampled from inside their cells, so that
+a wide cell shows as error. If most rows are noise, the block carries the expected noise, to be
+subtracted from every count.
+
+Each estimator implements this for its kind of release; see `Estimator.published`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.errors import ReleaseError
+from hushtable.query.answers.drawing import Generator, draw_inside
+from hushtable.schema import Schema
+from hushtable.schema.codes import to_codes
+from hushtable.schema.recoding import Recoding
+
+ByColumn = Mapping[str, NDArray[np.int64]]
+"""Rows as one array of codes per column."""
+
+About = Literal["rows", "distinct tuples", "people", "nodes"]
+
+DRAWN = (
+    "For comparison, a value is sampled uniformly from inside each generalized value, so "
+    "that wide cells show as error."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class KnownNoiseRows:
+    """Noise rows added by a method, whose distribution is known."""
+
+    n_rows: float  # expected number of noise rows among the published rows
+    # Distribution over the codes of each column, independent between columns; uniform by default.
+    shares: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+    def share(self, name: str, size: int) -> NDArray[np.float64]:
+        """Return the share of each code of a column."""
+        return self.shares.get(name, np.full(size, 1.0 / size))
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Columns that are published together."""
+
+    schema: Schema  # the columns
+    released: ByColumn  # published rows, as codes of the released values
+    recode: Mapping[str, Recoding] = field(default_factory=dict)  # of generalized columns
+    background: KnownNoiseRows | None = None  # expected noise among the rows
+    redraw: Callable[[Generator], ByColumn] | None = None  # samples rows that are left open
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(self.schema.attributes)
+
+    def select(self, names: Sequence[str]) -> Block:
+        """Return a block of some of the columns."""
+        redraw = self.redraw
+        return Block(
+            self.schema.of_rows(names),
+            {name: self.released[name] for name in names},
+            {name: self.recode[name] for name in names if name in self.recode},
+            self.background,
+            None if redraw is None else lambda rng: {name: redraw(rng)[name] for name in names},
+        )
+
+    @property
+    def is_random(self) -> bool:
+        """True if rows differ between samples."""
+        return bool(self.recode) or self.redraw is not None
+
+    def cells(self, rng: Generator) -> ByColumn:
+        """Return rows in the released values, which may be generalized."""
+        return self.released if self.redraw is None else self.redraw(rng)
+
+    def rows(self, rng: Generator) -> ByColumn:
+        """Return rows in the values of the original; generalized values are sampled."""
+        return {
+            name: draw_inside(self.recode[name], codes, rng) if name in self.recode else codes
+            for name, codes in self.cells(rng).items()
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class PublishedItemGroups:
+    """Groups of items of a long table, such as ratings: people are rows, items columns."""
+
+    item: str  # column of the long table with the item
+    value: str  # column of the long table with its value
+    groups: Sequence[Sequence[str]]  # items of each group
+    # Takes the number of a group and some of its items; returns the block of people who have any.
+    block: Callable[[int, Sequence[str]], Block]
+
+
+@dataclass(frozen=True, eq=False)
+class ComparableRelease:
+    """A release in comparable form."""
+
+    schema: Schema  # published columns
+    blocks: tuple[Block, ...]  # columns that are published together
+    about: About = "rows"  # unit of counts
+    whole_rows: pa.Table | None = None  # the rows as published, if they have all columns
+    notes: tuple[str, ...] = ()  # notes for readers
+    items: PublishedItemGroups | None = None  # of a long table, whose blocks are made on demand
+
+
+def published_rows(
+    schema: Schema,
+    frame: pa.Table,
+    recode: Mapping[str, Recoding] | None = None,
+    *,
+    about: About = "rows",
+    background: KnownNoiseRows | None = None,
+    redraw: Callable[[Generator], ByColumn] | None = None,
+    notes: tuple[str, ...] = (),
+) -> ComparableRelease:
+    """Return rows with all published columns in comparable form."""
+    there = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
+    cut = {name: recode[name] for name in there.attributes if recode and name in recode}
+    block = Block(there, encoded(there, frame, cut), cut, background, redraw)
+    return ComparableRelease(
+        schema=there,
+        blocks=(block,),
+        about=about,
+        whole_rows=frame,
+        notes=(*notes, DRAWN) if cut else notes,
+    )
+
+
+def encoded(
+    schema: Schema, frame: pa.Table, recode: Mapping[str, Recoding] | None = None
+) -> dict[str, NDArray[np.int64]]:
+    """Encode published values, generalized or not."""
+    recode = recode or {}
+    try:
+        return {
+            name: to_codes(column, frame.column(name), recode.get(name))
+            for name, column in schema.attributes.items()
+        }
+    except KeyError as error:
+        raise ReleaseError(
+            f"the release contains a value that is not in its schema or its cuts: {error}."
+        ) from None
+
+
+def absent(schema: Schema, published: Schema) -> tuple[str, ...]:
+    """Return a note that lists columns that are not published, if any."""
+    names = [name for name in schema.attributes if name not in published.attributes]
+    return (f"Not published, so not compared: {', '.join(names)}.",) if names else ()

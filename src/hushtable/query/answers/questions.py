@@ -1,0 +1,524 @@
+"""Questions that analysts may ask of any release: validation and answers.
+
+Answers are computed from sums over rows (`Estimator.sums`), except counts that an estimator answers
+directly. A question is validated completely before anything is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Literal
+
+import numpy as np
+
+from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
+from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile
+from hushtable.query.answers import correlation as correlations
+from hushtable.query.answers import moments, regression
+from hushtable.query.answers.estimator import Estimate, Estimator, Scope
+from hushtable.query.answers.formula import kind_of, read_formula
+from hushtable.query.answers.moments import NumericQuery
+from hushtable.query.answers.quantiles import (
+    codes_in_words,
+    name_of_quantile,
+    no_quantile,
+    quantile,
+    value_at,
+)
+from hushtable.query.answers.row_sums import ONE, RowFunction, Scale, condition, is_code
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.table import EstimateTable, of_terms
+from hushtable.query.where import parse
+from hushtable.schema import CalendarColumn, Column, Integer, Number, Value
+from hushtable.simplex import project_to_simplex
+
+Family = Literal["each", "all"]
+
+MAX_CELLS = 20_000
+ALL = "all"
+"""Label for all values of a column in the margins of a cross table."""
+
+EstimateOrTable = Estimate | EstimateTable
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseQuestions:
+    """Questions to one release, answered by its estimator."""
+
+    estimator: Estimator
+
+    @property
+    def columns(self) -> Mapping[str, Column]:
+        """Columns that questions may use."""
+        return self.estimator.asked.attributes
+
+    # --- counts -----------------------------------------------------------------------------------
+
+    def total(self, where: str | None, scope: Scope) -> Estimate:
+        """Estimate the number of rows."""
+        problems = self._problems(where=where, scope=scope)
+        _raise(problems)
+        return self._count(where, scope)
+
+    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> EstimateOrTable:
+        """Estimate the share of rows that satisfy a condition, among all rows or a subset."""
+        problems = self._problems(where=of, by=by, scope=scope)
+        problems += [p for p in self._problems(where=where) if p not in problems]
+        _raise(problems)
+        part = condition(where, self.estimator.asked)
+        return self._by(by, of, lambda base: moments.share(self._ask, part, base, scope=scope))
+
+    def crosstab(
+        self,
+        by: Sequence[str],
+        where: str | None,
+        *,
+        family: Family,
+        margins: bool,
+        scope: Scope,
+    ) -> EstimateTable:
+        """Estimate the number of rows of each combination of values."""
+        problems = self._problems(where=where, by=by, scope=scope)
+        if family not in ("each", "all"):
+            problems.append(f"family is {family!r}; it must be 'each' or 'all'.")
+        if not by:
+            problems.append("by is empty; name at least one column to count by.")
+        _raise(problems)
+        groups = self._groups(by, margins=margins)
+        sums = self._sums_of_cells(by, groups, where)
+        if sums is None:
+            estimates = [self._count(_clause(self._conditions(by, g), where), scope)
+                         for g in groups]  # fmt: skip
+            stretch = _family_factor(len(groups), normal=False) if family == "all" else 1.0
+            estimates = [_stretched(estimate, stretch) for estimate in estimates]
+        else:
+            n_rows = max(float(sums.values[-1]), 1.0)
+            stretch = _family_factor(len(groups), normal=True) if family == "all" else 1.0
+            estimates = [
+                moments.count_of(sums, place, n_rows, scope=scope, stretch=stretch)
+                for place in range(len(groups))
+            ]
+        if margins:
+            estimates = self._consistent(groups, estimates)
+        elif sums is not None:
+            estimates = _not_negative(estimates, sums)
+        keys = tuple(self._key(by, group, as_text=margins) for group in groups)
+        return EstimateTable(tuple(by), keys, tuple(estimates))
+
+    def _sums_of_cells(
+        self, by: Sequence[str], groups: Sequence[tuple[int | None, ...]], where: str | None
+    ) -> SumEstimates | None:
+        """Estimate all cells at once if the estimator supports it; otherwise return None."""
+        if not self.estimator.counts_are_sums:
+            return None
+        base = condition(where, self.estimator.asked)
+        functions = [self._cell(by, group) * base for group in groups]
+        return self.estimator.sums([*functions, ONE], together=False)
+
+    def _count(self, where: str | None, scope: Scope) -> Estimate:
+        answer = self.estimator.count(where or self._everything())
+        everybody = self.estimator.count(self._everything()) if where else answer
+        n_rows = max(everybody.value, answer.value, 1.0)
+        sampling = answer.value * (1 - answer.value / n_rows)
+        answer = replace(
+            answer, sampling_std=math.sqrt(sampling), scope=scope, what=self.estimator.counted
+        )
+        if scope == "people":
+            return answer
+        more = NORMAL**2 * (sampling + 1.0)
+        return replace(
+            answer,
+            low=max(0.0, answer.value - math.sqrt((answer.value - answer.low) ** 2 + more)),
+            high=answer.value + math.sqrt((answer.high - answer.value) ** 2 + more),
+        )
+
+    def _everything(self) -> str:
+        name = quoted(next(iter(self.columns)))
+        return f"{name} IS NULL OR {name} IS NOT NULL"
+
+    def _consistent(
+        self, groups: Sequence[tuple[int | None, ...]], estimates: Sequence[Estimate]
+    ) -> list[Estimate]:
+        """Adjust cells and margins so that each margin is the sum of its cells."""
+        inner = [place for place, group in enumerate(groups) if None not in group]
+        overall = next(p for p, group in enumerate(groups) if set(group) == {None})
+        raw = np.array([estimates[place].value for place in inner])
+        widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
+        # The total has the smallest relative error, so it stays; cells absorb the difference in
+        # proportion to their variances.
+        cells = project_to_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
+        made = list(estimates)
+        for place, group in enumerate(groups):
+            mine = [
+                cell
+                for cell, of in zip(cells, inner, strict=True)
+                if all(g is None or g == h for g, h in zip(group, groups[of], strict=True))
+            ]
+            made[place] = _with_value(made[place], float(np.sum(mine)))
+        return made
+
+    # --- numbers ----------------------------------------------------------------------------------
+
+    def statistic(
+        self,
+        name: str,
+        column: str,
+        where: str | None,
+        by: Sequence[str],
+        scope: Scope,
+    ) -> EstimateOrTable:
+        """Estimate the mean, sum or variance of a column; of dates and times, the mean."""
+        may_be_moments = name == "mean"
+        _raise(
+            self._problems(
+                numbers=(column,), where=where, by=by, scope=scope, may_be_moments=may_be_moments
+            )
+        )
+        compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
+        number = self._number(column)
+        answer = self._by(
+            by,
+            where,
+            lambda base: compute(self._ask, NumericQuery(column, number, base), scope=scope),
+        )
+        return _of_kind(answer, number)
+
+    def quantile(
+        self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
+    ) -> EstimateOrTable:
+        """Estimate a quantile of a column."""
+        problems = self._problems(
+            numbers=(column,), where=where, by=by, scope=scope, may_be_moments=True
+        )
+        if not isinstance(probability, int | float) or not 0 <= probability <= 1:
+            problems.append(f"the quantile is {probability!r}; it must be from 0 to 1.")
+        _raise(problems)
+        number = self._number(column)
+        if self.estimator.quantiles_by_counts:
+            found = self._quantiles_by_counts(column, float(probability), where, by, scope)
+            return _of_kind(found, number)
+        answer = self._by(
+            by,
+            where,
+            lambda base: quantile(
+                self._ask_separately,
+                NumericQuery(column, number, base),
+                float(probability),
+                scope=scope,
+            ),
+        )
+        return _of_kind(answer, number)
+
+    def _quantiles_by_counts(
+        self, column: str, probability: float, where: str | None, by: Sequence[str], scope: Scope
+    ) -> EstimateOrTable:
+        def compute(group: tuple[int | None, ...]) -> Estimate:
+            clause = _clause(self._conditions(by, group), where)
+            return self._quantile_by_counts(column, probability, clause, scope)
+
+        return self._in_groups(by, self._groups(by), compute) if by else _known(compute(()))
+
+    def _quantile_by_counts(
+        self, column: str, probability: float, where: str | None, scope: Scope
+    ) -> Estimate:
+        """Find the values at which upper end, estimate and lower end of the count suffice."""
+        number, name = self._number(column), quoted(column)
+        base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
+
+        def up_to(code: int) -> Estimate:
+            clause = _clause([f"{name} <= {_written(number.value(code))}"], where)
+            return self._count(clause, scope)
+
+        def first(end: str, rows: float) -> int:
+            low, high = 0, number.n_values - 1
+            while low < high:
+                middle = (low + high) // 2
+                if getattr(up_to(middle), end) >= rows * probability:
+                    high = middle
+                else:
+                    low = middle + 1
+            return low
+
+        what, every = name_of_quantile(probability, column), np.arange(number.n_values)
+        if base.value <= 0:
+            return no_quantile(number, every, what=what, scope=scope, notes=base.notes)
+        code = first("value", base.value)
+        ends = min(code, first("high", base.low)), max(code, first("low", base.high))
+        value, low, high = value_at(number, (code, *ends))
+        # Split the error into sources as that of the count up to the value.
+        at = up_to(code)
+        std, known = (high - low) / (2 * NORMAL), at.std or 1.0
+        return Estimate(
+            value=value,
+            low=low,
+            high=high,
+            privacy_std=std * at.privacy_std / known,
+            model_std=std * at.model_std / known if at.std else std,
+            sampling_std=std * at.sampling_std / known,
+            scope=scope,
+            what=what,
+            notes=(*base.notes, *codes_in_words(number, every, ends)),
+        )
+
+    def correlation(
+        self, one: str, other: str, where: str | None, by: Sequence[str], scope: Scope
+    ) -> EstimateOrTable:
+        """Estimate the correlation of two columns."""
+        problems = self._problems(numbers=(one, other), where=where, by=by, scope=scope)
+        if one == other:
+            problems.append(f"column {one!r} is named twice; name two different columns.")
+        _raise(problems)
+
+        def compute(base: RowFunction) -> Estimate:
+            pair = [NumericQuery(name, self._number(name), base) for name in (one, other)]
+            return correlations.correlation(self._ask, pair[0], pair[1], scope=scope)
+
+        return self._by(by, where, compute)
+
+    def regression(
+        self, formula: str, where: str | None, *, logistic: bool, scope: Scope
+    ) -> EstimateTable:
+        """Estimate the coefficients of a regression."""
+        problems = self._problems(where=where, scope=scope)
+        try:
+            read = read_formula(formula, self.columns, two_valued=logistic)
+        except ParameterError as error:
+            raise ParameterError([*error.problems, *problems]) from None
+        _raise(problems)
+        base = condition(where, self.estimator.asked)
+        fit = regression.logistic_regression if logistic else regression.linear_regression
+        return of_terms(fit(self._ask, read, self.columns, base, scope=scope))
+
+    # --- checking and grouping --------------------------------------------------------------------
+
+    def _ask(self, functions: Sequence[RowFunction]) -> SumEstimates:
+        return self.estimator.sums(functions)
+
+    def _ask_separately(self, functions: Sequence[RowFunction]) -> SumEstimates:
+        return self.estimator.sums(functions, together=False)
+
+    def _number(self, name: str) -> Scale:
+        column = self.columns[name]
+        assert isinstance(column, Scale)  # noqa: S101 - checked before
+        return column
+
+    def _problems(
+        self,
+        *,
+        numbers: Sequence[str] = (),
+        where: str | None = None,
+        by: Sequence[str] = (),
+        scope: str = "people",
+        may_be_moments: bool = False,
+    ) -> list[str]:
+        """List all problems of a question."""
+        problems = []
+        for name in (*numbers, *by):
+            if name not in self.columns:
+                problems.append(
+                    f"column {name!r} is not published; published columns are "
+                    f"{', '.join(self.columns)}."
+                )
+            elif name in numbers and isinstance(self.columns[name], CalendarColumn):
+                if not may_be_moments:
+                    problems.append(
+                        f"column {name!r} is {kind_of(self.columns[name])}, which cannot be "
+                        "summed; ask for its mean, its median or a quantile."
+                    )
+            elif name in numbers and not isinstance(self.columns[name], Integer | Number):
+                problems.append(
+                    f"column {name!r} is {kind_of(self.columns[name])} and has no mean or "
+                    "quantile; ask for the share of one of its values, or for a cross table."
+                )
+        if len(set(by)) < len(by):
+            problems.append("by names a column twice; name each column once.")
+        if scope not in ("people", "population"):
+            problems.append(f"scope is {scope!r}; it must be 'people' or 'population'.")
+        if where is not None:
+            try:
+                predicate = parse(where, self.estimator.asked)
+                if predicate.count(predicate.columns) == 0:
+                    problems.append(f"no row can satisfy {str(predicate)!r}; change the condition.")
+            except TooLarge:
+                pass  # too large to count, so it may not be empty
+            except HushtableError as error:
+                problems += error.problems
+        return problems
+
+    def _groups(self, by: Sequence[str], *, margins: bool = False) -> list[tuple[int | None, ...]]:
+        sizes = [self.columns[name].size for name in by]
+        if math.prod(sizes) > MAX_CELLS:
+            raise TooLarge(
+                f"{', '.join(by)} have {math.prod(sizes):,} combinations; the limit of a table "
+                f"is {MAX_CELLS:,}; count by fewer columns, or by ranges with where."
+            )
+        last: tuple[None, ...] = (None,) if margins else ()
+        return list(product(*((*range(size), *last) for size in sizes)))
+
+    def _key(
+        self, by: Sequence[str], group: tuple[int | None, ...], *, as_text: bool = False
+    ) -> tuple[Value, ...]:
+        values = [
+            ALL if code is None else self._value(name, code)
+            for name, code in zip(by, group, strict=True)
+        ]
+        if as_text:
+            return tuple(None if value is None else str(value) for value in values)
+        return tuple(values)
+
+    def _value(self, name: str, code: int) -> Value:
+        """Return the value of a code: the name of a special value, None if missing."""
+        column = self.columns[name]
+        special = column.n_values <= code != column.missing_code
+        return column.name(code) if special else column.value(code)
+
+    def _cell(self, by: Sequence[str], group: tuple[int | None, ...]) -> RowFunction:
+        function = ONE
+        for name, code in zip(by, group, strict=True):
+            if code is not None:
+                function = function * is_code(name, self.columns[name], code)
+        return function
+
+    def _conditions(self, by: Sequence[str], group: tuple[int | None, ...]) -> list[str]:
+        """Return the conditions that select a group."""
+        made = []
+        for name, code in zip(by, group, strict=True):
+            if code is None:
+                continue
+            column = self.columns[name]
+            value = column.value(code) if code < column.n_values else column.name(code)
+            if code == column.missing_code:
+                made.append(f"{quoted(name)} IS NULL")
+            else:
+                made.append(f"{quoted(name)} = {_written(value)}")
+        return made
+
+    def _by(
+        self, by: Sequence[str], where: str | None, compute: Callable[[RowFunction], Estimate]
+    ) -> EstimateOrTable:
+        """Answer for all rows of a condition, or for each of its groups."""
+        base = condition(where, self.estimator.asked)
+        if not by:
+            return _known(compute(base))
+        groups = [
+            group for group in self._groups(by) if not _is_empty(self._cell(by, group) * base)
+        ]
+        return self._in_groups(by, groups, lambda group: compute(self._cell(by, group) * base))
+
+    def _in_groups(
+        self,
+        by: Sequence[str],
+        groups: Sequence[tuple[int | None, ...]],
+        compute: Callable[[tuple[int | None, ...]], Estimate],
+    ) -> EstimateTable:
+        """Answer for each group; a refused group has no value, and its notes give the reason."""
+        answers, refused = [], list[Refused]()
+        for group in groups:
+            try:
+                answers.append(compute(group))
+            except TooLarge:
+                raise
+            except Refused as refusal:
+                refused.append(refusal)
+                answers.append(_unknown(refusal))
+        if len(refused) == len(groups):  # the question itself cannot be answered
+            raise Refused(list(dict.fromkeys(p for one in refused for p in one.problems)))
+        what = next((a.what for a in answers if not math.isnan(a.value)), answers[0].what)
+        answers = [replace(answer, what=what) for answer in answers]
+        return EstimateTable(tuple(by), tuple(self._key(by, g) for g in groups), tuple(answers))
+
+
+def _of_kind(answer: EstimateOrTable, column: Scale) -> EstimateOrTable:
+    """Mark an answer as a date or time if the column is one."""
+    if isinstance(column, Integer | Number):
+        return answer
+    if isinstance(answer, Estimate):
+        return replace(answer, moment=column.type)
+    return replace(
+        answer, estimates=tuple(replace(one, moment=column.type) for one in answer.estimates)
+    )
+
+
+def quoted(name: str) -> str:
+    """Quote the name of a column for a WHERE clause."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _raise(problems: Sequence[str]) -> None:
+    if problems:
+        raise ParameterError(list(dict.fromkeys(problems)))
+
+
+def _written(value: object) -> str:
+    """Format a value for a WHERE clause."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
+
+
+def _clause(conditions: Sequence[str], where: str | None) -> str | None:
+    parts = [*conditions, *([f"({where})"] if where else [])]
+    return " AND ".join(parts) or None
+
+
+def _is_empty(function: RowFunction) -> bool:
+    return any(not factor.any() for factor in function.factors.values())
+
+
+def _known(answer: Estimate) -> Estimate:
+    """Raise `Refused` if the answer has no value."""
+    if math.isnan(answer.value):
+        raise Refused(
+            "because of noise, there may be no such rows at all, so there is no answer; "
+            "ask about a larger group."
+        )
+    return answer
+
+
+def _unknown(refusal: Refused) -> Estimate:
+    """Return a placeholder for the answer of a refused group."""
+    return Estimate(
+        value=math.nan,
+        low=-math.inf,
+        high=math.inf,
+        privacy_std=math.inf,
+        model_std=0.0,
+        notes=refusal.problems,
+    )
+
+
+def _family_factor(n: int, *, normal: bool) -> float:
+    """Return the factor that widens n intervals so that all hold simultaneously with 95%.
+
+    Šidák (1967) for normal errors, whatever their correlation; otherwise Bonferroni, with the tails
+    of Laplace noise.
+    """
+    if normal:
+        return normal_quantile((1 + CONFIDENCE ** (1 / n)) / 2) / NORMAL
+    tail = 1 - CONFIDENCE
+    return math.log(tail / n) / math.log(tail)
+
+
+def _stretched(estimate: Estimate, factor: float) -> Estimate:
+    return replace(
+        estimate,
+        low=max(0.0, estimate.value - factor * (estimate.value - estimate.low)),
+        high=estimate.value + factor * (estimate.high - estimate.value),
+    )
+
+
+def _with_value(estimate: Estimate, value: float) -> Estimate:
+    return replace(
+        estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value)
+    )
+
+
+def _not_negative(estimates: Sequence[Estimate], sums: SumEstimates) -> list[Estimate]:
+    """Make cells non-negative without changing their sum."""
+    raw = sums.values[:-1]
+    widths = np.maximum(sums.privacy.diagonal()[:-1] + sums.model.diagonal()[:-1], 1e-9)
+    cells = project_to_simplex(raw, max(0.0, float(raw.sum())), widths / widths.max())
+    return [
+        _with_value(estimate, float(cell)) for estimate, cell in zip(estimates, cells, strict=True)
+    ]

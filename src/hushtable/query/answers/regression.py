@@ -1,0 +1,359 @@
+"""Linear and logistic regression from sums over rows, with intervals.
+
+A linear regression needs only the mean product of each pair of its columns. A release estimates
+these sums with known error, so the regression does not use synthetic rows and is not affected by
+their noise and shrinkage. A row that lacks any of the values is left out of all products: missing
+values are rarely random, so products over different rows would not be consistent.
+
+A coefficient is a ratio of two sums. The numerator is the product of two residuals after regression
+on the other columns: that of its column and that of the outcome. The denominator is the squared
+residual of its column. Errors in the other coefficients cancel to first order (Frisch and Waugh
+1933; Neyman 1959), so both sums have known errors, and the ratio has Fieller's interval. That
+interval is valid even if noise in the denominator would make others too short. It is unbounded if,
+given the noise, the column may not vary beyond the others. This is unavoidable: every interval that
+is valid for all true values must be unbounded for some releases, because a coefficient is
+undetermined if its denominator is zero (Gleser and Hwang 1987).
+
+The sampling variance of a coefficient is the sum of its squared influences: the product of its
+column's residual and the outcome's (Eicker 1963; White 1980). It is never taken below the variance
+for homoscedastic residuals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations_with_replacement
+
+import numpy as np
+
+from hushtable.arrays import ColumnCodes, Floats
+from hushtable.errors import HushtableError, Refused
+from hushtable.query.answers.estimator import Estimate, Scope
+from hushtable.query.answers.formula import RegressionFormula
+from hushtable.query.answers.moments import (
+    NO_SPREAD,
+    Ask,
+    NumericQuery,
+    answer_of,
+    fieller,
+    half_width,
+    in_values,
+)
+from hushtable.query.answers.row_sums import ONE, RowFunction, UnitRuler, is_code, power, present
+from hushtable.query.answers.sums import SumEstimates
+from hushtable.schema import Column, Integer, Number
+
+INTERCEPT = "(intercept)"
+LOGISTIC_STEPS = 25
+
+
+@dataclass(frozen=True, eq=False)
+class Regressor:
+    """A column of the design matrix."""
+
+    name: str  # name of the term
+    function: RowFunction  # value in a row; numbers are scaled to -1 to 1
+    there: RowFunction  # 1 if the row has a value
+    half: float = 1.0  # value = middle + half * scaled number
+    middle: float = 0.0
+
+
+def design(
+    formula: RegressionFormula, columns: Mapping[str, Column], where: RowFunction
+) -> list[Regressor]:
+    """List intercept, numbers and categories; the first value of a category is the reference."""
+    made = [Regressor(INTERCEPT, where, where)]
+    for name in formula.numbers:
+        column = columns[name]
+        assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
+        ruler = UnitRuler.of(column)
+        function = power(name, column, 1) * where
+        there = present(name, column) * where
+        made.append(Regressor(name, function, there, ruler.half, ruler.middle))
+    for name in formula.groups:
+        column = columns[name]
+        there = present(name, column) * where
+        for code in range(1, column.n_values):
+            label = f"C({name})[{column.value(code)}]"
+            made.append(Regressor(label, is_code(name, column, code) * where, there))
+    return made
+
+
+def linear_regression(
+    ask: Ask,
+    formula: RegressionFormula,
+    columns: Mapping[str, Column],
+    where: RowFunction,
+    *,
+    scope: Scope,
+) -> dict[str, Estimate]:
+    """Fit a linear regression by least squares."""
+    outcome = NumericQuery(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
+    regressors = design(formula, columns, where)
+    y = Regressor(
+        formula.outcome,
+        power(outcome.name, outcome.column, 1) * where,
+        present(outcome.name, outcome.column) * where,
+        outcome.ruler.half,
+        outcome.ruler.middle,
+    )
+    products = Products([*regressors, y], ask)
+    n = len(regressors)
+    moments = products.means
+    inner, explained = moments[:n, :n], moments[:n, n]
+    if np.linalg.eigvalsh(inner)[0] <= NO_SPREAD:
+        raise Refused(
+            "the noise is too large: the regressors may be linear combinations of each other or "
+            "constant. Use fewer regressors, or categories with more rows."
+        )
+    coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
+    residual = max(0.0, float(moments[n, n] - coefficients @ explained))
+    alike: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    moved = np.vstack([np.linalg.inv(inner)[1:], np.linalg.solve(inner, back)])
+    spread = [*alike.diagonal()[1:].tolist(), float(back @ alike @ back)]
+    sampling = np.maximum(spread, _influence(products, ask, moved, coefficients))
+    answers = [
+        _coefficient(products, place, coefficients, float(sampling[place - 1]), scope)
+        for place in range(1, n)
+    ]
+    scaled = {
+        one.name: replace(in_values(answer, y.half / one.half), what=f"coefficient of {one.name}")
+        for one, answer in zip(regressors[1:], answers, strict=True)
+    }
+    own = y.half**2 * float(sampling[-1])
+    intercept = _intercept(products, [*regressors, y], coefficients, own, scope)
+    return {INTERCEPT: intercept, **scaled}
+
+
+class Products:
+    """Mean products of all pairs of columns of a design, with their errors."""
+
+    def __init__(self, of: Sequence[Regressor], ask: Ask) -> None:
+        n = len(of)
+        self.of = of
+        self.pairs = list(combinations_with_replacement(range(n), 2))
+        everywhere = ONE
+        for one in of:
+            everywhere = everywhere * one.there
+        functions = [of[i].function * of[j].function * everywhere for i, j in self.pairs]
+        found = ask([*functions, everywhere])
+        self.n_rows = float(found.values[-1])
+        if self.n_rows <= 0:
+            raise Refused("because of noise, there may be no such rows; ask about a larger group.")
+        self.n_rows = max(self.n_rows, 1.0)
+        means = found.values[:-1] / self.n_rows
+        lift = np.concatenate([np.eye(len(functions)), -means[:, None]], axis=1)
+        self.errors = found.combined(lift / self.n_rows)
+        self.notes = found.notes
+        self.means: Floats = np.zeros((n, n))
+        for (i, j), mean in zip(self.pairs, means, strict=True):
+            self.means[i, j] = self.means[j, i] = mean
+
+    def form(self, left: Floats, right: Floats) -> Floats:
+        """Return the mean product of two linear combinations of columns as weights of the pairs."""
+        return np.array(
+            [left[i] * right[j] + (left[j] * right[i] if i != j else 0.0) for i, j in self.pairs]
+        )
+
+    @property
+    def n(self) -> int:
+        """Number of columns."""
+        return len(self.means)
+
+
+def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats) -> Floats:
+    """Return the sampling variance of combinations of coefficients, from squared influences.
+
+    `products` has the outcome as its last column. Row i of `moved` gives the change of combination
+    i per unit of the product of a row's regressors and its residual.
+    """
+    columns = products.of
+    names = tuple(dict.fromkeys(name for one in columns for name in one.function.columns))
+    everywhere = ONE
+    for one in columns:
+        everywhere = everywhere * one.there
+    residual = np.append(-coefficients, 1.0)
+
+    def squares(weights: Floats) -> RowFunction:
+        def over(codes: ColumnCodes) -> Floats:
+            values = np.stack([one.function.values(codes) for one in columns])
+            return np.asarray(((weights @ values[:-1]) * (residual @ values)) ** 2)
+
+        return RowFunction({}, {}, names, over) * everywhere
+
+    try:
+        found = [float(ask([squares(weights)]).values[0]) for weights in moved]
+    except HushtableError:  # this kind of release supports only products of columns
+        found = [0.0] * len(moved)
+    return np.array(found) / products.n_rows**2
+
+
+def _coefficient(
+    products: Products, place: int, coefficients: Floats, sampling: float, scope: Scope
+) -> Estimate:
+    """Return a coefficient as a ratio of products of residuals, with Fieller's interval."""
+    n = products.n - 1
+    others = [other for other in range(n) if other != place]
+    inner = products.means[:n, :n]
+    own, left = np.zeros(n + 1), np.zeros(n + 1)
+    own[place] = 1.0
+    left[n] = 1.0
+    if others:
+        rest = inner[np.ix_(others, others)]
+        own[others] = -np.linalg.solve(rest, inner[others, place])
+        left[others] = -np.linalg.solve(rest, products.means[others, n])
+    weights = np.stack([products.form(own, left), products.form(own, own)])
+    errors = products.errors.combined(weights)
+    value = float(coefficients[place])
+    bottom = float(own @ products.means @ own)
+    values = np.array([value * bottom, bottom])
+    spread = np.zeros((2, 2))
+    spread[0, 0] = sampling * bottom**2 if scope == "population" else 0.0
+    low, high = fieller(values, errors.half_width_squared(spread))
+    at = errors.combined(np.array([[1.0, -value]]))
+    notes = products.notes
+    if math.isinf(low):
+        notes = (*notes, "Because of noise, this column may not vary independently of the others.")
+    return Estimate(
+        value=value,
+        low=low,
+        high=high,
+        privacy_std=math.sqrt(max(0.0, float(at.privacy[0, 0]))) / bottom,
+        model_std=math.sqrt(max(0.0, float(at.model[0, 0]))) / bottom,
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        notes=notes,
+    )
+
+
+def _intercept(
+    products: Products,
+    columns: Sequence[Regressor],
+    coefficients: Floats,
+    own: float,
+    scope: Scope,
+) -> Estimate:
+    """Return the intercept: a linear combination of all coefficients of scaled columns."""
+    *regressors, y = columns
+    n = len(regressors)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    value = y.middle + y.half * float(back @ coefficients)
+    # To first order, coefficients change by the inverse times the products with the residual.
+    direction = np.zeros(n + 1)
+    direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
+    residual = np.append(-coefficients, 1.0)
+    errors = products.errors.combined(products.form(direction, residual)[None, :])
+    reach = half_width(errors, own, scope)
+    return answer_of(
+        errors,
+        value,
+        (value - reach, value + reach),
+        sampling=own,
+        scope=scope,
+        what="intercept",
+        notes=products.notes,
+    )
+
+
+# --- logistic regression --------------------------------------------------------------------------
+
+
+def logistic_regression(
+    ask: Ask,
+    formula: RegressionFormula,
+    columns: Mapping[str, Column],
+    where: RowFunction,
+    *,
+    scope: Scope,
+) -> dict[str, Estimate]:
+    """Fit a logistic regression of the second of two values, by maximum likelihood.
+
+    Given the coefficients, the likelihood equations are sums over rows. Newton's method solves
+    them; the errors of the sums at the solution determine those of the coefficients.
+    """
+    regressors = design(formula, columns, where)
+    everywhere = where
+    for name in formula.columns:
+        everywhere = everywhere * present(name, columns[name])
+    event = is_code(formula.outcome, columns[formula.outcome], 1)
+    tied = tuple(dict.fromkeys((*formula.numbers, *formula.groups)))
+    n = len(regressors)
+    coefficients = np.zeros(n)
+
+    def expected(at: Floats, codes: ColumnCodes) -> Floats:
+        score = sum(b * one.function.values(codes) for b, one in zip(at, regressors, strict=True))
+        chance: Floats = 1 / (1 + np.exp(-np.clip(score, -30.0, 30.0)))
+        return chance
+
+    def scores(at: Floats) -> list[RowFunction]:
+        def surplus(codes: ColumnCodes) -> Floats:
+            happened: Floats = event.values(codes)
+            return happened - expected(at, codes)
+
+        over = RowFunction({}, {}, (*tied, formula.outcome), surplus) * everywhere
+        return [over * one.function for one in regressors]
+
+    def curvature(at: Floats) -> list[RowFunction]:
+        def spread(codes: ColumnCodes) -> Floats:
+            chance = expected(at, codes)
+            return np.asarray(chance * (1 - chance))
+
+        over = RowFunction({}, {}, tied, spread) * everywhere
+        return [
+            over * regressors[i].function * regressors[j].function
+            for i, j in combinations_with_replacement(range(n), 2)
+        ]
+
+    inner = np.eye(n)
+    for _ in range(LOGISTIC_STEPS):
+        at = coefficients.copy()
+        found = ask([*scores(at), *curvature(at)])
+        for (i, j), value in zip(
+            combinations_with_replacement(range(n), 2), found.values[n:], strict=True
+        ):
+            inner[i, j] = inner[j, i] = value
+        if np.linalg.eigvalsh(inner)[0] <= 0:
+            raise Refused("the noise is too large for this fit; use fewer columns or more rows.")
+        step = np.linalg.solve(inner, found.values[:n])
+        coefficients = coefficients + np.clip(step, -2.0, 2.0)
+        if float(np.max(np.abs(step))) < 1e-6:
+            break
+    else:
+        raise Refused("the noisy likelihood has no maximum; use fewer columns or more rows.")
+    return _logistic_answers(ask(scores(coefficients)), regressors, coefficients, inner, scope)
+
+
+def _logistic_answers(
+    errors: SumEstimates,
+    regressors: Sequence[Regressor],
+    coefficients: Floats,
+    inner: Floats,
+    scope: Scope,
+) -> dict[str, Estimate]:
+    inverse: Floats = np.linalg.inv(inner).astype(np.float64)
+    moved = errors.combined(inverse)
+    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    answers = {}
+    for place, one in enumerate(regressors):
+        weights = np.zeros((1, len(regressors)))
+        if place == 0:
+            weights[0] = back
+        else:
+            weights[0, place] = 1 / one.half
+        mine = moved.combined(weights)
+        sampling = (weights @ inverse @ weights.T).item()
+        reach = half_width(mine, sampling, scope)
+        value = float((weights @ coefficients).item())
+        answers[one.name] = answer_of(
+            mine,
+            value,
+            (value - reach, value + reach),
+            sampling=sampling,
+            scope=scope,
+            what="intercept" if place == 0 else f"log odds per unit of {one.name}",
+            notes=errors.notes,
+        )
+    return answers

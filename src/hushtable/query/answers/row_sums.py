@@ -1,0 +1,226 @@
+"""Functions of a row that are summed over the rows of the private table.
+
+All answers except counts are computed from such sums: a mean from two of them, a regression from a
+dozen. A function is a product of factors, one per column, given over the column's codes. A
+condition that links columns (``a < b``) is one more factor, over whole rows.
+
+Numbers are rescaled from the public bounds of their column to -1 to 1 (`UnitRuler`), so that sums
+of squares of large numbers lose no precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushtable.arrays import ColumnCodes, Floats
+from hushtable.errors import TooLarge
+from hushtable.query.where import Predicate, parse
+from hushtable.query.where.formula import Formula, Junction, evaluate, join
+from hushtable.query.where.predicate import independent_parts
+from hushtable.schema import Column, Date, Integer, Number, Schema, Time, Timestamp
+
+Scale = Integer | Number | Date | Timestamp | Time
+"""Numeric columns; dates and times count as numbers of seconds."""
+
+
+MAX_TIED = 2_000_000  # combinations of values of columns that one condition links
+
+
+@dataclass(frozen=True)
+class UnitRuler:
+    """Scale that maps the values of a numeric column to -1 to 1."""
+
+    middle: float  # middle of the column's public range
+    half: float  # half of its width
+
+    @classmethod
+    def of(cls, column: Scale) -> UnitRuler:
+        """Return the scale of a column."""
+        low, high = numbers_of(column, np.array([0, column.n_values - 1])).tolist()
+        return cls((low + high) / 2, (high - low) / 2 or 1.0)
+
+    def places(self, column: Scale) -> Floats:
+        """Return the scaled value of each code; 0 for codes that are not numbers."""
+        places: Floats = np.zeros(column.size)
+        values = numbers_of(column, np.arange(column.n_values))
+        places[: column.n_values] = (values - self.middle) / self.half
+        return places
+
+
+def numbers_of(column: Scale, codes: NDArray[np.int64]) -> Floats:
+    """Return the numbers of codes; for dates and times, the second at which the period begins.
+
+    Examples
+    --------
+    >>> from hushtable.schema import Date
+    >>> born = Date(type="date", low="1970-01-01", high="1970-03-31", step="month")
+    >>> (numbers_of(born, np.arange(3)) / 86_400).tolist()
+    [0.0, 31.0, 59.0]
+    """
+    if isinstance(column, Date | Timestamp | Time):
+        return column.second_of(codes).astype(np.float64)
+    return np.asarray(float(column.exact_low) + float(column.exact_step) * codes)
+
+
+@dataclass(frozen=True, eq=False)
+class RowFunction:
+    """A product of factors, each a function of one column or of several linked columns.
+
+    Parameters
+    ----------
+    factors : mapping of str to float array
+        Factor of each code, by column; columns without an entry do not matter.
+    powers : mapping of str to int
+        Exponents of the factors that are pure powers of the scaled number.
+    tied : tuple of str
+        Columns of the factor over whole rows.
+    over_rows : callable, optional
+        Factor over whole rows: takes rows as codes, returns a number for each.
+    """
+
+    factors: Mapping[str, Floats] = field(default_factory=dict)
+    powers: Mapping[str, int] = field(default_factory=dict)
+    tied: tuple[str, ...] = ()
+    over_rows: Callable[[ColumnCodes], Floats] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Columns that the function depends on."""
+        return tuple(dict.fromkeys((*self.factors, *self.tied)))
+
+    def __mul__(self, other: RowFunction) -> RowFunction:
+        factors = dict(self.factors)
+        powers = dict(self.powers)
+        for name, factor in other.factors.items():
+            both = name in factors
+            factors[name] = factors[name] * factor if both else factor
+            if both and name in powers and name in other.powers:
+                powers[name] += other.powers[name]
+            elif both:
+                powers.pop(name, None)
+            elif name in other.powers:
+                powers[name] = other.powers[name]
+        one, two = self.over_rows, other.over_rows
+        over_rows = one or two
+        if one is not None and two is not None:
+            over_rows = lambda codes: one(codes) * two(codes)  # noqa: E731
+        tied = tuple(dict.fromkeys((*self.tied, *other.tied)))
+        return RowFunction(factors, powers, tied, over_rows)
+
+    def without(self, name: str) -> RowFunction:
+        """Return the function without the factor of one column."""
+        factors = {other: factor for other, factor in self.factors.items() if other != name}
+        powers = {other: power for other, power in self.powers.items() if other != name}
+        return RowFunction(factors, powers, self.tied, self.over_rows)
+
+    def values(self, codes: ColumnCodes) -> Floats:
+        """Return the value for each row."""
+        n_rows = len(next(iter(codes.values())))
+        result: Floats = np.ones(n_rows)
+        for name, factor in self.factors.items():
+            result *= factor[codes[name]]
+        return result if self.over_rows is None else result * self.over_rows(codes)
+
+    def over_domain(self, schema: Schema, weights: Mapping[str, Floats] | None = None) -> float:
+        """Sum the function over all combinations of a schema's columns.
+
+        `weights` gives a weight for each code of a column; a combination has the product of its
+        weights.
+        """
+        given = weights or {}
+        result = 1.0
+        for name, column in schema.attributes.items():
+            if name in self.tied:
+                continue
+            factor = self.factors.get(name)
+            weight = given.get(name)
+            if factor is None:
+                result *= column.size if weight is None else float(weight.sum())
+            else:
+                result *= float(factor.sum() if weight is None else factor @ weight)
+        if self.over_rows is None:
+            return result
+        domain = schema.domain.project(self.tied)
+        if domain.size > MAX_TIED:
+            raise TooLarge(
+                f"the condition links {domain.size:,} combinations of "
+                f"{', '.join(self.tied)}; the limit is {MAX_TIED:,}. Compare columns with "
+                "constants."
+            )
+        grid = domain.grid()
+        codes = {name: grid[:, place] for place, name in enumerate(self.tied)}
+        values = self.over_rows(codes)
+        for name in self.tied:
+            for part in (self.factors.get(name), given.get(name)):
+                if part is not None:
+                    values = values * part[codes[name]]
+        return result * float(values.sum())
+
+
+ONE = RowFunction()
+"""Constant 1, whose sum is the number of rows."""
+
+
+def power(name: str, column: Scale, exponent: int) -> RowFunction:
+    """Return a power of the scaled number; 0 if there is no number, even for exponent 0."""
+    factor = UnitRuler.of(column).places(column) ** exponent
+    factor[column.n_values :] = 0.0
+    return RowFunction({name: factor}, {name: exponent})
+
+
+def present(name: str, column: Column) -> RowFunction:
+    """Return the indicator of a value that is neither missing nor special."""
+    if column.size == column.n_values:
+        return ONE
+    if isinstance(column, Scale):
+        return power(name, column, 0)
+    return RowFunction({name: (np.arange(column.size) < column.n_values).astype(np.float64)})
+
+
+def is_code(name: str, column: Column, code: int) -> RowFunction:
+    """Return the indicator of one code."""
+    factor = np.zeros(column.size)
+    factor[code] = 1.0
+    return RowFunction({name: factor})
+
+
+def condition(where: str | None, schema: Schema) -> RowFunction:
+    """Return the indicator of a WHERE clause.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "t", "columns": {
+    ...     name: {"type": "integer", "low": 0, "high": 3} for name in "abc"}})
+    >>> asked = condition("a < 2 AND b < c", schema)
+    >>> asked.factors["a"].tolist(), asked.tied
+    ([1.0, 1.0, 0.0, 0.0], ('b', 'c'))
+    """
+    return ONE if where is None else of_predicate(parse(where, schema))
+
+
+def of_predicate(predicate: Predicate) -> RowFunction:
+    """Return the indicator of a parsed condition."""
+    schema, formula = predicate.schema, predicate.formula
+    splits = isinstance(formula, Junction) and formula.every
+    parts = independent_parts(formula) if splits else [formula]
+    factors, tied = {}, list[Formula]()
+    for part in parts:
+        if len(part.columns) == 1:
+            (name,) = part.columns
+            codes = np.arange(schema.attributes[name].size)
+            factors[name] = np.broadcast_to(evaluate(part, {name: codes}), len(codes)).astype(float)
+        else:
+            tied.append(part)
+    if not tied:
+        return RowFunction(factors)
+    rest = join(True, tied)
+
+    def over_rows(codes: ColumnCodes) -> Floats:
+        n_rows = len(next(iter(codes.values())))
+        return np.broadcast_to(evaluate(rest, codes), n_rows).astype(np.float64)
+
+    return RowFunction(factors, {}, rest.columns, over_rows)

@@ -1,0 +1,123 @@
+"""Public rules between columns, and derived columns.
+
+A rule is a condition that holds for every published row; a rule that is NULL for a row, because a
+value is missing, counts as satisfied. ``rules.md`` proves that enforcing rules costs no privacy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushtable.errors import PredicateError, SchemaError, TooLarge
+from hushtable.query.where.operands import CategoryOperand
+from hushtable.query.where.predicate import Predicate, parse
+from hushtable.query.where.translate import derived_operand
+from hushtable.schema import Schema
+from hushtable.schema.codes import to_codes
+from hushtable.schema.recoding import Recoding
+
+Recode = Mapping[str, Recoding]
+
+
+@dataclass(frozen=True)
+class RowRule:
+    """A rule, and the condition that rows satisfy unless they break it."""
+
+    text: str
+    kept: Predicate
+
+
+def rules_of(schema: Schema) -> list[RowRule]:
+    """Parse the rules and derived columns of a schema; raise one error that lists all problems.
+
+    Examples
+    --------
+    >>> schema = Schema.from_dict({"name": "t", "rules": ["a <= b"], "columns": {
+    ...     name: {"type": "integer", "low": 0, "high": 9} for name in "ab"}})
+    >>> rules_of(schema)[0].kept.count()
+    55
+    """
+    problems, found = [], []
+    for text in schema.rules:
+        try:
+            parse(text, schema)
+            found.append(RowRule(text, parse(f"NOT (({text}) IS FALSE)", schema)))
+        except PredicateError as error:
+            problems += [f"rule {text!r}: {problem}" for problem in error.problems]
+    for name in schema.derived:
+        try:
+            derived_operand(name, schema)
+        except PredicateError as error:
+            problems += error.problems
+    if problems:
+        raise SchemaError(problems)
+    return found
+
+
+def is_impossible(where: str, schema: Schema) -> bool:
+    """Return True if no row that keeps the rules satisfies a condition; False if undecided."""
+    asked = parse(where, schema)
+    columns, clauses, left = set(asked.columns), [f"({where})"], rules_of(schema)
+    while near := [rule for rule in left if columns & set(rule.kept.columns)]:
+        left = [rule for rule in left if rule not in near]
+        clauses += [f"({rule.kept.where})" for rule in near]
+        columns.update(*(rule.kept.columns for rule in near))
+    if len(clauses) == 1:
+        return False
+    both = parse(" AND ".join(clauses), schema)
+    try:
+        return both.count(both.columns) == 0
+    except TooLarge:
+        return False
+
+
+def kept_rows(
+    table: pa.Table, schema: Schema, recode: Recode | None = None
+) -> NDArray[np.bool_] | None:
+    """Return which published rows keep all rules, or may; None if there is nothing to check.
+
+    A generalized row may keep a rule if any of the rows that it represents does.
+    """
+    recode = recode or {}
+    rules = [r for r in rules_of(schema) if set(r.kept.columns) <= set(table.column_names)]
+    if not rules:
+        return None
+    kept = np.ones(table.num_rows, np.bool_)
+    for rule in rules:
+        codes = {
+            name: to_codes(schema.attributes[name], table.column(name), recode.get(name))
+            for name in rule.kept.columns
+        }
+        cut = {name: recode[name] for name in codes if name in recode}
+        kept &= rule.kept.shares(cut, codes) > 0 if cut else rule.kept.mask(codes)
+    return kept
+
+
+def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) -> pa.Table:
+    """Add derived columns; null if a generalized value does not determine them."""
+    for name in schema.derived:
+        operand = derived_operand(name, schema)
+        source = operand.name if isinstance(operand, CategoryOperand) else operand.column
+        if source not in table.column_names or name in table.column_names:
+            continue
+        column, cut = schema.attributes[source], (recode or {}).get(source)
+        ranks = operand.ranks
+        assert ranks is not None  # noqa: S101 - derived from a column
+        names = operand.column.values if isinstance(operand, CategoryOperand) else None
+        values: list[Any] = [rank if names is None else names[rank] for rank in ranks]
+        values += [None] * (column.size - len(values))
+        if cut is not None:
+            behind: list[set[Any]] = [set() for _ in range(cut.size)]
+            for code, new in enumerate(cut.apply(np.arange(column.size)).tolist()):
+                behind[new].add(values[code])
+            values = [found.pop() if len(found) == 1 else None for found in behind]
+        codes = to_codes(column, table.column(source), cut)
+        kind = pa.int64() if names is None else pa.string()
+        table = table.append_column(name, pa.array(values, kind).take(pa.array(codes)))
+    return table

@@ -1,0 +1,6 @@
+"""Release folders: the statement, and the release as it is written and read."""
+
+import lazy_loader
+
+# The names are in __init__.pyi; each is imported when it is first used.
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,0 +1,962 @@
+"""A published release: a folder with data and a statement, read without the private table."""
+
+from __future__ import annotations
+
+import html
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from hushtable.errors import (
+    DataError,
+    HushtableError,
+    HushtableWarning,
+    ParameterError,
+    ReleaseError,
+    TooLarge,
+)
+from hushtable.files.exported_rows import export_rows
+from hushtable.files.html import html_list, html_table
+from hushtable.files.memory import physical_memory
+from hushtable.files.stored_rows import stored_rows
+from hushtable.files.whole_file import sha256_of
+from hushtable.methods.registry import estimator_for
+from hushtable.privacy.guarantee import Unit
+from hushtable.query.answers import Estimate, Estimator
+from hushtable.query.answers.combine import combine, drawn_frame, generator, some_rows
+from hushtable.query.answers.drawing import Generator
+from hushtable.query.answers.estimator import Scope
+from hushtable.query.answers.published import ComparableRelease
+from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
+from hushtable.query.answers.table import EstimateTable
+from hushtable.release.statement import (
+    NOT_PRIVATE,
+    SEEDED,
+    SEEDED_MARK,
+    STATEMENT,
+    STATEMENT_FOR_PEOPLE,
+    LedgerReceipt,
+    Statement,
+    TableFile,
+    check_seeded,
+)
+from hushtable.schema import Schema
+from hushtable.schema.file_format import FileFormat
+from hushtable.schema.recoding import Recoding
+
+_Answer = TypeVar("_Answer", Estimate, EstimateTable, Estimate | EstimateTable)
+
+__all__ = [
+    "SEEDED",
+    "SEEDED_MARK",
+    "STATEMENT",
+    "STATEMENT_FOR_PEOPLE",
+    "LedgerReceipt",
+    "Release",
+    "SeededReleaseWarning",
+    "Statement",
+    "sha256_of",
+]
+
+
+By = str | Sequence[str]
+"""One column name, or several; a statistic is computed for each combination of their values."""
+
+
+class SeededReleaseWarning(HushtableWarning):
+    """Warning that a release is not private because its noise came from a seed."""
+
+
+class Release:
+    """A release folder: its tables, its statement, and estimates with 95% confidence intervals.
+
+    Use `Release.load` to open a folder; it checks that all files are complete and unchanged.
+
+    Parameters
+    ----------
+    folder : Path
+        Folder of the release.
+    statement : Statement
+        Statement of the release.
+    """
+
+    def __init__(self, folder: Path, statement: Statement) -> None:
+        self.folder = folder
+        self.statement = statement
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Release:
+        """Open a release folder and check that it is complete and unchanged.
+
+        Every file is compared with its digest in the statement.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Folder of the release.
+
+        Returns
+        -------
+        Release
+            The release.
+
+        Raises
+        ------
+        ReleaseError
+            If the statement is missing or invalid, or if a file is missing or was changed.
+
+        Warns
+        -----
+        SeededReleaseWarning
+            If the noise came from a seed, so that the release is not private.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        """
+        folder = Path(folder)
+        try:
+            text = _inside(folder, STATEMENT).read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            raise ReleaseError(
+                f"{str(folder)!r} is not a release: it has no readable {STATEMENT}."
+            ) from None
+        try:
+            statement = Statement.model_validate_json(text)
+        except (ValidationError, HushtableError, RecursionError) as error:
+            what = (
+                "; ".join(
+                    f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+                    for problem in error.errors()[:5]
+                )
+                if isinstance(error, ValidationError)
+                else str(error)
+            )
+            raise ReleaseError(f"{STATEMENT} of {str(folder)!r} is not valid: {what}.") from None
+        check_seeded(statement)
+        digests: dict[str, str] = {}
+        for described in statement.tables.values():
+            digests |= described.digests
+            if described.parts and described.digest_of_parts() != described.sha256:
+                raise ReleaseError(f"{STATEMENT}: the parts of {described.file} were changed.")
+        for file, digest in (digests | statement.attachments).items():
+            try:
+                found = sha256_of(_inside(folder, file))
+            except (OSError, ValueError):
+                raise ReleaseError(
+                    f"release {str(folder)!r} is incomplete: {file} is missing or is not a regular "
+                    "file; get a fresh copy."
+                ) from None
+            if found != digest:
+                raise ReleaseError(
+                    f"release {str(folder)!r}: {file} was changed after it was published; get a "
+                    "fresh copy."
+                )
+        release = cls(folder, statement)
+        try:
+            _ = release.schema
+        except HushtableError as error:
+            raise ReleaseError(
+                [f"{STATEMENT} of {str(folder)!r} has no valid schema:", *error.problems]
+            ) from None
+        if statement.seeded:
+            warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
+        return release
+
+    def _repr_html_(self) -> str:
+        statement = self.statement
+        warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
+        promises = html_list(promise.explain() for promise in statement.guarantees)
+        tables = ((name, f"{table.rows:,}") for name, table in statement.tables.items())
+        return (
+            f"<h4>{html.escape(str(statement.public_schema.get('name', '')))}</h4>{warning}"
+            f"<p>Published with {html.escape(statement.method)}.</p>{promises}"
+            f"{html_table(['table', 'rows'], tables)}"
+            f"<p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+        )
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The public schema."""
+        return Schema.from_dict(self.statement.public_schema)
+
+    def table(self, name: str = "data") -> pa.Table:
+        """Read one table of the release, as published.
+
+        Parameters
+        ----------
+        name : str, default="data"
+            Name of the table; `statement` lists all.
+
+        Returns
+        -------
+        pyarrow.Table
+            The table.
+
+        Raises
+        ------
+        ReleaseError
+            If there is no table of this name, or if it cannot be read.
+        TooLarge
+            If the table does not fit in the memory of this machine.
+        """
+        if name not in self.statement.tables:
+            known = ", ".join(self.statement.tables)
+            raise ReleaseError(f"there is no table {name!r}; this release has {known}.")
+        described = self.statement.tables[name]
+        try:
+            # Read each file by name: from a folder, pyarrow could infer further columns from the
+            # path.
+            files = [pq.ParquetFile(self.folder / file) for file in described.digests]
+            if sum(map(stored_rows, files)) != described.rows:
+                raise ReleaseError(
+                    f"{described.file} does not have the number of rows in the statement."
+                )
+            _require_memory(described, files[0].metadata.num_columns)
+            return pa.concat_tables([file.read() for file in files])
+        except (OSError, pa.ArrowException, ValueError) as error:
+            if isinstance(error, HushtableError):
+                raise
+            raise ReleaseError(f"{described.file} cannot be read as a table.") from error
+
+    @contextmanager
+    def _fitting(self) -> Iterator[None]:
+        """Raise `ReleaseError` for errors that only malformed tables or settings can cause."""
+        try:
+            yield
+        except HushtableError:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
+                pa.ArrowException) as error:  # fmt: skip
+            raise ReleaseError(
+                f"the tables of {str(self.folder)!r} do not match its {STATEMENT}: another program "
+                "or another version of hushtable made it."
+            ) from error
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        tables = {name: self.table(name) for name in self.statement.tables}
+        with self._fitting():
+            return estimator_for(
+                self.statement.estimator, self.schema, self.statement.parameters, tables
+            )
+
+    def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
+        """Estimate how many rows of the private table satisfy a SQL WHERE clause.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause, such as ``"age >= 65 AND region = 'north'"``.
+        tables : mapping of str to pyarrow.Table, optional
+            Public tables that the clause may refer to in a subquery: ``country IN (SELECT name FROM
+            regions WHERE continent = 'Africa')``.
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval. The interval refers to the people in the table; for
+            the population, use `total`.
+
+        Raises
+        ------
+        HushtableError
+            If the clause cannot be parsed, or uses a column or value that the schema does not have.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> print(release.count("age >= 65"))  # doctest: +SKIP
+        120 rows (95% interval 112 to 128)
+        """
+        if tables:
+            from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
+
+            where = look_up(where, self.schema, tables)
+        with self._fitting():
+            answer = self._impossible(where) or self._estimator.count(where)
+        return self._about(replace(answer, what=self._estimator.counted))
+
+    def _about(self, answer: _Answer) -> _Answer:
+        """Add a note on the bound on rows per person, if there is one."""
+        bounded = self._estimator.bounded
+        if not bounded:
+            return answer
+        if isinstance(answer, EstimateTable):
+            return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
+        return replace(answer, notes=(*answer.notes, bounded))
+
+    def _impossible(self, where: str) -> Estimate | None:
+        """Return 0 if the schema's rules exclude the condition, else None."""
+        if not self.schema.rules:
+            return None
+        from hushtable.query.where.rules import is_impossible  # noqa: PLC0415 - slow to import
+
+        if not is_impossible(where, self.schema):
+            return None
+        said = "The rules of the schema exclude this condition."
+        return Estimate(value=0.0, low=0.0, high=0.0, privacy_std=0.0, model_std=0.0, notes=(said,))
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    @cached_property
+    def _answers(self) -> ReleaseQuestions:
+        return ReleaseQuestions(self._estimator)
+
+    def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
+        """Estimate the number of rows of the private table, or of those that satisfy a condition.
+
+        Parameters
+        ----------
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to: the people in the table (error from noise and model only),
+            or the population of which they are an independent sample (sampling error as well).
+
+        Returns
+        -------
+        Estimate
+            The estimate with its 95% interval.
+
+        Raises
+        ------
+        ParameterError
+            If the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        with self._fitting():
+            return self._about(self._answers.total(where, scope))
+
+    def share(
+        self,
+        where: str,
+        *,
+        of: str | None = None,
+        by: By = (),
+        scope: Scope = "people",
+    ) -> EstimateOrTable:
+        """Estimate the share of rows that satisfy a condition.
+
+        Parameters
+        ----------
+        where : str
+            SQL WHERE clause whose share is estimated.
+        of : str, optional
+            SQL WHERE clause that selects the rows among which the share is computed. By default,
+            all rows.
+        by : str or sequence of str, optional
+            Columns; the share is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate between 0 and 1, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a WHERE clause, column or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> release.share("smoker = 'yes'", of="age >= 65", by="region")  # doctest: +SKIP
+        """
+        with self._fitting():
+            return self._about(self._answers.share(where, of, _names(by), scope))
+
+    def crosstab(
+        self,
+        by: By,
+        where: str | None = None,
+        *,
+        family: Family = "each",
+        margins: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Estimate the number of rows for each combination of values of some columns.
+
+        Parameters
+        ----------
+        by : str or sequence of str
+            Columns to count by.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        family : {"each", "all"}, default="each"
+            Whether each interval by itself covers the true count with 95% confidence, or all
+            intervals of the table jointly do.
+        margins : bool, default=False
+            If True, add row counts over all values of a column (``all``). Margins are then exactly
+            the sums of their cells.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        EstimateTable
+            One estimate per combination of values.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause, `family` or `scope` is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        TooLarge
+            If the table would have too many cells.
+        """
+        with self._fitting():
+            return self._about(
+                self._answers.crosstab(
+                    _names(by), where, family=family, margins=margins, scope=scope
+                )
+            )
+
+    def mean(
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> EstimateOrTable:
+        """Estimate the mean of a numeric, date or time column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the mean is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given. If noise leaves the mean undetermined,
+            the interval is the column's whole range and a note says so.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> print(release.mean("wait"))  # doctest: +SKIP
+        mean of wait: 1.50 (95% interval 1.31 to 1.69)
+        """
+        return self._statistic("mean", column, where, by, scope)
+
+    def sum(
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> EstimateOrTable:
+        """Estimate the sum of a numeric column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the sum is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        return self._statistic("sum", column, where, by, scope)
+
+    def variance(
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> EstimateOrTable:
+        """Estimate the variance of a numeric column, ignoring missing values.
+
+        The sum of squared deviations is divided by the number of rows, not by that number minus 1.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the variance is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        return self._statistic("variance", column, where, by, scope)
+
+    def _statistic(
+        self, name: str, column: str, where: str | None, by: By, scope: Scope
+    ) -> EstimateOrTable:
+        with self._fitting():
+            return self._about(self._answers.statistic(name, column, where, _names(by), scope))
+
+    def quantile(
+        self,
+        column: str,
+        probability: float,
+        where: str | None = None,
+        *,
+        by: By = (),
+        scope: Scope = "people",
+    ) -> EstimateOrTable:
+        """Estimate a quantile of a numeric, date or time column, ignoring missing values.
+
+        The quantile of probability p is the smallest value that is at least as large as a share p
+        of the rows.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        probability : float
+            From 0 to 1; 0.5 is the median.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the quantile is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the probability, the WHERE clause or scope is invalid. All problems are
+            listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        with self._fitting():
+            return self._about(
+                self._answers.quantile(column, probability, where, _names(by), scope)
+            )
+
+    def median(
+        self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
+    ) -> EstimateOrTable:
+        """Estimate the median of a numeric, date or time column, ignoring missing values.
+
+        Parameters
+        ----------
+        column : str
+            Name of the column.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the median is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per group if `by` is given.
+        """
+        return self.quantile(column, 0.5, where, by=by, scope=scope)
+
+    def correlation(
+        self,
+        one: str,
+        other: str,
+        where: str | None = None,
+        *,
+        by: By = (),
+        scope: Scope = "people",
+    ) -> EstimateOrTable:
+        """Estimate the Pearson correlation of two numeric columns.
+
+        Rows with a missing value in either column are left out.
+
+        Parameters
+        ----------
+        one, other : str
+            Names of two different columns.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        by : str or sequence of str, optional
+            Columns; the correlation is estimated within each combination of their values.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate between -1 and 1, or one per group if `by` is given.
+
+        Raises
+        ------
+        ParameterError
+            If a column, the WHERE clause or scope is invalid. All problems are listed.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        with self._fitting():
+            return self._about(self._answers.correlation(one, other, where, _names(by), scope))
+
+    def regression(
+        self,
+        formula: str,
+        where: str | None = None,
+        *,
+        logistic: bool = False,
+        scope: Scope = "people",
+    ) -> EstimateTable:
+        """Fit a linear or logistic regression, with 95% confidence intervals.
+
+        Where the noisy tables of a release determine the fit, they are used instead of its rows, so
+        that noise in the rows does not attenuate coefficients. Rows with a missing value in any
+        column of the formula are left out.
+
+        Parameters
+        ----------
+        formula : str
+            Outcome and regressors, such as ``"pay ~ age + C(region)"``. ``C(column)`` enters a
+            column as categories; its first value is the reference. The intercept is always
+            included. Transformations and interactions are not supported.
+        where : str, optional
+            SQL WHERE clause that selects the rows. By default, all rows.
+        logistic : bool, default=False
+            If True, fit the log odds of the second value of a categorical outcome with two values.
+            Otherwise the outcome must be numeric.
+        scope : {"people", "population"}, default="people"
+            What the intervals refer to: the people in the table (error from noise and model only),
+            or the population of which they are an independent sample (sampling error as well).
+
+        Returns
+        -------
+        EstimateTable
+            One estimate per term: ``(intercept)``, ``age``, ``C(region)[south]``. In a linear
+            regression, an interval is unbounded if noise may hide that a regressor does not vary by
+            itself.
+
+        Raises
+        ------
+        ParameterError
+            If the formula, WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If the noise is too large to fit the model.
+        ReleaseError
+            If the tables of the release do not match its statement.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> fit = release.regression("pay ~ age + C(region)")  # doctest: +SKIP
+        >>> print(fit["age"])  # doctest: +SKIP
+        coefficient of age: 498 (95% interval 489 to 507)
+        """
+        with self._fitting():
+            return self._about(
+                self._answers.regression(formula, where, logistic=logistic, scope=scope)
+            )
+
+    # --- rows -------------------------------------------------------------------------------------
+
+    def frame(
+        self,
+        *,
+        drawn: bool = False,
+        n: int | None = None,
+        where: str | None = None,
+        seed: int | None = None,
+    ) -> pa.Table:
+        """Return the published microdata as an Arrow table.
+
+        The columns are the published columns of the schema, in its order, then derived columns. If
+        a person may have several rows, the column that numbers persons comes first. No row breaks a
+        rule of the schema. Other output of a method, such as counts and errors, is in `table`.
+
+        Parameters
+        ----------
+        drawn : bool, default=False
+            If True, replace each generalized value by a value drawn uniformly from it, so that the
+            rows look like those of the private table.
+        n : int, optional
+            Number of rows, chosen at random. By default, all rows. If `n` exceeds their number,
+            rows repeat.
+        where : str, optional
+            SQL WHERE clause that selects the rows. For generalized rows, it requires
+            ``drawn=True``.
+        seed : int, optional
+            Seed of the random choice of `n` rows.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows.
+
+        Raises
+        ------
+        ParameterError
+            If the WHERE clause or `n` is invalid, or if no published row satisfies the clause and
+            `n` is given.
+        ReleaseError
+            If the tables of the release do not match its statement, or if `drawn` is given for a
+            release without generalized values.
+        """
+        with self._fitting():
+            rows = self._estimator.drawn_frame() if drawn else self._estimator.frame()
+            named = [self.schema.unit.column, *self.schema.attributes]
+            rows = rows.select([name for name in named if name in rows.column_names])
+            rows = self._keeping_rules(rows, {} if drawn else self.recode)
+            if n is None and where is None:
+                return rows
+            if where is not None and self._estimator.recode and not drawn:
+                raise ParameterError(
+                    "the rows of this release have generalized values, to which a WHERE clause "
+                    "does not apply; add drawn=True."
+                )
+            return some_rows(self._estimator.asked, rows, n, where, generator(seed))
+
+    def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
+        if not (self.schema.rules or self.schema.derived):
+            return rows
+        from hushtable.query.where.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+
+        kept = kept_rows(rows, self.schema, recode)
+        if kept is not None and not kept.all():
+            rows = rows.filter(pa.array(kept))
+        return with_derived(rows, self.schema, recode)
+
+    def frames(
+        self, m: int = 20, *, n: int | None = None, seed: int | None = None
+    ) -> list[pa.Table]:
+        """Draw several tables of rows from the uncertainty of the release, for multiple imputation.
+
+        Analyze each with any tool; `combine` does so and pools the results.
+
+        Parameters
+        ----------
+        m : int, default=20
+            Number of tables, at least 2.
+        n : int, optional
+            Rows per table. By default, the estimated number of rows of the private table.
+        seed : int, optional
+            Seed of the draws.
+
+        Returns
+        -------
+        list of pyarrow.Table
+            The tables.
+
+        Raises
+        ------
+        ParameterError
+            If `m` is less than 2.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        if m < 2:
+            raise ParameterError(f"m is {m}; it must be at least 2.")
+        rng = generator(seed)
+        with self._fitting():
+            return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
+
+    def combine(
+        self,
+        compute: Callable[[pa.Table], Any],
+        *,
+        m: int = 20,
+        seed: int | None = None,
+        scope: Scope = "people",
+    ) -> EstimateOrTable:
+        """Compute a statistic on several tables drawn from the release, and pool the results.
+
+        The results are pooled as for multiple imputation, with Student's t distribution. The
+        interval accounts for noise in the published tables, but not for dependence that was never
+        measured.
+
+        Parameters
+        ----------
+        compute : callable
+            Function of a `pyarrow.Table` that returns a pair (number, variance), or a mapping of
+            names to such pairs. The variance is the usual one, for rows that are a sample of
+            people.
+        m : int, default=20
+            Number of tables, at least 2.
+        seed : int, optional
+            Seed of the draws.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to, see `total`.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate, or one per name.
+
+        Raises
+        ------
+        ParameterError
+            If `m` is less than 2, or if `compute` returns something else.
+        ReleaseError
+            If the tables of the release do not match its statement.
+        """
+        return combine(self.frames(m, seed=seed), compute, scope=scope)
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Number of rows that `frame` returns."""
+        with self._fitting():
+            return self._estimator.n_rows
+
+    @property
+    def rows_out(self) -> int | None:
+        """Number of published rows; None if there are none or they are in several files."""
+        if any(table.parts for table in self.statement.tables.values()):
+            return None
+        try:
+            return self.n_rows
+        except HushtableError:
+            return None
+
+    def published(self, rng: Generator) -> ComparableRelease:
+        """Return the published data in a form comparable with the original table.
+
+        See `Estimator.published`. `rng` draws values that the release leaves open.
+        """
+        with self._fitting():
+            return self._estimator.published(rng)
+
+    @property
+    def recode(self) -> Mapping[str, Recoding]:
+        """Generalization of each column that was generalized before publication."""
+        return self._estimator.recode
+
+    def generalize(self, frame: Any) -> pa.Table:
+        """Generalize the values of another table like those of this release.
+
+        Use it to test a model, fitted to generalized rows, on other rows.
+
+        Parameters
+        ----------
+        frame : pyarrow.Table, pandas.DataFrame or polars.DataFrame
+            Table with some or all of the schema's columns; others are ignored.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows, with generalized values.
+
+        Raises
+        ------
+        DataError
+            If the table is not in memory, or has none of the columns of the release.
+        ReleaseError
+            If the release has no generalized values.
+        """
+        return self._estimator.generalize(_codes_of(frame, self.schema))
+
+    def export(self, path: str | Path) -> None:
+        """Write the microdata to a new ``.csv`` or ``.parquet`` file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which must not exist.
+
+        Raises
+        ------
+        ReleaseError
+            If the noise was seeded and the file name does not contain ``seeded``, or if the file
+            cannot be written.
+        """
+        path = Path(path)
+        if self.statement.seeded and SEEDED_MARK not in path.name:
+            raise ReleaseError(
+                f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} The file name must contain "
+                f"{SEEDED_MARK!r}, such as {f'{SEEDED_MARK}-{path.name}'!r}."
+            )
+        export_rows(self.frame, path, self.schema)
+
+
+def _names(by: By) -> tuple[str, ...]:
+    return (by,) if isinstance(by, str) else tuple(by)
+
+
+def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
+    """Encode the rows of a public table, in the columns that the schema has."""
+    from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
+    from hushtable.engine.frames import as_arrow  # noqa: PLC0415
+    from hushtable.engine.memory_engine import MemoryEngine  # noqa: PLC0415
+
+    table = as_arrow(frame)
+    if not isinstance(table, pa.Table):
+        raise DataError("only a table in memory can be generalized: Arrow, pandas or polars.")
+    known = [name for name in schema.attributes if name in table.column_names]
+    if not known:
+        raise DataError(
+            f"the table has none of the release's columns: {', '.join(schema.attributes)}."
+        )
+    columns = {name: schema.columns[name] for name in known}
+    own = {"columns": columns, "unit": Unit(kind="row"), "reading": FileFormat()}
+    public = Schema.from_dict(schema.model_copy(update=own).to_dict())
+    engine = connect(table.select(known), public, engine="memory")
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return dict(engine.codes(known))
+
+
+def _inside(folder: Path, file: str) -> Path:
+    """Return the path of a regular file in the folder; refuse links and pipes."""
+    path = folder / file
+    if path.resolve() != folder.resolve() / file or not path.is_file():
+        raise FileNotFoundError(file)
+    return path
+
+
+def _require_memory(table: TableFile, n_columns: int) -> None:
+    """Raise `TooLarge` if the table exceeds this machine's memory: compressed files may be tiny."""
+    needed, there = 8 * table.rows * n_columns, physical_memory()
+    if needed > there:
+        raise TooLarge(
+            f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
+            f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
+        )

@@ -1,0 +1,268 @@
+"""The statement of a release: its promise, and what an analyst needs to use the data."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
+
+from hushtable.errors import ReleaseError
+from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
+from hushtable.privacy.ledger.decision import Decision
+
+STATEMENT = "statement.json"
+STATEMENT_FOR_PEOPLE = "STATEMENT.md"
+SEEDED = "none (seeded)"
+SEEDED_MARK = "seeded"  # in the name of every file of rows with seeded noise
+NOT_PRIVATE = (
+    "this release is not private: its noise came from a seed, so anyone can subtract it. Use it "
+    "for tests only."
+)
+UNCOUNTED = (
+    "This ledger also accepts releases whose cost it cannot count. The same data may have been "
+    "published in releases that are not part of its total."
+)
+
+_DECIDED = {"responsible": "Responsible", "reason": "Reason", "review_by": "Review by"}
+
+AttachmentName = Annotated[str, Field(pattern=r"^[a-z0-9_-]+\.(svg|md)$")]
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+
+
+PartName = Annotated[str, Field(pattern=r"^part-[0-9]{5,9}\.parquet$")]
+
+
+class TableFile(BaseModel):
+    """A table of the release: its file or part files, with their digests."""
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+
+    file: str = Field(pattern=r"^(seeded-)?(data|data/[A-Za-z0-9_.-]+)\.parquet$")
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    rows: int = Field(ge=0)
+    parts: dict[PartName, Digest] = Field(
+        {},
+        description="Files of a large table that is split, with their digests. `file` is then "
+        "their folder, and `sha256` the digest of this list.",
+    )
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of each file."""
+        if not self.parts:
+            return {self.file: self.sha256}
+        return {f"{self.file}/{name}": digest for name, digest in self.parts.items()}
+
+    def digest_of_parts(self) -> str:
+        """Return one digest for all parts."""
+        return hashlib.sha256(json.dumps(sorted(self.parts.items())).encode()).hexdigest()
+
+
+class LedgerReceipt(BaseModel):
+    """Evidence that the cost is recorded in a ledger: a digest that the ledger's owner can verify.
+
+    The receipt has no serial number, which would reveal how many charges came before, failed ones
+    included.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid")
+
+    receipt: str
+    uncounted: bool = Field(
+        False,
+        description="Whether the ledger also accepts releases whose cost it cannot count.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_number(cls, given: Any) -> Any:
+        # Statements of earlier versions have an entry number.
+        if isinstance(given, dict):
+            return {name: value for name, value in given.items() if name != "entry"}
+        return given
+
+
+class Statement(BaseModel):
+    """The promise of a release, and what an analyst needs to use the data.
+
+    All content is public: it is computed from the schema, the parameters and the published data,
+    never from the private table.
+    """
+
+    model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", populate_by_name=True)
+
+    format: Literal[1] = 1
+    method: str
+    paper: str
+    parameters: dict[str, Any]
+    guarantee: str = Field(description="The promise in short, or 'none (seeded)'.")
+    guarantees: tuple[AnyGuarantee, ...] = Field(min_length=1)
+    unprotected: tuple[str, ...]
+    split: dict[str, str] = Field(description="Epsilon of each step of the method.")
+    public_schema: dict[str, Any] = Field(alias="schema")
+    estimator: dict[str, Any]
+    tables: dict[str, TableFile]
+    attachments: dict[AttachmentName, Digest] = Field(
+        {}, description="Drawings and texts, with the digests of their files."
+    )
+    ledger: LedgerReceipt | None
+    decision: Decision | None = Field(
+        None, description="Person responsible for the release and justification, if stated."
+    )
+    versions: dict[str, str]
+    created: str
+
+    # No return annotation: pydantic would use it as the JSON schema of the class.
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
+        # Without a decision, write the document as versions without this field did.
+        document = write(self)
+        if self.decision is None:
+            del document["decision"]
+        return document
+
+    @field_validator("estimator")
+    @classmethod
+    def _notes_are_texts(cls, estimator: dict[str, Any]) -> dict[str, Any]:
+        notes = estimator.get("notes", [])
+        if not isinstance(notes, list) or not all(
+            isinstance(note, str) and note.isprintable() for note in notes
+        ):
+            raise ValueError("notes must be a list of printable strings")
+        return estimator
+
+    @field_validator("public_schema")
+    @classmethod
+    def _rules_are_written(cls, schema: dict[str, Any]) -> dict[str, Any]:
+        """Add the defaults of early statements: out-of-domain values were refused."""
+        columns = schema.get("columns")
+        if not isinstance(columns, dict):
+            return schema
+        before = {"missing": "forbid", "outside": "refuse"}
+        return schema | {
+            "columns": {
+                name: before | column if isinstance(column, dict) and "type" in column else column
+                for name, column in columns.items()
+            }
+        }
+
+    @property
+    def seeded(self) -> bool:
+        """True if the noise came from a seed, so that nothing is protected."""
+        return self.guarantee == SEEDED
+
+    def cells_in_words(self) -> list[str]:
+        """Return sentences that state how out-of-domain values were handled."""
+        return _cells_in_words(self.public_schema)
+
+    def for_people(self) -> str:
+        """Return the statement as Markdown text for readers (``STATEMENT.md``)."""
+        promise = "\n".join(f"- {guarantee.explain()}" for guarantee in self.guarantees)
+        left_out = "\n".join(f"- {sentence}" for sentence in self.unprotected)
+        split = "\n".join(f"| {step} | {share} |" for step, share in self.split.items())
+        parameters = "\n".join(
+            f"| {name} | {_cell(value)} |" for name, value in self.parameters.items()
+        )
+        tables = "\n".join(
+            f"| {name} | `{table.file}` | {table.rows:,} |" for name, table in self.tables.items()
+        )
+        spent = (
+            f"Recorded in the custodian's ledger (receipt `{self.ledger.receipt[:16]}`)."
+            if self.ledger
+            else "Not recorded in a ledger, so the cost of other releases of this table is unknown."
+        )
+        if self.ledger and self.ledger.uncounted:
+            spent += f"\n\n> **{UNCOUNTED}**"
+        if self.decision:
+            said = self.decision.to_dict().items()
+            spent += "\n" + "".join(f"\n- {_DECIDED[n]}: {' '.join(t.split())}" for n, t in said)
+        warning = f"> **{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]}**\n\n" if self.seeded else ""
+        notes = "\n".join(f"- {note}" for note in self.estimator.get("notes", []))
+        fits = "\n".join(f"- {sentence}" for sentence in self.cells_in_words())
+        rules = "\n".join(f"- `{rule}`" for rule in self.public_schema.get("rules", []))
+        text = (
+            f"# {self.public_schema.get('name', '')}\n\n{warning}"
+            f"Published with the method `{self.method}` ({self.paper.removesuffix('.')}) on "
+            f"{self.created}.\n\n"
+            f"## The promise\n\n{promise}\n\n"
+            f"## What the promise does not cover\n\n{left_out}\n\n"
+            f"## Privacy cost\n\n{spent}\n\n"
+            + (f"| step | epsilon |\n|---|---|\n{split}\n\n" if split else "")
+            + f"## Parameters\n\n| parameter | value |\n|---|---|\n{parameters}\n\n"
+            f"## The data\n\n| table | file | rows |\n|---|---|---|\n{tables}\n\n"
+            + (f"{notes}\n\n" if notes else "")
+            + (
+                f"How out-of-domain values were handled, if there were any:\n\n{fits}\n\n"
+                if fits
+                else ""
+            )
+            + (
+                f"Every published row satisfies these rules. Private rows that broke a rule were "
+                f"counted unchanged:\n\n{rules}\n\n"
+                if rules
+                else ""
+            )
+            + "".join(f"![{file}]({file})\n\n" for file in self.attachments if file.endswith("svg"))
+            + "Load the release with `hushtable.Release.load(folder)`, or query it with "
+            '`hushtable query FOLDER "WHERE clause"`.\n'
+        )
+        # Texts of a schema must not send control characters to a terminal.
+        return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
+    """Return how out-of-domain values were handled, one sentence for columns with equal rules."""
+    alike: dict[str, list[str]] = {}
+    for name, column in schema.get("columns", {}).items():
+        if "type" not in column:
+            continue
+        is_list = column["type"] in ("categorical", "boolean")
+        noun = column["type"] if column["type"] in ("date", "timestamp", "time") else "number"
+        other = "the first value of the list" if is_list else "the minimum"
+        if "other" in column:
+            other = f"`{column['other']}`"
+        refused = "were not allowed"
+        counted = {"other": f"were recorded as {other}", "clip": "were set to the nearest bound",
+                   "missing": "were recorded as missing", "category": "were recorded as missing",
+                   "forbid": refused, "refuse": refused}  # fmt: skip
+        no_value, outside = counted[column["missing"]], counted[column["outside"]]
+        unlisted = "unlisted values" if is_list else f"{noun}s outside the bounds"
+        said = f"empty cells {no_value}; {unlisted} {outside}."
+        if not is_list:
+            junk = no_value if column["outside"] == "clip" else outside
+            said = f"{said[:-1]}; values that are not valid {noun}s {junk}."
+        alike.setdefault(said, []).append(f"`{name}`")
+    return [f"{', '.join(names)}: {said}" for said, names in alike.items()]
+
+
+def _cell(value: Any) -> str:
+    return (value if isinstance(value, str) else json.dumps(value)).replace("|", "\\|")
+
+
+def check_seeded(statement: Statement) -> None:
+    """Raise `ReleaseError` if a statement contradicts itself about seeded noise."""
+    promises_nothing = all(isinstance(p, NoGuarantee) for p in statement.guarantees)
+    if statement.seeded and not promises_nothing:
+        raise ReleaseError(f"{STATEMENT} says {SEEDED!r} but also states a guarantee.")
+    if any(t.file.startswith(SEEDED_MARK) != statement.seeded for t in statement.tables.values()):
+        raise ReleaseError(
+            f"{STATEMENT} and the names of its files disagree on whether the noise was seeded."
+        )
+
+
+def digest_of(statement: Statement) -> str:
+    """Return one digest for all tables of the release, which a ledger records."""
+    files = sorted((name, table.sha256) for name, table in statement.tables.items())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()

@@ -1,0 +1,205 @@
+"""Answers from all waves of a series: levels, changes and trends, with intervals.
+
+A question is answered from every wave's own noisy tables, which gives unbiased answers with
+independent noise. Between waves the true count is modeled as a random walk
+(`hushtable.series.drift`) with an estimated drift rate. All three kinds of answers are linear in
+the resulting estimates, and so are their errors.
+
+If a wave's tables do not determine a question, its release answers it from rows. Errors of such
+answers are correlated across waves: what the model does not know is about the same every time. So
+all of them are assumed to share one unknown error, with the variance of the model error, and to
+have as much again independently, which is rather too much. In a change or a trend, the shared part
+cancels. If no wave's tables determine the question, a level is the release's own answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from hushtable.arrays import Floats
+from hushtable.errors import ParameterError
+from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.methods.quilt.measurements import LinearAnswer
+from hushtable.methods.registry import estimator_for
+from hushtable.numeric import NORMAL
+from hushtable.query.answers.estimator import Estimate
+from hushtable.query.where import Predicate, parse
+from hushtable.series.drift import CountPath, DriftRate
+from hushtable.series.plan import slope_weights
+from hushtable.series.waves import Wave, Waves, in_words
+
+_TABLES = (
+    "Estimated from the noisy tables of waves {}{}, with an estimated change of about {:.1%} of "
+    "the rows per wave."
+)
+_ROWS = (
+    "This combination was not measured directly: the answer is a model estimate from the rows of "
+    "all waves, with an estimated change of about {2:.1%} of the rows per wave."
+)
+
+
+_EXACT = 0.5  # minimum standard deviation, in rows: represents the absence of noise
+
+
+class SeriesAnswers:
+    """Answers from all waves of a series.
+
+    Parameters
+    ----------
+    waves : Waves
+        The published waves.
+    """
+
+    def __init__(self, waves: Waves) -> None:
+        self.waves = waves
+        self.numbers = tuple(wave.number for wave in waves.waves)
+        self.schema = waves.first.release.schema
+        self._paths: dict[str, tuple[CountPath, tuple[int, ...]]] = {}
+
+    def level(self, where: str, wave: int | None = None) -> Estimate:
+        """Estimate how many rows of a wave (by default the last) satisfy a condition."""
+        place = self._place(self.numbers[-1] if wave is None else wave)
+        _, told = self._path(where)
+        if not told:
+            return self.waves.waves[place].release.count(where)
+        found = self._estimate(where, np.eye(len(self.numbers))[place], "rows")
+        # Counts are not negative: clip the value and the interval.
+        value, low = max(0.0, found.value), max(0.0, found.low)
+        return replace(found, value=value, low=low, high=max(found.high, value))
+
+    def change(self, where: str, since: int, until: int | None = None) -> Estimate:
+        """Estimate the change of a count from one wave to another (by default the last)."""
+        end = self.numbers[-1] if until is None else until
+        if since == end:
+            raise ParameterError(f"since is {since}, and so is the wave to compare with.")
+        weights = np.zeros(len(self.numbers))
+        weights[self._place(end)], weights[self._place(since)] = 1.0, -1.0
+        return self._estimate(where, weights, f"change from wave {since} to wave {end}")
+
+    def trend(self, where: str) -> Estimate:
+        """Estimate the slope of the least-squares line through a count at all waves, per wave."""
+        if len(self.numbers) < 3:
+            raise ParameterError(
+                f"a trend needs at least 3 waves; {len(self.numbers)} were published."
+            )
+        about = f"rise per wave, waves {in_words(self.numbers)}"
+        return self._estimate(where, slope_weights(self.numbers), about)
+
+    def levels(self, where: str) -> list[Estimate]:
+        """Return the level at every wave."""
+        return [self.level(where, wave) for wave in self.numbers]
+
+    # --- estimation -------------------------------------------------------------------------------
+
+    def _estimate(self, where: str, weights: Floats, what: str) -> Estimate:
+        path, told = self._path(where)
+        value, variance = path.weighed(weights)
+        std = math.sqrt(variance)
+        note = _TABLES if told else _ROWS
+        rest = " and the rows of the others" if len(told) < len(self.numbers) else ""
+        return Estimate(
+            value=value,
+            low=value - NORMAL * std,
+            high=value + NORMAL * std,
+            privacy_std=std,
+            model_std=0.0,
+            what=what,
+            notes=(note.format(in_words(told), rest, min(1.0, self._pace(where).apart / 2)),),
+        )
+
+    def _path(self, where: str) -> tuple[CountPath, tuple[int, ...]]:
+        """Return the estimates at each wave, and the waves whose tables determine them."""
+        if where not in self._paths:
+            self._paths[where] = self._found(parse(where, self.schema), where)
+        return self._paths[where]
+
+    def _found(self, predicate: Predicate, where: str) -> tuple[CountPath, tuple[int, ...]]:
+        answers = [estimator.answer_from_tables(predicate) for estimator in self._own]
+        told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
+        found = [
+            answer or wave.release.count(where)
+            for answer, wave in zip(answers, self.waves.waves, strict=True)
+        ]
+        values = np.array([one.value for one in found])
+        stds = np.array([one.std for one in found])
+        # Scale all waves to one size, so that a count that only grows with its wave is constant.
+        sizes, totals = self.waves.sizes, self.waves.totals
+        values, stds = values / sizes, np.maximum(stds, _EXACT) / sizes  # rows may be public
+        modeled = np.array([answer is None for answer in answers])
+        amounts = [one.model_std for one in found if isinstance(one, Estimate)]
+        off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
+        lasting, passing, rising = self._moves(predicate, values, stds)
+        path = CountPath.of(
+            self.numbers,
+            values,
+            stds**2,
+            lasting,
+            passing=passing / sizes,
+            rising=rising,
+            off=off,
+        )
+        shared = [self._shared(*one) for one in zip(found, self.waves.waves, strict=True)]
+        parts = sizes * self.waves.total
+        both = (np.array(shared) / sizes)[:, None] * totals.gains.T / parts
+        return path.grown(sizes, totals.covariance / np.outer(parts, parts), both), told
+
+    @staticmethod
+    def _shared(answer: Estimate | LinearAnswer, wave: Wave) -> float:
+        """Return the covariance of an answer's noise with that of its wave's number of rows.
+
+        An answer from rows is a share of them. The covariance is at most the product of the
+        deviations.
+        """
+        total = wave.own_total
+        rows, variance = max(1.0, float(total.counts[0])), float(total.variances[0])
+        if isinstance(answer, LinearAnswer):
+            shared = answer.with_total
+        else:
+            shared = answer.value / rows * variance
+        return min(shared, answer.std * math.sqrt(variance))
+
+    def _pace(self, where: str) -> DriftRate:
+        return self.waves.pace(parse(where, self.schema).columns)
+
+    def _moves(self, predicate: Predicate, values: Floats, stds: Floats) -> list[float]:
+        """Return the variances of lasting, passing and rising changes, for the average count."""
+        precision = 1 / stds**2
+        total = self.waves.total
+        share = min(max(float(values @ precision / precision.sum()) / total, 0.0), 1.0)
+        moves = self.waves.moves(self.waves.pace(predicate.columns), np.array([share]))
+        return [float(variance[0]) for variance in moves]
+
+    @cached_property
+    def _own(self) -> Sequence[QuiltEstimator]:
+        """Estimators that use each wave's own noisy tables only."""
+        return [_alone(wave) for wave in self.waves.waves]
+
+    def _place(self, wave: int) -> int:
+        if wave not in self.numbers:
+            raise ParameterError(
+                f"wave {wave} is not published; there are waves {in_words(self.numbers)}."
+            )
+        return self.numbers.index(wave)
+
+
+def _alone(wave: Wave) -> QuiltEstimator:
+    """Return the estimator of a release without its projected tables."""
+    release = wave.release
+    settings = wave.settings
+    tables = {name: release.table(name) for name in release.statement.tables}
+    fresh = [table for table in settings["tables"] if "carried" not in table]
+    kept = np.repeat(
+        ["carried" not in table for table in settings["tables"]],
+        [math.prod(table["shape"]) for table in settings["tables"]],
+    )
+    tables["measured"] = tables["measured"].filter(kept)
+    found = estimator_for(
+        {**settings, "tables": fresh}, release.schema, release.statement.parameters, tables
+    )
+    assert isinstance(found, QuiltEstimator)  # noqa: S101 - all waves are quilts
+    return found
