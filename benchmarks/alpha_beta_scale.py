@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 
 from hushtable.domain import Domain
 from hushtable.methods import AlphaBeta
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.noise.sparse_subset import sparse_subset
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release

@@ -33,7 +33,7 @@ from hushtable.errors import Refused
 from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.query.answers.table import EstimateTable

@@ -19,8 +19,7 @@ import numpy as np
 import pytest
 from _pytest.runner import runtestprotocol
 
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 
 ROOT = Path(__file__).resolve().parents[1]
 

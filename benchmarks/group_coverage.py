@@ -4,8 +4,9 @@
 
 Two kinds of questions about one to three columns: ranges and values drawn evenly, whatever rows
 there are; and those of ``hushtable evaluate``, each of which some row satisfies, spread evenly over
-rare and frequent answers. The weights in ``query/answers/uneven.py`` were chosen on census (numbers
-of Census-Income as they are, unlike in the peers' benchmark) and br2000. Adult is the check.
+rare and frequent answers. The weights in ``query/answers/cell_sums.py`` were chosen on census
+(numbers of Census-Income as they are, unlike in the peers' benchmark) and br2000. Adult is the
+check.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from tests.adult import adult
 from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.engine import connect
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.evaluation.rows import CodedRows, is_ordered
+from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.evaluation.utility.workload import Condition, CountQuestion, draw_questions
 from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"

@@ -47,7 +47,7 @@ from hushtable.errors import Refused
 from hushtable.methods.linked.estimator import LinkedEstimator
 from hushtable.methods.linked.linked import Linked
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Identifier, Schema
 from hushtable.schema.linked_schema import LinkedSchema

@@ -13,8 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.sources import OpenDPNoise
+from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise
 
 N = 1_000_000
 N_OPENDP = 100_000  # a tenth of the draws, and its time multiplied by ten: it is linear

@@ -52,7 +52,7 @@ def noise_lines() -> list[str]:
     """Draw a million numbers, and as many fewer of OpenDP's as keep this short."""
     drawn = {}
     for name, module, times, size in (
-        ("SecureNoise", "hushtable.privacy.noise.secure_noise", 10, 10**6),
+        ("SecureNoise", "hushtable.privacy.noise.sources", 10, 10**6),
         ("OpenDPNoise", "hushtable.privacy.noise.sources", 1, 10**5),
     ):
         given = {"module": module, "name": name, "size": size}

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hushtable.engine import connect
 from hushtable.methods.partition.partition import Partition
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 SIZES = {"age": 74, "hours": 99, "gain": 100_000}

@@ -24,7 +24,7 @@ from benchmarks.peers.metrics import learned, pairs_distance
 from benchmarks.peers.results import Results
 from hushtable.engine import connect
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 
 TABLES = ("adult", "acs", "bank", "br2000", "german")
 EPSILONS = ("0.1", "0.5", "1")

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from hushtable.engine import EngineName, connect
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 SIZES = (15, 7, 16, 7, 14, 6, 5, 2, 7, 6, 8, 41, 2)  # those of Adult in bins

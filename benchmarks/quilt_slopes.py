@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine import connect
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 
 Numbers = NDArray[np.int64]

@@ -34,7 +34,7 @@ import pyarrow as pa
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods import DiffGen, NoisyCounts, Partition, Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 method = {method}
 engine = connect(pa.concat_tables([sample()] * 20), sample_schema(), engine="memory")
 plan = method.plan(sample_schema())

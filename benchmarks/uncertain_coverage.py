@@ -17,7 +17,7 @@ from benchmarks.papers.uncertain_figures import DATA, STEPS, Floats, Table
 from hushtable.errors import Refused
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 
 N_BOXES = 60
 

@@ -16,7 +16,7 @@ from numba import njit, prange
 from benchmarks.__main__ import peak_mb
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 

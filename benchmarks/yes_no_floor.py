@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from benchmarks.peers.__main__ import DELTA, EPSILONS, SHARED
 from benchmarks.peers.data import Table, load
+from hushtable.methods.quilt.budget import ROWS_SHARE
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.methods.quilt.schedule import ROWS_SHARE
 
 Floats = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from hushtable.graph.generate import configuration, generate_graph
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish_graph
 from hushtable.release.release import Release
 

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from hushtable.privacy.noise.bit_reader import Words
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from seeds import shifted
 
 _streams: list[SeededNoise] = []

@@ -31,7 +31,7 @@ from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.methods import Method
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import Recoding
 

@@ -30,8 +30,8 @@ from hushtable import DiffGen, publish
 from hushtable.methods import Method, TopDownSpecialization
 from hushtable.methods.diffgen.diffgen import Calibration
 from hushtable.methods.diffgen.dp_c45 import DpC45
-from hushtable.privacy.mechanisms.class_scores import ScoreName
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.mechanisms.scored_splits import ScoreName
+from hushtable.privacy.noise.sources import SecureNoise
 
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 ROUNDS = (4, 7, 10, 13, 16)

@@ -13,7 +13,7 @@ from benchmarks.papers.adult_accuracy import measure
 
 from hushtable import DiffGen
 from hushtable.methods.diffgen.diffgen import Calibration
-from hushtable.privacy.mechanisms.class_scores import ScoreName
+from hushtable.privacy.mechanisms.scored_splits import ScoreName
 
 EPSILONS = ("0.1", "0.25", "0.5", "1")
 KINDS: tuple[tuple[ScoreName, Calibration], ...] = (

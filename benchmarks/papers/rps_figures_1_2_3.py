@@ -27,12 +27,12 @@ from sklearn.tree import DecisionTreeClassifier
 from tests.adult import adult
 
 from hushtable.engine import connect
-from hushtable.engine.base import Engine
+from hushtable.engine.engine import Engine
 from hushtable.methods.partition.estimator import draw_rows
 from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Categorical, Schema
 
 ROOT = Path(__file__).resolve().parents[2]

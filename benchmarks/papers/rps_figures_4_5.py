@@ -25,7 +25,7 @@ from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.hay import HayDegrees
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("HUSHTABLE_DATA", ROOT.parent / "shared" / "data")) / "graphs"

@@ -39,7 +39,7 @@ from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 Floats = NDArray[np.float64]

@@ -33,10 +33,8 @@ from .privacy.guarantee import (
 )
 from .privacy.ledger.decision import Decision
 from .privacy.ledger.ledger import Ledger
-from .privacy.noise.secure_noise import SecureNoise
-from .privacy.noise.seeded_noise import SeededNoise
-from .publishing.publish import publish, publish_graph
-from .publishing.publish_linked import publish_linked
+from .privacy.noise.sources import SecureNoise, SeededNoise
+from .publishing.publish import publish, publish_graph, publish_linked
 from .query.answers import Estimate
 from .release.release import Release, Statement
 from .schema import Schema

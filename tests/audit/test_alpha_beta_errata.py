@@ -22,9 +22,12 @@ from hushtable.methods import AlphaBeta
 from hushtable.methods.alpha_beta.two_rates import TwoRateCount
 from hushtable.privacy.bounded_adversary import Ratios, odds_limit, solve
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
-from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
-from hushtable.privacy.mechanisms.tuple_set import TupleSet
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.mechanisms.tuple_perturbation import (
+    SourceInsertions,
+    TupleSet,
+    UniformInsertions,
+)
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 

@@ -28,15 +28,16 @@ from hushtable.audit.bounds import (
 from hushtable.audit.claims import n_fits
 from hushtable.audit.clock import Clock
 from hushtable.audit.features import features
-from hushtable.audit.inputs import GraphInput, TableInput
-from hushtable.audit.loss import LossClaim, LossTest
-from hushtable.audit.neighbors import (
+from hushtable.audit.inputs import (
+    GraphInput,
     Pair,
+    TableInput,
     corner_cells,
     searched_graphs,
     searched_pairs,
     with_and_without,
 )
+from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.run import case_of
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import ParameterError, TooLarge
@@ -59,8 +60,7 @@ from hushtable.methods.spec import MethodSpec
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 
@@ -274,7 +274,7 @@ def test_features_of_floats_show_which_doubles_can_be_reached() -> None:
 
 def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
     """Two ways to count: the definition here, and the kernel of the linkage attack."""
-    from hushtable.kernels.fits import rank_owners
+    from hushtable.kernels.nearest import rank_owners
 
     draw = np.random.default_rng(shifted(4))
     for is_box in (True, False):
@@ -509,7 +509,7 @@ def test_a_method_of_another_package_brings_its_own_case(monkeypatch: pytest.Mon
     with pytest.raises(ParameterError, match="'theirs' has no audit case"):
         audit(Theirs(epsilon=1))
     listing = MethodSpec(
-        name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.quilt:QUILT"
+        name="theirs", method=f"{__name__}:Theirs", audit="hushtable.audit.cases.known:QUILT"
     )
     monkeypatch.setattr(registry, "_joined", lambda: {"theirs": listing})
     monkeypatch.setattr(

@@ -31,15 +31,15 @@ import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.arrays import Integers
 from hushtable.audit import Report, audit
-from hushtable.audit.cases.partition import telling_pair
+from hushtable.audit.cases.known import telling_pair
 from hushtable.audit.events import Both, Within
-from hushtable.audit.neighbors import with_and_without
+from hushtable.audit.inputs import with_and_without
 from hushtable.audit.run import case_of
-from hushtable.engine.base import Engine
 from hushtable.engine.baskets import Tuples
 from hushtable.engine.cells import OccupiedCells
+from hushtable.engine.engine import Engine
+from hushtable.engine.graph import OrderedEdges
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.engine.projection import OrderedEdges
 from hushtable.kernels.split_quality import POINTS
 from hushtable.methods import (
     AlphaBeta,
@@ -56,7 +56,7 @@ from hushtable.methods import (
 from hushtable.methods.alpha_beta import alpha_beta as alpha_beta_module
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
 from hushtable.methods.base import Released
-from hushtable.methods.counts.columns_plan import ColumnsPlan
+from hushtable.methods.counts.columns import ColumnsPlan
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppressPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
@@ -65,20 +65,17 @@ from hushtable.methods.partition.mondrian import Mondrian, MondrianPlan
 from hushtable.methods.partition.tree import GrowthRules
 from hushtable.methods.uncertain import uncertain
 from hushtable.methods.uncertain.grid import NoiseGrid
-from hushtable.methods.uncertain.regions import divided
-from hushtable.methods.uncertain.uncertain import UncertainPlan
+from hushtable.methods.uncertain.uncertain import UncertainPlan, divided
 from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.guarantee import KAnonymity, Threshold
-from hushtable.privacy.mechanisms.added_noise import add_noise
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
-from hushtable.privacy.mechanisms.class_scores import Max
-from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace
-from hushtable.privacy.mechanisms.scored_splits import ClassTable, ScoredSplits
+from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, add_noise
+from hushtable.privacy.mechanisms.scored_splits import ClassTable, Max, ScoredSplits
 from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

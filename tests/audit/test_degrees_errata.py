@@ -16,10 +16,9 @@ import pytest
 from scipy.stats import beta
 
 from hushtable.engine.edges import read_graph
-from hushtable.engine.graph import Graph
-from hushtable.engine.projection import OrderedEdges
+from hushtable.engine.graph import Graph, OrderedEdges
 from hushtable.methods.degrees.degrees import SURE, Degrees, private_bound
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from sealing import sealed
 
 ALARM = 1e-6

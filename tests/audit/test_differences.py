@@ -15,21 +15,18 @@ import pytest
 
 from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
-from hushtable.audit.cases.made_up import made_schema, predicted_schema, whole
+from hushtable.audit.cases.case import made_schema, predicted_schema, whole
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest, Observation, runs_to_prove
-from hushtable.audit.everything import everything, folder
-from hushtable.audit.inputs import GraphInput, TableInput
-from hushtable.audit.loss import LossClaim
-from hushtable.audit.neighbors import Pair
-from hushtable.audit.repeats import RepeatTest
+from hushtable.audit.features import everything, folder
+from hushtable.audit.inputs import GraphInput, Pair, TableInput
+from hushtable.audit.loss import LossClaim, RepeatTest
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.errors import Refused
 from hushtable.methods import ContingencyTable
 from hushtable.methods.base import Released
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 

@@ -30,20 +30,21 @@ from hushtable.methods.base import Released
 from hushtable.methods.diffgen.cuts import Choice, ClassCounts, choice_of
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.mechanisms.added_noise import add_noise
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
-from hushtable.privacy.mechanisms.class_scores import (
+from hushtable.privacy.mechanisms.mechanism import add_noise
+from hushtable.privacy.mechanisms.scored_splits import (
     BITS,
     BalancedGain,
     BalancedMax,
+    ClassTable,
     InformationGain,
     Max,
     Score,
+    ScoredSplits,
     TotalVariation,
 )
-from hushtable.privacy.mechanisms.scored_splits import ClassTable, ScoredSplits
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 ALPHA = 1e-7

@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 from hushtable.audit import noise_check, side_effects
-from hushtable.audit.cases.made_up import copies, made_schema, whole
+from hushtable.audit.cases.case import copies, made_schema, whole
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.methods.base import Released
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 
 SCHEMA = made_schema({"x": whole(3)})
 

@@ -10,9 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from hushtable.audit.everything import seen_of
-from hushtable.audit.features import Features
-from hushtable.audit.hearing import capture_output
+from hushtable.audit.features import Features, capture_output, seen_of
 
 
 def beside(speak: Callable[[], None]) -> None:

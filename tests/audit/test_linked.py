@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit import linked as watching
-from hushtable.audit.linked import record_linked
-from hushtable.audit.white_box import FaultError
+from hushtable.audit import white_box as watching
+from hushtable.audit.white_box import FaultError, record_linked
 from hushtable.engine import linked_tables as joins
 from hushtable.engine import memory_engine
 from hushtable.engine.sealed_table import SealedTable, SealedTables

@@ -24,7 +24,7 @@ from hushtable.privacy.mechanisms.single_counts import (
     TwoSidedGeometric,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 ONE = {"epsilon": Fraction(1), "delta": Fraction(1, 10**5), "k": 10}

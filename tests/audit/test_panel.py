@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.linked import record_runs
-from hushtable.audit.white_box import FaultError
+from hushtable.audit.white_box import FaultError, record_runs
 from hushtable.engine import memory_engine, two_waves
 from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.errors import SealedError
@@ -22,8 +21,8 @@ from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import panel as panel_module
-from hushtable.series.check import spent_rho
 from hushtable.series.panel import PanelPlan, PreviousWave
+from hushtable.series.series import spent_rho
 from hushtable.series.waves import EarlierWaves
 
 SCHEMA = Schema.from_dict(

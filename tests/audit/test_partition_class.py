@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.audit.cases.partition import SIDE
+from hushtable.audit.cases.known import SIDE
 from hushtable.errors import ParameterError
 from hushtable.kernels.split_quality import MOVES, POINTS, TELLING
 from hushtable.kernels.split_scores import split_score
-from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import MOST_SPLITS
+from hushtable.methods.partition.tree import MOST_SPLITS, PartitionAxis
 from hushtable.privacy.mechanisms.sealed_regions import OrderedCells
 from hushtable.schema import Schema
 

@@ -22,16 +22,14 @@ import hushtable.methods.partition.partition as module
 from hushtable.arrays import Integers
 from hushtable.kernels.split_quality import EVEN
 from hushtable.kernels.split_scores import split_score
-from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import GrowthRules, PartitionTree
+from hushtable.methods.partition.tree import GrowthRules, PartitionAxis, PartitionTree, axis_of
 from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.mechanisms.sealed_regions import OrderedCells, SealedRegions
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Integer, Schema
 from sealing import PLENTY, Leaves, grow
 from seeds import shifted

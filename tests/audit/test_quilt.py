@@ -31,7 +31,8 @@ from hushtable.engine import connect
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import SealedError
 from hushtable.methods.base import Released
-from hushtable.methods.quilt import forest, rounds
+from hushtable.methods.quilt import fit
+from hushtable.methods.quilt import fit as rounds
 from hushtable.methods.quilt.binning import CountedDomain
 from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, ScoredTable
 from hushtable.methods.quilt.model import LogLinearModel
@@ -40,8 +41,7 @@ from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
 from hushtable.privacy.accounting.sealed import unseal
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from sealing import PLENTY_OF_RHO, sealed
@@ -268,7 +268,7 @@ def test_candidates_are_scored_against_the_noisy_model(monkeypatch: pytest.Monke
     coarse: list[bool] = []
     monkeypatch.setattr(PrivateMeasurer, "choose", checked)
     monkeypatch.setattr(LogLinearModel, "answers", noted)
-    for stage in (forest, rounds):
+    for stage in (fit, rounds):
         monkeypatch.setattr(stage, "candidates_for", compared)
     noise = SeededNoise(shifted(3))
     Quilt(epsilon=1, delta="1e-6", particles=2000).run(

@@ -17,8 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.audit.linked import record_runs
-from hushtable.audit.white_box import FaultError
+from hushtable.audit.white_box import FaultError, record_runs
 from hushtable.engine import connect, memory_engine
 from hushtable.errors import HushtableError, Refused
 from hushtable.methods.prior import EarlierEstimates

@@ -13,8 +13,7 @@ from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
 from hushtable.kernels.anonymity_sets import gaussian_scales
 from hushtable.methods.uncertain.uncertain import Uncertain
 from hushtable.privacy.guarantee import NoGuarantee, UncertainAnonymity
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.audit.cases.made_up import copies, made_schema, whole
+from hushtable.audit.cases.case import copies, made_schema, whole
 from hushtable.audit.clock import Clock
-from hushtable.audit.inputs import TableInput
-from hushtable.audit.neighbors import Pair
+from hushtable.audit.inputs import Pair, TableInput
 from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
@@ -28,7 +27,7 @@ from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace
 from hushtable.privacy.mechanisms.private_choice import SealedScores, TopChoices
 from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, ThresholdMatrix
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
 
 SCHEMA = made_schema({"x": whole(3)})

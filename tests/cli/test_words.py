@@ -13,7 +13,7 @@ import pytest
 from typer.main import get_command
 
 from hushtable.cli.app import app
-from hushtable.cli.exit_codes import MEANING
+from hushtable.cli.plain import MEANING
 from hushtable.query.answers import Estimate
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushtable.engine.base import Engine
 from hushtable.engine.baskets import ItemColumns, ItemGroups, Tuples
+from hushtable.engine.engine import Engine
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE
 from hushtable.errors import DataError, ParameterError, TooLarge
 from hushtable.schema import Categorical, Column, Integer, Schema

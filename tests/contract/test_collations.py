@@ -32,8 +32,7 @@ from hushtable.drafting import draft
 from hushtable.engine import MemoryEngine, OccupiedCells, SqlEngine, connect
 from hushtable.engine.sources.database import DatabaseSource
 from hushtable.errors import DataError
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -7,7 +7,7 @@ import pytest
 from contract.examples import EXAMPLES, schema, table
 from hushtable import publish
 from hushtable.methods.base import Method
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 
 FIRST = {method.name: method for method in reversed(EXAMPLES)}
 

@@ -14,13 +14,15 @@ from hushtable.methods import METHODS, Method
 from hushtable.methods.registry import specs
 from hushtable.methods.spec import MethodSpec
 from hushtable.release.statement import Statement
-from hushtable.testing import CHECKS, check_source, check_spec
-from hushtable.testing.laws import (
+from hushtable.testing import (
+    CHECKS,
     Check,
     check_charge,
     check_errors,
     check_every_row,
     check_full_disk,
+    check_source,
+    check_spec,
 )
 
 METHODS_FOLDER = Path(inspect.getfile(Method)).parent

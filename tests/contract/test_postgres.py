@@ -21,7 +21,7 @@ from contract.engine_checks import ALIKE_CHECKS, STORED_CHECKS, Make, often
 from hushtable import DiffGen, NoisyCounts, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -28,7 +28,7 @@ import contract.examples as method_examples
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns
 from hushtable.engine.edges import read_graph
-from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.graph import SealedGraph
 from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import SealedError
 from hushtable.methods import (
@@ -54,27 +54,30 @@ from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit, 
 from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts, SealedValue, unseal
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
-from hushtable.privacy.mechanisms.cell_counts import CellCounts
-from hushtable.privacy.mechanisms.cells import DomainMechanism
-from hushtable.privacy.mechanisms.class_scores import InformationGain, Max, TotalVariation
-from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.cells import CellCounts, DomainMechanism, TupleCounts
 from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, Mechanism
-from hushtable.privacy.mechanisms.private_choice import TopChoices, distance_scores
-from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.private_choice import HistogramCuts, TopChoices, distance_scores
 from hushtable.privacy.mechanisms.scored_splits import (
+    InformationGain,
+    Max,
     ScoreChoice,
     SealedClassTable,
     SealedSplitsOfParts,
     SplitChoice,
+    TotalVariation,
     scores_of_ways,
 )
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
 from hushtable.privacy.mechanisms.single_counts import OneSidedGeometric, TwoSidedGeometric
-from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
-from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
-from hushtable.privacy.mechanisms.tuple_set import KeptTuples, NextView, ViewHistory
+from hushtable.privacy.mechanisms.tuple_perturbation import (
+    KeptTuples,
+    NextView,
+    RowReplacement,
+    UniformInsertions,
+    ViewHistory,
+)
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
@@ -1124,7 +1127,7 @@ def test_a_real_method_with_a_wrong_line_ends_in_an_error(
 
 
 def test_query_records_describe_the_query() -> None:
-    """`hushtable.testing.laws` tests that accounts match promises."""
+    """`hushtable.testing` tests that accounts match promises."""
     plan = DiffGen(epsilon=1, specializations=2).plan(PUBLIC)
     account = plan.accounted(connect(method_examples.sample(), PUBLIC), SecureNoise()).account
     assert all("table" in repr(opening.parts[0]) for opening in account.records)

@@ -52,8 +52,8 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
 from hushtable.engine.cells import OccupiedCells
+from hushtable.engine.engine import N_RULES
 from hushtable.engine.linked_tables import open_linked
-from hushtable.engine.rules import N_RULES
 from hushtable.engine.spark import writing as spark_writing
 from hushtable.engine.sql import sql_engine as sql
 from hushtable.engine.two_waves import open_waves
@@ -70,8 +70,7 @@ from hushtable.methods import (
     Uncertain,
 )
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from seeds import shifted

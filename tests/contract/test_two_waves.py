@@ -15,7 +15,7 @@ import pytest
 
 from hushtable.engine.two_waves import open_waves
 from hushtable.errors import ParameterError
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from seeds import shifted

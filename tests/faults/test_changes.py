@@ -13,7 +13,7 @@ import pytest
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.errors import CompositionError, DataError, HushtableError
 from hushtable.privacy.guarantee import PureDP, Unit
-from hushtable.privacy.ledger import ledger_arguments as ledger_module
+from hushtable.privacy.ledger import ledger as ledger_module
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.release.release import Release
 

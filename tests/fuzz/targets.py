@@ -25,7 +25,7 @@ from hushtable.engine import connect
 from hushtable.engine.edges import inspect_graph, read_graph
 from hushtable.errors import HushtableError
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.query.where import parse
 from hushtable.query.where.lookup import look_up
 from hushtable.release.release import SeededReleaseWarning

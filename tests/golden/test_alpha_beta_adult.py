@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "papers" / "alpha_beta_figures.py"
 

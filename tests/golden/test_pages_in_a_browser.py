@@ -15,7 +15,7 @@ from browser import CHROMIUM, Browser
 from hushtable import Decision, Ledger, NoisyCounts, publish, sample, sample_schema
 from hushtable.dossier import make_dossier
 from hushtable.dossier.seal import write_dossier
-from hushtable.evaluation.report.ledger_page import write_ledger
+from hushtable.evaluation.report.pages import write_ledger
 
 pytestmark = [
     pytest.mark.long,

@@ -31,8 +31,7 @@ from hushtable.methods import METHODS, Method, Quilt
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.linked.linked import Linked
-from hushtable.publishing.publish import publish_graph
-from hushtable.publishing.publish_linked import publish_linked
+from hushtable.publishing.publish import publish_graph, publish_linked
 from hushtable.schema.linked_schema import LinkedSchema
 from hushtable.series import Series, SeriesPlan
 

@@ -12,7 +12,7 @@ import pytest
 from hushtable.engine.edges import read_graph
 from hushtable.kernels.graph_edges import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 
 
 def test_edge_addition_example(vectors: dict[str, Any]) -> None:

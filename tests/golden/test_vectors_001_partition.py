@@ -12,10 +12,10 @@ from scipy.stats import chi2
 
 from hushtable.kernels.split_quality import EVEN_UNORDERED
 from hushtable.kernels.split_scores import split_score
-from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.tree import PartitionAxis
 from hushtable.privacy.mechanisms.sealed_regions import OrderedCells
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from sealing import grow
 

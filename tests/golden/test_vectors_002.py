@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from expected_fits import gaussian_anonymity, uniform_anonymity
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
-from hushtable.methods.uncertain.masses import interval_probability
+from hushtable.methods.uncertain.estimator import interval_probability
 
 
 @pytest.fixture(scope="module")

@@ -9,11 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.methods.diffgen.cuts import Choice, ClassCounts, choice_of
+from hushtable.methods.diffgen.cuts import (
+    Choice,
+    ClassCounts,
+    IntervalPart,
+    TaxonomyPart,
+    choice_of,
+    top,
+)
 from hushtable.methods.diffgen.diffgen import DiffGen
-from hushtable.methods.diffgen.parts import IntervalPart, TaxonomyPart, top
-from hushtable.privacy.mechanisms.class_scores import BITS, InformationGain, Max, Score, exponent
-from hushtable.privacy.mechanisms.scored_splits import ScoredSplits
+from hushtable.privacy.mechanisms.scored_splits import (
+    BITS,
+    InformationGain,
+    Max,
+    Score,
+    ScoredSplits,
+    exponent,
+)
 from hushtable.schema import Categorical, Integer, Schema
 
 JOB = Categorical(

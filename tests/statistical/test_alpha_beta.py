@@ -13,7 +13,7 @@ from scipy.stats import binom
 from hushtable.datasets import sample, sample_schema
 from hushtable.methods import AlphaBeta, Frapp, Method
 from hushtable.methods.alpha_beta.two_rates import TwoRateCount
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
 

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from hushtable.engine import connect
 from hushtable.methods import Quilt
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.query.answers.combine import combine, drawn_frame
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.questions import ReleaseQuestions

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from hushtable.evaluation.risk.attack import Outcome, Rate, difference
 from hushtable.evaluation.risk.attacks import Risk, assess
-from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from population import SCHEMA, independent, noise, people
 from seeds import shifted
 

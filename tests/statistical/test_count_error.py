@@ -32,7 +32,7 @@ from hushtable.methods import (
 )
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from sealing import sealed
 

@@ -20,13 +20,12 @@ from adult import adult
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import Engine, connect
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.evaluation.rows import CodedRows
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.workload import draw_questions
 from hushtable.methods import DiffGen, NoisyCounts, Partition
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.query.answers import Estimator
 from hushtable.schema import Schema
 from seeds import shifted

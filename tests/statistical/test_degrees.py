@@ -8,11 +8,10 @@ import pytest
 from scipy.stats import chi2
 
 from hushtable.engine.edges import read_graph
-from hushtable.engine.graph import Graph
-from hushtable.engine.projection import OrderedEdges
+from hushtable.engine.graph import Graph, OrderedEdges
 from hushtable.methods.degrees.degrees import Degrees, private_bound
 from hushtable.methods.degrees.estimator import DegreeEstimator
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from sealing import sealed
 from seeds import shifted
 

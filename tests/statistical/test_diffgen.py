@@ -23,17 +23,17 @@ from hushtable.engine import connect
 from hushtable.methods.diffgen.cuts import (
     ClassCounts,
     CutSet,
+    IntervalPart,
     specialize_as_printed,
     specialize_jointly,
 )
-from hushtable.methods.diffgen.parts import IntervalPart
 from hushtable.privacy.mechanisms.cells import (
     DomainMechanism,
     bernoulli_bounded,
     indices_above_threshold,
 )
-from hushtable.privacy.mechanisms.class_scores import Max, Score, TotalVariation
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.mechanisms.scored_splits import Max, Score, TotalVariation
+from hushtable.privacy.noise.sources import SecureNoise
 from sealing import sealed
 
 ALPHA = 1e-7

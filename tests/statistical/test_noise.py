@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, chi2
 
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.sources import OpenDPNoise
+from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise
 
 ALPHA = 1e-8
 MIN_EXPECTED = 100

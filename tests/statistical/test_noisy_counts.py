@@ -20,7 +20,7 @@ from hushtable.privacy.mechanisms.single_counts import (
     TwoSidedGeometric,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.rational import as_rational
 
 ALPHA = 5e-9

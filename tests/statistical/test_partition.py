@@ -18,12 +18,12 @@ from scipy.stats import binom, chi2
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods.partition.axes import PartitionAxis
-from hushtable.methods.partition.consistency import NoisyTree
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.region_table import NoisyTree
+from hushtable.methods.partition.tree import PartitionAxis
 from hushtable.privacy.mechanisms.sealed_regions import OrderedCells
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from sealing import grow
 

@@ -16,8 +16,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 from sealing import PLENTY, PLENTY_OF_RHO, sealed
 from seeds import shifted

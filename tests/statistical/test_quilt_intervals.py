@@ -19,7 +19,7 @@ from hushtable.engine import connect
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.publishing.publish import publish
 from hushtable.query.where import parse
 from hushtable.schema import Schema

@@ -19,7 +19,7 @@ from hushtable.methods import DiffGen, Partition, Quilt
 from hushtable.methods.base import Method
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.mechanisms.cells import DomainMechanism
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.schema import Schema
 from seeds import shifted

@@ -8,7 +8,7 @@ from scipy.spatial import cKDTree
 from scipy.stats import binom
 
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

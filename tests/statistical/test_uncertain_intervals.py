@@ -13,7 +13,7 @@ from hushtable.engine import connect
 from hushtable.methods.uncertain.estimator import UncertainEstimator
 from hushtable.methods.uncertain.grid import Model, NoiseGrid
 from hushtable.methods.uncertain.uncertain import Edges, Perturbed, Uncertain, UncertainPlan
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

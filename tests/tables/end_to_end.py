@@ -8,7 +8,7 @@ import hushtable as ht
 from hushtable.drafting import Draft, drafted
 from hushtable.drafting.schema_check import out_of_domain
 from hushtable.methods.base import Method
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from seeds import shifted
 
 

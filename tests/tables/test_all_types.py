@@ -14,7 +14,7 @@ import pytest
 
 import hushtable as ht
 from hushtable.engine import connect
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_codes, to_values
 from seeds import shifted

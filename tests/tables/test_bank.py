@@ -11,7 +11,7 @@ import pytest
 
 import hushtable as ht
 from hushtable.methods import Method, TopDownSpecialization
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.query.where.rules import rules_of
 from hushtable.schema.codes import to_codes
 from seeds import shifted

@@ -14,7 +14,7 @@ import hushtable as ht
 from hushtable.drafting.schema_check import out_of_domain
 from hushtable.engine import connect
 from hushtable.methods import Method
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from seeds import shifted
 from tables.compas import SCHEMA, table
 

@@ -29,10 +29,8 @@ from hushtable.methods.alpha_beta.insertion_estimator import InsertionEstimator,
 from hushtable.methods.alpha_beta.two_rates import RandomizedEstimate
 from hushtable.privacy.guarantee import BoundedAdversary, PureDP
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions
-from hushtable.privacy.mechanisms.tuple_set import is_among
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, is_among
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.query.where import parse
 from hushtable.schema import Schema

@@ -17,7 +17,7 @@ from hushtable.methods import AlphaBeta
 from hushtable.methods.alpha_beta.two_rates import CopyRateCount, TwoRateCount
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.mechanisms.tuple_perturbation import UniformInsertions
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.rational import exp_bounds
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema

@@ -16,10 +16,9 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.methods import METHODS, GeneralizeSuppress, Quilt
 from hushtable.query.answers.combine import _student, combine
 from hushtable.query.answers.estimator import Estimate
-from hushtable.query.answers.formula import read_formula
-from hushtable.query.answers.interval_plot import drawing
 from hushtable.query.answers.moments import fieller
-from hushtable.query.answers.table import EstimateTable
+from hushtable.query.answers.regression import read_formula
+from hushtable.query.answers.table import EstimateTable, drawing
 from hushtable.schema import Schema
 
 

@@ -17,9 +17,8 @@ from sklearn.metrics import roc_auc_score
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError
 from hushtable.evaluation.risk import linkability, membership
-from hushtable.evaluation.risk.attack import make_attack_tables
+from hushtable.evaluation.risk.attack import Outcome, Rate, difference, make_attack_tables
 from hushtable.evaluation.risk.attacks import assess
-from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
 from hushtable.evaluation.risk.singling_out import AT_LEAST, AT_MOST, EQUAL, Description
 from hushtable.kernels.nearest import nearest, nearest_without_each
 from hushtable.methods import (

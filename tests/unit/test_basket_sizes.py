@@ -12,9 +12,9 @@ from scipy.optimize import linprog
 
 from hushtable.engine import connect
 from hushtable.methods import Columns
-from hushtable.methods.counts.basket_sizes import BasketSizes, class_of_sizes, size_ends
+from hushtable.methods.counts.column_table import BasketSizes, class_of_sizes, size_ends
 from hushtable.methods.registry import estimator_for
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.query.answers.estimator import Estimate
 from hushtable.schema import Schema
 

@@ -10,7 +10,7 @@ import pytest
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.cell_sums import PublishedCells
 from hushtable.query.answers.row_sums import RowFunction, is_code, power, present
-from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Integer, Schema
 
 SCHEMA = Schema.from_dict(

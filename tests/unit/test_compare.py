@@ -13,7 +13,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, ParameterError, ReleaseError
 from hushtable.evaluation.compare import Comparison, _names, compare
-from hushtable.evaluation.report.compare_page import render
+from hushtable.evaluation.report.pages import render_comparison
 from hushtable.methods import AlphaBeta, GeneralizeSuppress, NoisyCounts
 from hushtable.publishing.publish import publish
 
@@ -120,7 +120,7 @@ def drawing(page: str, title: str) -> ET.Element:
 
 
 def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
-    page = render(found.to_dict(), found.evaluations)
+    page = render_comparison(found.to_dict(), found.evaluations)
     distances = drawing(page, "single columns, mean distance")
     ticks = [text.text or "" for text in distances.iter("text") if text.get("class") == "soft"]
     assert ticks
@@ -137,7 +137,7 @@ def test_a_plot_has_the_unit_of_the_table(found: Comparison) -> None:
 
 def test_names_in_plots_do_not_overlap(found: Comparison) -> None:
     """Letters are 11 high; rows with one mark used to be closer than that."""
-    for svg in re.findall(r"<svg .*?</svg>", render(found.to_dict(), found.evaluations)):
+    for svg in re.findall(r"<svg .*?</svg>", render_comparison(found.to_dict(), found.evaluations)):
         places = [
             float(text.attrib["y"])
             for text in ET.fromstring(svg).iter("text")  # noqa: S314 - our own text

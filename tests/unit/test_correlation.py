@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from hushtable.numeric import NORMAL
-from hushtable.query.answers.correlation import correlation
-from hushtable.query.answers.moments import ALL_POSSIBLE, NumericQuery, mean, variance
-from hushtable.query.answers.row_sums import ONE
-from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.moments import ALL_POSSIBLE, NumericQuery, correlation, mean, variance
+from hushtable.query.answers.row_sums import ONE, SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.query.where import parse
-from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

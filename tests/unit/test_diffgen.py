@@ -24,13 +24,19 @@ from hushtable.domain import Domain
 from hushtable.engine import Counts, Engine, OccupiedCells, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
 from hushtable.methods import DiffGen, NoisyCounts
-from hushtable.methods.diffgen.cuts import ClassCounts, CutSet, base_measure, recoding_of
+from hushtable.methods.diffgen.cuts import (
+    ClassCounts,
+    CutSet,
+    ValueSetPart,
+    base_measure,
+    recoding_of,
+)
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
-from hushtable.methods.diffgen.parts import ValueSetPart
+from hushtable.numeric import project_integers_to_simplex
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
-from hushtable.privacy.mechanisms.class_scores import (
+from hushtable.privacy.mechanisms.scored_splits import (
     BITS,
     WEIGHT,
     BalancedGain,
@@ -38,15 +44,14 @@ from hushtable.privacy.mechanisms.class_scores import (
     InformationGain,
     Max,
     Score,
+    ScoredSplits,
     TotalVariation,
     make_score,
 )
-from hushtable.privacy.mechanisms.scored_splits import ScoredSplits
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.release.release import Release
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import Recoding
-from hushtable.simplex import project_integers_to_simplex
 
 CLASS = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
 

@@ -16,7 +16,7 @@ from hushtable.methods import ContingencyTable, TopDownSpecialization
 from hushtable.methods.diffgen.dp_c45 import DecisionTree, DpC45
 from hushtable.methods.diffgen.estimator import GeneralizedEstimator
 from hushtable.privacy.guarantee import KAnonymity, PureDP, Unit
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 SCHEMA = Schema.from_dict(

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from hushtable.privacy.noise.distributions import laplace_mass
-from hushtable.query.answers import error_law
-from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers import cell_sums
+from hushtable.query.answers.cell_sums import ErrorLaw
 
 FAR = np.arange(-400, 401)
 LAWS = {
@@ -23,7 +23,7 @@ def test_sums_of_many_terms_use_their_moments(
     name: str, n: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = LAWS[name].quantiles(n, 0.95)
-    monkeypatch.setattr(error_law, "_MANY", 10**9)
+    monkeypatch.setattr(cell_sums, "_MANY", 10**9)
     exact = LAWS[name].quantiles(n, 0.95)
     assert exact[0] - 1 <= told[0] <= exact[0]
     assert exact[1] <= told[1] <= exact[1] + 1

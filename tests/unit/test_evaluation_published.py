@@ -11,14 +11,11 @@ import pytest
 from hushtable import Columns, Degrees, Partition, Schema, SeededNoise, evaluate, publish
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError
-from hushtable.evaluation.inputs import align_tables
-from hushtable.evaluation.rows import CodedRows, read_rows
-from hushtable.evaluation.utility.marginals import Binned
-from hushtable.evaluation.utility.value_shares import coarse_bins, total_variation
+from hushtable.evaluation.inputs import CodedRows, align_tables, read_rows
+from hushtable.evaluation.utility.marginals import Binned, coarse_bins, total_variation
 from hushtable.methods import Frapp
 from hushtable.publishing.publish import publish_graph
-from hushtable.query.answers.drawing import draw_inside
-from hushtable.query.answers.published import KnownNoiseRows
+from hushtable.query.answers.published import KnownNoiseRows, draw_inside
 from hushtable.schema.recoding import recode
 from seeds import shifted
 

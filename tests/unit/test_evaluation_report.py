@@ -20,7 +20,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.evaluation.report.pages import render
 from hushtable.evaluation.report.plots import column_plot
-from hushtable.files.whole_file import write_whole
+from hushtable.files.writing import write_whole
 from hushtable.schema import Schema
 from seeds import shifted
 

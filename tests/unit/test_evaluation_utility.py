@@ -11,15 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.datasets import sample, sample_schema
-from hushtable.evaluation.inputs import align_tables
-from hushtable.evaluation.rows import read_rows
+from hushtable.evaluation.inputs import align_tables, read_rows
 from hushtable.evaluation.utility.closeness import measure_utility
-from hushtable.evaluation.utility.marginals import cramers_v
-from hushtable.evaluation.utility.value_shares import largest_gap, total_variation, wasserstein
+from hushtable.evaluation.utility.marginals import (
+    cramers_v,
+    largest_gap,
+    total_variation,
+    wasserstein,
+)
 from hushtable.evaluation.utility.workload import draw_questions
+from hushtable.numeric import project_to_simplex
 from hushtable.query.where import parse
 from hushtable.schema import Schema
-from hushtable.simplex import project_to_simplex
 from seeds import shifted
 
 ROWS = sample().slice(0, 4000)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 import hushtable.methods.quilt.model as field_module
 from hushtable.kernels.log_linear import solve_cell
-from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.model import SHRINKAGE, LogLinearModel
+from hushtable.methods.quilt.particles import PostprocessingRng
 from seeds import shifted
 
 SHAPE = (3, 4, 5)

@@ -17,13 +17,19 @@ from hushtable.errors import ParameterError, SealedError
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.composition import concentrated_share
-from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share, is_gaussian
+from hushtable.privacy.gaussian_dp import (
+    CHOICE_FACTOR,
+    PI_ABOVE,
+    gaussian_share,
+    is_gaussian,
+    pi_bounds,
+    upper_tail_bounds,
+)
 from hushtable.privacy.guarantee import ApproxDP, parse_guarantee
 from hushtable.privacy.ledger.budget import Loss
-from hushtable.privacy.ledger.quick_reading import read_quickly
+from hushtable.privacy.ledger.state import read_quickly
 from hushtable.privacy.mechanisms.mechanism import Gaussian, Laplace, RoundedGaussian
 from hushtable.privacy.mechanisms.private_choice import TopChoices
-from hushtable.privacy.normal_bounds import PI_ABOVE, pi_bounds, upper_tail_bounds
 from hushtable.privacy.unit import Unit
 from seeds import shifted
 

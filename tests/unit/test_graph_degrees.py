@@ -18,8 +18,13 @@ from hushtable.cli.app import app
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.errors import BudgetExceeded, DataError, HushtableError, ParameterError, ReleaseError
-from hushtable.graph.generate import configuration, exact, generate_graph, is_graphical
-from hushtable.graph.plot import plot_degrees
+from hushtable.graph.generate import (
+    configuration,
+    exact,
+    generate_graph,
+    is_graphical,
+    plot_degrees,
+)
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.distribution_fit import (
     as_projected,
@@ -30,8 +35,7 @@ from hushtable.methods.degrees.distribution_fit import (
 from hushtable.methods.degrees.hay import HayDegrees
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish_graph
 from hushtable.release.release import Release
 from seeds import shifted
@@ -274,7 +278,7 @@ def test_error_bars_of_single_counts_agree_with_those_of_the_table() -> None:
 
 
 def test_the_model_puts_back_what_the_bound_took() -> None:
-    from hushtable.engine.projection import OrderedEdges
+    from hushtable.engine.graph import OrderedEdges
 
     degrees = np.random.default_rng(shifted(1)).gamma(2.0, 20.0, 6000).astype(int) + 1
     graph = read_graph(
@@ -377,7 +381,7 @@ def test_hay_gives_a_falling_sequence_of_public_length(edges: list[tuple[int, in
 
 
 def test_hay_changes_by_at_most_its_sensitivity() -> None:
-    from hushtable.engine.projection import OrderedEdges
+    from hushtable.engine.graph import OrderedEdges
 
     rng = np.random.default_rng(shifted(6))
     worst = 0

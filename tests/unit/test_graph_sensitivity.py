@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hushtable.engine.edges import read_graph
-from hushtable.engine.graph import Graph
-from hushtable.engine.projection import OrderedEdges
+from hushtable.engine.graph import Graph, OrderedEdges
 from hushtable.kernels.graph_edges import projected_degrees
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.accounting.sealed import unseal

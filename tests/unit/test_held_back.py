@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hushtable as ht
+from hushtable.evaluation.inputs import read_rows
 from hushtable.evaluation.report.pages import headlines
 from hushtable.evaluation.risk import control_group
-from hushtable.evaluation.rows import read_rows
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.release.release import SEEDED
 from seeds import shifted
 

@@ -14,7 +14,7 @@ import pytest
 from hushtable import Schema, publish
 from hushtable.methods import GeneralizeSuppress
 from hushtable.methods.counts import cell_estimator
-from hushtable.methods.counts.hidden_rows import HiddenRows, hidden_rows
+from hushtable.methods.counts.cell_estimator import HiddenRows, hidden_rows
 
 K = 20
 SUPPRESSED = np.ones(K)

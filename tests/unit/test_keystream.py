@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms
 
-from hushtable.kernels.keystream import fill_words
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.kernels.samplers import fill_words
+from hushtable.privacy.noise.sources import SeededNoise
 from repeatable import from_the_system
 
 BLOCK = 8  # words

@@ -26,7 +26,7 @@ from hushtable.errors import (
     Refused,
 )
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
-from hushtable.privacy.ledger import ledger_arguments as told
+from hushtable.privacy.ledger import ledger as told
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.ledger import Budget, Ledger
 from hushtable.privacy.ledger.records import digest_of

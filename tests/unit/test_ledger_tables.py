@@ -22,11 +22,11 @@ from hushtable.errors import (
 )
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
-from hushtable.privacy.ledger import ledger_arguments as told
+from hushtable.privacy.ledger import ledger as told
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import digest_of
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing import publish as pipeline
 from hushtable.release.release import LedgerReceipt, Release, Statement
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushtable.methods.linked.balance import MANY, N_DRAWS, balanced, n_draws
+from hushtable.methods.linked.sampling import MANY, N_DRAWS, balanced, n_draws
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.model import LogLinearModel
 

@@ -12,12 +12,12 @@ import pytest
 
 from hushtable.engine.linked_tables import open_linked
 from hushtable.errors import PredicateError, Refused, ReleaseError, SchemaError
+from hushtable.methods.linked.estimator import with_parentheses
 from hushtable.methods.linked.linked import Linked
-from hushtable.methods.linked.questions import with_parentheses
 from hushtable.privacy.guarantee import Unit
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.seeded_noise import SeededNoise
-from hushtable.publishing.publish_linked import publish_linked
+from hushtable.privacy.noise.sources import SeededNoise
+from hushtable.publishing.publish import publish_linked
 from hushtable.release.release import Release
 from hushtable.schema.linked_schema import LinkedSchema
 from seeds import shifted

@@ -22,8 +22,8 @@ from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
 from hushtable.privacy.ledger import state
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.quick_reading import read_quickly
 from hushtable.privacy.ledger.records import canonical, digest_of
+from hushtable.privacy.ledger.state import read_quickly
 from seeds import shifted
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}

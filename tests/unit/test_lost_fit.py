@@ -16,8 +16,7 @@ from hushtable.methods.linked.linked import Linked
 from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.publishing.publish import publish
-from hushtable.publishing.publish_linked import publish_linked
+from hushtable.publishing.publish import publish, publish_linked
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import LinkedSchema

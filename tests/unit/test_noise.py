@@ -16,15 +16,12 @@ import pytest
 
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import samplers
-from hushtable.privacy.mechanisms.added_noise import add_noise
+from hushtable.privacy.mechanisms.mechanism import add_noise
 from hushtable.privacy.noise import sources
 from hushtable.privacy.noise.bit_reader import BitReader
-from hushtable.privacy.noise.levels import ExponentialWeights
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.noise_sources import make_noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
-from hushtable.privacy.noise.sources import OpenDPNoise
+from hushtable.privacy.noise.selection import ExponentialWeights
+from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise, SeededNoise, make_noise
 from hushtable.privacy.rational import exp_bounds
 from seeds import shifted
 
@@ -674,7 +671,7 @@ def test_scales_for_opendp_are_rounded_up():
 
 def test_importing_compiles_nothing_and_leaves_opendp_alone():
     code = (
-        "import sys, hushtable.privacy.noise.secure_noise, hushtable.privacy.noise.seeded_noise\n"
+        "import sys, hushtable.privacy.noise.sources, hushtable.privacy.noise.sources\n"
         "from hushtable.kernels import samplers\n"
         "assert not any(name.split('.')[0] == 'opendp' for name in sys.modules)\n"
         "assert not samplers.fill_laplace.signatures\n"

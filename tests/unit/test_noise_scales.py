@@ -14,7 +14,7 @@ from hushtable.methods import DiffGen
 from hushtable.methods.counts.column_choice import PairMechanism
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.mechanisms.scored_splits import ScoreChoice, SplitChoice
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 
 
 class Listening(SecureNoise):

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from exact_divergence import ROUNDING, hockey_stick
 from exact_masses import mass_bounds
-from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.published import publish_here
+from hushtable.engine.cells import OccupiedCells, publish_here
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods.counts.noisy_counts import NoisyCounts, delta_per_row
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Threshold, Unit
@@ -32,8 +31,7 @@ from hushtable.privacy.mechanisms.single_counts import (
     TwoSidedGeometric,
     make_count_mechanism,
 )
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.privacy.rational import as_rational, exp_bounds
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, recoded_domain

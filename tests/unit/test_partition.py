@@ -18,24 +18,25 @@ from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels.split_quality import EVEN
 from hushtable.kernels.split_scores import score_interval, split_score
-from hushtable.methods.partition.axes import PartitionAxis, axis_of, ordered_axis_of
-from hushtable.methods.partition.consistency import (
-    NoisyTree,
-)
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.region_table import leaf_parts, tree_table
-from hushtable.methods.partition.tree import GrowthRules, PartitionTree
+from hushtable.methods.partition.region_table import NoisyTree, leaf_parts, tree_table
+from hushtable.methods.partition.tree import (
+    GrowthRules,
+    PartitionAxis,
+    PartitionTree,
+    axis_of,
+    ordered_axis_of,
+)
 from hushtable.methods.registry import estimator_for
+from hushtable.numeric import project_integers_to_simplex
 from hushtable.privacy.mechanisms.sealed_regions import OrderedCells
 from hushtable.privacy.noise.distributions import laplace_kurtosis, laplace_variance
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.questions import ReleaseQuestions
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.taxonomy import Taxonomy
-from hushtable.simplex import project_integers_to_simplex
 from sealing import grow
 from seeds import shifted
 

@@ -11,14 +11,18 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.engine.sealed_table import seal
-from hushtable.methods.partition.axes import PartitionAxis, axis_of
-from hushtable.methods.partition.column_bounds import ColumnBounds, CountBounds, part_overlaps
 from hushtable.methods.partition.column_counts import LEVELS, ColumnParts, read_columns
-from hushtable.methods.partition.estimator import RegionEstimator
+from hushtable.methods.partition.estimator import (
+    ColumnBounds,
+    CountBounds,
+    RegionEstimator,
+    part_overlaps,
+)
 from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.tree import PartitionAxis, axis_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted

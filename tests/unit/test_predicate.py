@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hushtable.errors import ParameterError
-from hushtable.query.where import Predicate, parse, terms
+from hushtable.query.where import Predicate, formula, parse
 from hushtable.query.where import tensor_network as network_module
 from hushtable.schema import Schema
 from hushtable.schema.recoding import recodings
@@ -283,7 +283,7 @@ def full_mask(predicate: Predicate) -> np.ndarray:
 def test_mask_matches_python(seed: int, word: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """600 random clauses on random rows; some once more with Python integers throughout."""
     if word is not None:
-        monkeypatch.setattr(terms, "_WORD", word)
+        monkeypatch.setattr(formula, "_WORD", word)
     generator = Generator(seed, exact=False)
     rng = np.random.default_rng(shifted(seed))
     n_true = 0

@@ -20,14 +20,20 @@ from hushtable.arrays import Bools, Integers
 from hushtable.engine import connect
 from hushtable.methods import AlphaBeta, Columns, Uncertain
 from hushtable.methods.counts.noisy_counts import delta_per_row
-from hushtable.methods.uncertain.cover import CONFIDENCE_SHARE, CoverCheck, NoiseLevel
 from hushtable.methods.uncertain.grid import NoiseGrid
-from hushtable.methods.uncertain.noise_levels import LevelFinder
+from hushtable.methods.uncertain.noise_levels import (
+    CONFIDENCE_SHARE,
+    CoverCheck,
+    LevelFinder,
+    NoiseLevel,
+)
 from hushtable.privacy.guarantee import PureDP
-from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
-from hushtable.privacy.mechanisms.tuple_set import TupleSet
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.mechanisms.tuple_perturbation import (
+    SourceInsertions,
+    TupleSet,
+    UniformInsertions,
+)
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

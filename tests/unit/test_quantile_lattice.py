@@ -22,8 +22,7 @@ from scipy.stats import norm
 from hushtable.numeric import GAP_DOUBT, between_ends
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import quantile
-from hushtable.query.answers.row_sums import ONE, RowFunction
-from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.row_sums import ONE, RowFunction, SumEstimates
 from hushtable.schema import Integer
 from seeds import shifted
 

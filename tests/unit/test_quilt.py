@@ -27,19 +27,23 @@ from hushtable.methods.quilt.binning import (
     shares_of,
     values_of,
 )
-from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer, ScoredTable, as_share
-from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.budget import (
+    BudgetFilter,
+    PrivateMeasurer,
+    ScoredTable,
+    as_share,
+    schedule,
+)
 from hushtable.methods.quilt.model import LogLinearModel
+from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.methods.quilt.schedule import schedule
+from hushtable.numeric import project_to_simplex
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.epsilon import ErrorTarget, needed_epsilon
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding
-from hushtable.simplex import project_to_simplex
 from sealing import sealed
 from seeds import shifted
 
@@ -492,7 +496,7 @@ def test_triples_find_dependence_that_pairs_do_not_show() -> None:
 
 def test_rounds_that_change_little_admit_triples(monkeypatch: pytest.MonkeyPatch) -> None:
     # Each round then takes twice the previous share, so the last round comes early.
-    monkeypatch.setattr("hushtable.methods.quilt.rounds._in_vain", lambda picked, *_: picked)
+    monkeypatch.setattr("hushtable.methods.quilt.fit._in_vain", lambda picked, *_: picked)
     first, *later = exclusive_or("t").settings["rounds"]
     assert {len(group) for group in first["chosen"]} == {2}
     assert 3 in {len(group) for made in later for group in made["chosen"]}

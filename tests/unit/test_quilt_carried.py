@@ -13,9 +13,9 @@ import pytest
 from hushtable.engine import connect
 from hushtable.methods.base import Released
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Prior
-from hushtable.methods.quilt.carried import EarlierMeasurements
+from hushtable.methods.quilt.prior_weight import EarlierMeasurements
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

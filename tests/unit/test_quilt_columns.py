@@ -12,15 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushtable.engine import connect
-from hushtable.methods.quilt import binning, cuts, tails
+from hushtable.methods.quilt import binning, one_way
+from hushtable.methods.quilt import one_way as tails
 from hushtable.methods.quilt.binning import tilted, values_of
 from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, TableNoise
-from hushtable.methods.quilt.coins import PostprocessingRng
 from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.quilt.inside import shrink_within_buckets
-from hushtable.methods.quilt.one_way import MeasuredColumn, measure_columns, one_way_model
+from hushtable.methods.quilt.one_way import (
+    MeasuredColumn,
+    measure_columns,
+    one_way_model,
+    shrink_within_buckets,
+)
+from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from sealing import sealed
 from seeds import shifted
@@ -81,7 +86,7 @@ def test_noise_alone_is_not_split() -> None:
     _, schema = spiky(10)
     (days, _), _ = cut_of(spiky(10)[0].slice(0, 0), schema)
     assert len(days.cuts) == 1
-    assert days.values.size <= cuts.FIRST + 5
+    assert days.values.size <= one_way.FIRST + 5
 
 
 @pytest.mark.parametrize("high", [513, 5000, 1_500_000])

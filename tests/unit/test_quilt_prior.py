@@ -19,7 +19,7 @@ from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.methods.base import Released
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.binning import values_of
+from hushtable.methods.quilt.binning import MarginalQuery, values_of
 from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.prior_weight import (
     PairPriorWeight,
@@ -29,9 +29,8 @@ from hushtable.methods.quilt.prior_weight import (
     prior_variance,
 )
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.methods.quilt.resolutions import MarginalQuery
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 from hushtable.release.stored_prior import StoredPrior

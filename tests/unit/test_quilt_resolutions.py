@@ -10,11 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushtable.methods.quilt.binning import values_of
+from hushtable.methods.quilt.binning import MarginalQuery, queries_for, resolution_levels, values_of
 from hushtable.methods.quilt.candidates import candidates_for
-from hushtable.methods.quilt.factors import log_factors
-from hushtable.methods.quilt.model import LogLinearModel
-from hushtable.methods.quilt.resolutions import MarginalQuery, queries_for, resolution_levels
+from hushtable.methods.quilt.model import LogLinearModel, log_factors
 from hushtable.methods.quilt.smoothing import (
     BucketLine,
     Stiffness,

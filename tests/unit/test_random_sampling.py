@@ -13,8 +13,8 @@ import hushtable as ht
 from hushtable.errors import CompositionError, ParameterError
 from hushtable.evaluation.compare import compare
 from hushtable.methods import Mondrian, RandomSampling
-from hushtable.methods.counts.sample_estimator import SampleEstimator
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.methods.counts.random_sampling import SampleEstimator
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 from seeds import shifted
 

@@ -20,7 +20,7 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine.sources.header import stored_rows
 from hushtable.errors import ReleaseError, TooLarge
 from hushtable.methods import NoisyCounts
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 from hushtable.schema import Schema

@@ -15,7 +15,7 @@ import hushtable as ht
 from hushtable.engine import connect
 from hushtable.errors import SchemaError
 from hushtable.methods import Method
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.query.where.rules import is_impossible, kept_rows, rules_of, with_derived
 from hushtable.schema import Schema
 from hushtable.schema.recoding import recodings

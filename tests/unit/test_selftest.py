@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from hushtable import selftest
+from hushtable import selftest as samplers
 from hushtable.cli.app import app
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.selftest import CHECKS, CheckResult, SelfCheck, papers, run_checks, samplers
-from hushtable.selftest.families import METHODS
-from hushtable.selftest.ledgers import _forged, _race
+from hushtable.privacy.noise.sources import SecureNoise
+from hushtable.selftest import CHECKS, METHODS, CheckResult, SelfCheck, _forged, _race, run_checks
 
 QUICK = [check for check in CHECKS if check.group in {"noise", "papers"}]
 
@@ -57,9 +57,9 @@ def test_a_wrong_sampler_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_wrong_number_of_a_paper_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
-    scales = papers.gaussian_scales
+    scales = selftest.gaussian_scales
     monkeypatch.setattr(
-        papers, "gaussian_scales", lambda points, k: np.asarray(scales(points, k)) * 0.99
+        selftest, "gaussian_scales", lambda points, k: np.asarray(scales(points, k)) * 0.99
     )
     found = {row.name: row.word for row in run_checks(QUICK)}
     assert found["002, scales of uncertain records"] == "FAILS"

@@ -14,7 +14,7 @@ import pytest
 
 from hushtable.errors import HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.quilt import QuiltPlan
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.release.statement import digest_of
 from hushtable.release.writer import ReleaseWriter

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushtable.methods.prior import EarlierTable
-from hushtable.series.folding import folded
+from hushtable.series.waves import folded
 
 SIZES = {"a": 4, "b": 2}
 HALVES = np.array([0, 0, 1, 1])

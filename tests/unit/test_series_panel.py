@@ -13,11 +13,17 @@ import pytest
 
 from hushtable.errors import DataError, HushtableError, ParameterError, Refused, ReleaseError
 from hushtable.methods.quilt.budget import TableNoise
-from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
-from hushtable.series.following import FollowedRows, TransitionCounts, carried_on, n_staying
-from hushtable.series.panel import moves_of, persons_of
+from hushtable.series.panel import (
+    FollowedRows,
+    TransitionCounts,
+    carried_on,
+    moves_of,
+    n_staying,
+    persons_of,
+)
 from seeds import shifted
 
 N = 3000

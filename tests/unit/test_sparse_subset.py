@@ -13,12 +13,10 @@ from scipy.stats import binom, chi2, kstest
 
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError
-from hushtable.privacy.noise import bounded_coins
+from hushtable.privacy.noise import sparse_subset as bounded_coins
 from hushtable.privacy.noise import sparse_subset as sparse_subset_module
-from hushtable.privacy.noise.bounded_coins import bernoulli_indices, power_bounds
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
-from hushtable.privacy.noise.sparse_subset import sparse_subset
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
+from hushtable.privacy.noise.sparse_subset import bernoulli_indices, power_bounds, sparse_subset
 from seeds import shifted
 
 FALSE_ALARM = 1e-6

@@ -11,18 +11,22 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, SchemaError
-from hushtable.methods.diffgen.cuts import ClassCounts, CutSet, specialize_jointly
-from hushtable.methods.diffgen.parts import largest_gains, top
-from hushtable.methods.partition.axes import axis_of
+from hushtable.methods.diffgen.cuts import (
+    ClassCounts,
+    CutSet,
+    largest_gains,
+    specialize_jointly,
+    top,
+)
 from hushtable.methods.partition.partition import Partition
-from hushtable.methods.partition.tree import special_cuts
+from hushtable.methods.partition.tree import axis_of, special_cuts
 from hushtable.methods.quilt.binning import values_of
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.accounting.sensitivity import Sensitivity
-from hushtable.privacy.mechanisms.class_scores import make_score
-from hushtable.privacy.noise.seeded_noise import SeededNoise
-from hushtable.query.answers.drawing import draw_inside, fresh
+from hushtable.privacy.mechanisms.scored_splits import make_score
+from hushtable.privacy.noise.sources import SeededNoise
+from hushtable.query.answers.published import draw_inside, fresh
 from hushtable.schema import Categorical, Date, Integer, Number, Schema
 from hushtable.schema.recoding import bins_of, recode
 from seeds import shifted

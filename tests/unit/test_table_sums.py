@@ -7,8 +7,14 @@ import pytest
 
 from hushtable.methods.quilt.answers import TableSums
 from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
-from hushtable.query.answers.row_sums import ONE, RowFunction, condition, is_code, power
-from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.row_sums import (
+    ONE,
+    RowFunction,
+    SumEstimates,
+    condition,
+    is_code,
+    power,
+)
 from hushtable.schema import Schema
 from seeds import shifted
 

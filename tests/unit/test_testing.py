@@ -30,6 +30,7 @@ from hushtable.release.release import Release
 from hushtable.release.writer import ReleaseWriter
 from hushtable.schema import Schema
 from hushtable.testing import (
+    CANARY,
     CHECKS,
     ContractError,
     Example,
@@ -40,7 +41,6 @@ from hushtable.testing import (
     check_source,
     check_spec,
 )
-from hushtable.testing.laws import CANARY
 
 HONEST_PLAN = ContingencyTable.plan
 Break = Callable[[], Any]

@@ -19,12 +19,15 @@ from hushtable.errors import DataError, ParameterError, PredicateError, Refused
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.condensation import Condensation
-from hushtable.methods.uncertain.estimator import UncertainEstimator
+from hushtable.methods.uncertain.estimator import (
+    UncertainEstimator,
+    gaussian_noise_range,
+    interval_probability,
+    most_behind,
+)
 from hushtable.methods.uncertain.grid import NoiseGrid
-from hushtable.methods.uncertain.masses import interval_probability
-from hushtable.methods.uncertain.noise_reach import gaussian_noise_range, most_behind
 from hushtable.methods.uncertain.uncertain import Uncertain
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted

@@ -16,11 +16,9 @@ from hushtable.errors import Refused
 from hushtable.evaluation.risk.likelihood_linkage import likelihood_linkage
 from hushtable.learn import UncertainNeighbors
 from hushtable.methods.uncertain.estimator import UncertainEstimator
-from hushtable.methods.uncertain.regions import PARTS, RecordRegions, around, divided
-from hushtable.methods.uncertain.uncertain import Uncertain
+from hushtable.methods.uncertain.uncertain import PARTS, RecordRegions, Uncertain, around, divided
 from hushtable.privacy.guarantee import UncertainAnonymity
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.row_sums import RowFunction
 from hushtable.query.where import parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushtable.query.answers.uneven import cut_error
+from hushtable.query.answers.cell_sums import cut_error
 
 
 @pytest.mark.parametrize("share", [1e-15, 1e-6, 0.01, 0.3, 0.5, 0.9])

@@ -31,7 +31,7 @@ from hushtable.methods import (
 )
 from hushtable.methods.base import Released
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.release.release import SeededReleaseWarning
 from hushtable.schema import Schema
 

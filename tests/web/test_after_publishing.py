@@ -22,7 +22,7 @@ from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
-from hushtable.web.pages.look import ReleaseCache
+from hushtable.web.pages.explore import ReleaseCache
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
 

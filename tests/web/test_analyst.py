@@ -30,10 +30,16 @@ from hushtable.query.answers.table import EstimateTable
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
-from hushtable.web.analyst import make_release_explorer
-from hushtable.web.answers import AnswerCache, AnswerCell, PageAnswer
+from hushtable.web.app import make_release_explorer
 from hushtable.web.charts import Bar, BarScale
-from hushtable.web.questions import MAX_CELLS, PageQuestion, parts_of
+from hushtable.web.questions import (
+    MAX_CELLS,
+    AnswerCache,
+    AnswerCell,
+    PageAnswer,
+    PageQuestion,
+    parts_of,
+)
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
@@ -277,7 +283,7 @@ def test_an_answer_is_computed_once(release: Release, monkeypatch: pytest.Monkey
 
 
 def test_the_cache_is_bounded(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushtable.web.answers._REMEMBERED", 12)
+    monkeypatch.setattr("hushtable.web.questions._REMEMBERED", 12)
     answers = AnswerCache(release)
     for _ in range(3):
         for name in release.schema.attributes:

@@ -26,7 +26,7 @@ from hushtable.release.release import Release
 from hushtable.schema import Schema
 from hushtable.web import words
 from hushtable.web.forms import fields_of, make_method, options, read_parameters
-from hushtable.web.pages.advice import QUESTIONS, advise
+from hushtable.web.pages.plan import QUESTIONS, advise
 from hushtable.web.workbench import next_step
 
 from .desk_client import DeskClient, problems

@@ -8,8 +8,7 @@ import pytest
 
 from hushtable.errors import HushtableError, ParameterError, SchemaError
 from hushtable.schema import Schema
-from hushtable.web.schema_editor import SchemaFile
-from hushtable.web.tree import TaxonomyEditor
+from hushtable.web.schema_editor import SchemaFile, TaxonomyEditor
 
 TEXT = """\
 # The yearly survey; ask the methods group before changing it.

@@ -14,10 +14,8 @@ from starlette.websockets import WebSocketDisconnect
 from hushtable.cli.web import serve, workbench
 from hushtable.errors import ParameterError
 from hushtable.web import words
-from hushtable.web.analyst import make_release_explorer
-from hushtable.web.app import ROUTES, make_workbench
+from hushtable.web.app import ROUTES, make_release_explorer, make_workbench, require_loopback
 from hushtable.web.security import POLICY, TokenGate, own_names
-from hushtable.web.server import require_loopback
 
 from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
 
@@ -102,7 +100,7 @@ def test_the_browser_is_opened_with_a_ticket(
     def make(*_: Any, door: TokenGate, **__: Any) -> None:
         doors.append(door)
 
-    monkeypatch.setattr("hushtable.web.server.run", run)
+    monkeypatch.setattr("hushtable.web.app.run", run)
     monkeypatch.setattr("hushtable.web.app.make_workbench", make)
     monkeypatch.setattr("typer.launch", launched.append)
     workbench(tmp_path / "desk")
@@ -348,7 +346,7 @@ def test_serve_configures_its_host_names(
             if TestClient(app, base_url=f"http://{named}").get("/answer").status_code == 200:
                 answered.add(host)
 
-    monkeypatch.setattr("hushtable.web.server.run", run)
+    monkeypatch.setattr("hushtable.web.app.run", run)
     serve(release.folder, **{"port": 0, **options})
     assert answered == hosts
 

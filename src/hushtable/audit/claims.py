@@ -15,12 +15,8 @@ from hushtable.audit.bounds import EventTally, at_least, at_most, visible_rate
 from hushtable.audit.cases import Case
 from hushtable.audit.clock import Clock
 from hushtable.audit.events import Both, Not, Within
-from hushtable.audit.inputs import Row, TableInput
+from hushtable.audit.inputs import Pair, Row, TableInput, corner_cells
 from hushtable.audit.loss import LossClaim
-from hushtable.audit.neighbors import (
-    Pair,
-    corner_cells,
-)
 from hushtable.audit.report import Finding, Verdict, Witness
 from hushtable.audit.subject import Outlook, Subject
 from hushtable.errors import HushtableError

@@ -28,8 +28,7 @@ from hushtable.audit.bounds import EventTally, at_least, at_most
 from hushtable.audit.report import Finding
 from hushtable.privacy.noise.bit_reader import DIGIT_BITS, BitReader, Words
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 
 PROMISE = (
     "All randomness comes from the noise layer: fresh random words of the operating system, and "

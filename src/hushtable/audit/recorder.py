@@ -24,7 +24,7 @@ from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.mechanisms.cells import NoisyCells
 from hushtable.privacy.mechanisms.mechanism import Mechanism
 from hushtable.privacy.noise.bit_reader import Words
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""

@@ -7,20 +7,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hushtable.privacy.mechanisms.cell_counts import CellCounts
-from hushtable.privacy.mechanisms.cells import DomainMechanism
-from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
+from hushtable.privacy.mechanisms.cells import CellCounts, DomainMechanism, TupleCounts
 from hushtable.privacy.mechanisms.mechanism import (
     Gaussian,
     Laplace,
     RoundedGaussian,
     RowwiseMechanism,
 )
-from hushtable.privacy.mechanisms.private_choice import TopChoices
-from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.private_choice import HistogramCuts, TopChoices
 from hushtable.privacy.mechanisms.scored_splits import ScoreChoice, SplitChoice
 from hushtable.privacy.mechanisms.single_counts import CountMechanism
-from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
+from hushtable.privacy.mechanisms.tuple_perturbation import RowReplacement
 
 _SLACK = 1e-9
 """Relative tolerance for sums of floats."""

@@ -11,15 +11,13 @@ from hushtable.audit import noise_check, side_effects
 from hushtable.audit.cases import Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
-from hushtable.audit.differences import DifferenceTest
-from hushtable.audit.looks import observations_of, some_inputs, watched_for
-from hushtable.audit.loss import LossClaim, LossTest
-from hushtable.audit.neighbors import Pair
-from hushtable.audit.repeats import RepeatTest
+from hushtable.audit.differences import DifferenceTest, observations_of, some_inputs, watched_for
+from hushtable.audit.inputs import Pair
+from hushtable.audit.loss import LossClaim, LossTest, RepeatTest
 from hushtable.audit.report import Finding, Report
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox
-from hushtable.engine.phases import logged
+from hushtable.engine.output_guard import logged
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods import registry
@@ -32,7 +30,7 @@ from hushtable.privacy.guarantee import (
     UncertainAnonymity,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
 CONFIDENCE = 1 - 1e-6

@@ -15,8 +15,15 @@ from fractions import Fraction
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from hushtable.audit.inputs import GraphInput, Row, TableInput
-from hushtable.audit.neighbors import Pair, corner_cells, graph_pair, with_and_without
+from hushtable.audit.inputs import (
+    GraphInput,
+    Pair,
+    Row,
+    TableInput,
+    corner_cells,
+    graph_pair,
+    with_and_without,
+)
 from hushtable.errors import HushtableError
 from hushtable.privacy.guarantee import Neighbors
 from hushtable.schema import Schema

@@ -20,8 +20,8 @@ from typer.main import get_group
 # The package imports its names on first use; most commands need only a few of them.
 import hushtable as ht
 from hushtable.cli.ending import Stopped, listen, own_notes, stopped, warn
-from hushtable.cli.exit_codes import REFUSED, WRONG_USAGE
 from hushtable.cli.lazy import as_command, lazy_group
+from hushtable.cli.plain import REFUSED, WRONG_USAGE
 from hushtable.errors import (
     HushtableError,
     HushtableWarning,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import hushtable as ht
-from hushtable.cli.exit_codes import NOT_TESTED, REFUSED
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import AsJson, with_method_options
-from hushtable.cli.plain import print_json
+from hushtable.cli.plain import NOT_TESTED, REFUSED, print_json
 from hushtable.cli.screen import one_bar, print_lines
 
 if TYPE_CHECKING:

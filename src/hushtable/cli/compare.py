@@ -12,10 +12,16 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 
-from hushtable.cli.findings import require_new_files, this_command, write_findings
 from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
 from hushtable.cli.plain import visible
-from hushtable.cli.screen import bar_for_each_part, console, print_whole
+from hushtable.cli.screen import (
+    bar_for_each_part,
+    console,
+    print_whole,
+    require_new_files,
+    this_command,
+    write_findings,
+)
 
 LABELS = 28  # minimum width of the labels
 WORD = 24  # longer words in a release's column are folded

@@ -58,7 +58,7 @@ def write(  # noqa: PLR0917 - the options of a command
     """Write a dossier about releases; unanswered questions say "not stated"."""
     from hushtable.dossier import make_dossier  # noqa: PLC0415 - slow to import
     from hushtable.dossier.seal import write_dossier  # noqa: PLC0415
-    from hushtable.files.whole_file import require_new  # noqa: PLC0415
+    from hushtable.files.writing import require_new  # noqa: PLC0415
 
     require_new(out)
     if out.suffix not in {".html", ".json"}:

@@ -9,8 +9,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from hushtable.cli.exit_codes import INTERRUPTED, TERMINATED
-from hushtable.cli.plain import visible
+from hushtable.cli.plain import INTERRUPTED, TERMINATED, visible
 from hushtable.errors import HushtableError, HushtableWarning, InternalError, OwnNote
 from hushtable.files.signals import ENDING
 

@@ -149,7 +149,7 @@ def write_drawing(
     path: Path, curve: ErrorCurve | str, answer: SolvedEpsilon | None, title: str
 ) -> None:
     """Draw the curve to a new SVG file."""
-    from hushtable.files.whole_file import write_whole  # noqa: PLC0415 - only for drawings
+    from hushtable.files.writing import write_whole  # noqa: PLC0415 - only for drawings
 
     if path.suffix != ".svg":
         raise ParameterError(f"cannot draw to {path.name!r}: the file must end in .svg.")

@@ -10,9 +10,15 @@ from rich.table import Table
 from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.findings import prints, require_new_files, this_command, write_findings
 from hushtable.cli.options import ControlPath, NumbersPath, Questions, Repeats, Target
-from hushtable.cli.screen import bar_for_each_part, console
+from hushtable.cli.screen import (
+    bar_for_each_part,
+    console,
+    prints,
+    require_new_files,
+    this_command,
+    write_findings,
+)
 from hushtable.errors import ParameterError
 
 

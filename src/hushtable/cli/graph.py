@@ -84,7 +84,7 @@ def _publish_command(kind: type[GraphMethod]) -> Callable[..., None]:
                 **pays.paying(),
             )
             if plot is not None:
-                from hushtable.graph.plot import plot_degrees  # noqa: PLC0415 - slow to import
+                from hushtable.graph.generate import plot_degrees  # noqa: PLC0415 - slow to import
 
                 private = ht.read_graph(edges, nodes=nodes, columns=(source, target))
                 plot_degrees(release, plot, original=private.degrees())

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 import hushtable as ht
-from hushtable.cli.findings import require_new_files
 from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_decision
 from hushtable.cli.plain import print_json, visible
-from hushtable.cli.screen import console, tell
+from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
+from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.values import rounded
 
 ledger_group = typer.Typer(
     name="ledger", no_args_is_help=True, help="Manage the privacy budget of a table."
@@ -71,14 +77,12 @@ def show(
     ] = None,
 ) -> None:
     """Verify the ledger, then show charges and the remaining budget."""
-    from hushtable.cli.ledger_account import show_account  # noqa: PLC0415 - only for this command
-
     require_new_files(page=html, numbers=None)
     book = ht.Ledger.open(file)
     content = book.show()
     protects = f"{book.unit.describe()}, neighbors {book.neighbors}"
     if html is not None:
-        from hushtable.evaluation.report.ledger_page import write_ledger  # noqa: PLC0415 - an extra
+        from hushtable.evaluation.report.pages import write_ledger  # noqa: PLC0415 - an extra
 
         write_ledger(html, content, protects=protects)
     if as_json:
@@ -167,3 +171,194 @@ def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.Approx
     if amounts["delta"]:
         return ht.ApproxDP(**amounts, **protects)
     return ht.PureDP(epsilon=amounts["epsilon"], **protects)
+
+
+# Terminal output of ``hushtable ledger show``.
+
+ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}
+"""The two accounts and the parameters that each counts."""
+
+MOST_BARS = 60
+
+
+def show_account(content: Mapping[str, Any], *, protects: str) -> None:
+    """Print the content that `Ledger.show` returns."""
+    _show_what_it_is_for(content, protects=protects)
+    _show_accounts(content)
+    _show_history(content["history"])
+    console.print(
+        Text.assemble(("Left", "bold"), f": {content['left']['in_words']}"), highlight=False
+    )
+    for what, became in (("entries", _entry_became), ("reservations", _reservation_became)):
+        if content[what]:
+            console.print(what.capitalize(), style="bold")
+            print_whole(_table(content[what], became))
+    for entry in content["entries"]:
+        _show_decision(f"Entry {entry['id']}", entry["decision"])
+        if entry["prior"]:
+            _show_prior(f"Entry {entry['id']}", entry["prior"])
+    if not content["entries"]:
+        console.print("Nothing has been charged.")
+
+
+def _show_what_it_is_for(content: Mapping[str, Any], *, protects: str) -> None:
+    name = f"{_one_line(content['name'])}: " if content["name"] else ""
+    epsilon, delta = _amounts(content["cap"])
+    console.print(
+        f"{name}created {_time(content['created'])} UTC, protects {visible(protects)}. Cap for all "
+        f"releases together: epsilon {epsilon}, delta {delta}.",
+        highlight=False,
+    )
+    _show_decision("The cap", content["decision"])
+    for about in content["tables"]:
+        since = f", since entry {about['record']}" if about["record"] else ""
+        reason = f": {_one_line(about['reason'])}" if about["reason"] else ""
+        console.print(
+            f"Pays for {_one_line(about['name'])} (schema {about['digest'][:16]}){since}{reason}.",
+            highlight=False,
+        )
+    if not content["tables"]:
+        console.print("Not bound to a table yet; the first charge for one binds it.")
+    if content["holds_uncounted"]:
+        allowed = "This ledger accepts" if content["allow_uncounted"] else "This ledger contains"
+        console.print(
+            f"WARNING: {allowed} releases that it does not count: {content['n_uncounted']} so far. "
+            "The amounts spent do not include them.",
+            style="bold red",
+            highlight=False,
+        )
+
+
+def _show_decision(what: str, stated: Mapping[str, str]) -> None:
+    """Print the recorded decision, and whether its review is overdue."""
+    if not stated:
+        return
+    said = [
+        f"{words} {_one_line(stated[name])}"
+        for name, words in (
+            ("responsible", "responsible:"),
+            ("reason", "reason:"),
+            ("review_by", "review by"),
+        )
+        if name in stated
+    ]
+    console.print(f"{what}: {'; '.join(said)}.", highlight=False)
+    if Decision(**stated).is_overdue(datetime.now(UTC).date()):
+        console.print(f"{what}: the review is overdue.", style="bold red", highlight=False)
+
+
+def _show_prior(what: str, prior: Mapping[str, str]) -> None:
+    """Print the prior of a release, and the reason that it is public, if stated."""
+    reason = f"; public, because: {_one_line(prior['public'])}" if "public" in prior else ""
+    name = f"{prior['kind']} {_one_line(prior['name'])} ({prior['sha256'][:16]})"
+    console.print(f"{what}: starts from the {name}{reason}.", highlight=False)
+
+
+def _show_accounts(content: Mapping[str, Any]) -> None:
+    """Print both accounts in one table."""
+    table = Table(box=None, header_style="bold")
+    for name in ("account", "counts"):
+        table.add_column(name, no_wrap=True)
+    parts = ("limit", "spent", "reserved", "left")
+    for name in parts:
+        table.add_column(
+            name, justify="right", no_wrap=True, style="bold" if name == "left" else None
+        )
+    for account, counted in ACCOUNTS.items():
+        if content[account]:
+            for number in counted:
+                amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
+                table.add_row(account if number == counted[0] else "", number, *amounts)
+    print_whole(table)
+    if content["concentrated"]:
+        console.print(
+            "A release must fit one of the two accounts; they share delta.", highlight=False
+        )
+
+
+def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the used share of each account over time."""
+    if len(history) < 2:
+        return
+    times = [datetime.fromisoformat(step["time"]) for step in history]
+    width = max(2, min(MOST_BARS, console.width - 24))
+    first, last = min(times), max(times)  # a clock may have been set back
+    spans = _spans(times, width) if last > first else [range(i, i + 1) for i in range(len(times))]
+    console.print(
+        Text.assemble(
+            ("Spent over time", "bold"),
+            f", {_time(first.isoformat())} to {_time(last.isoformat())} UTC",
+        )
+    )
+    for account in ACCOUNTS:
+        if history[-1][account] is None:
+            continue
+        shares = [max(history[step][account] or 0 for step in span) for span in spans[-width:]]
+        full = history[-1][account]
+        now = f"{100 * full:.3g}%" if full <= 1 else "full"
+        console.print(f"  {account:<12}  {bars(shares)}  {now}", highlight=False)
+
+
+def _spans(times: Sequence[datetime], width: int) -> list[range]:
+    """Return, for each of `width` equally spaced times, the steps in force since the one before.
+
+    Examples
+    --------
+    >>> day = [datetime(2020, 1, n) for n in (1, 2, 3, 9)]
+    >>> [list(span) for span in _spans(day, 3)]  # short steps are not skipped
+    [[0], [0, 1, 2], [2, 3]]
+    """
+    ordered = sorted(times)
+    span = ordered[-1] - ordered[0]
+    last = [
+        bisect_right(ordered, ordered[0] + span * column / (width - 1)) - 1
+        for column in range(width)
+    ]
+    return [range(before, at + 1) for before, at in zip([0, *last], last, strict=False)]
+
+
+def _table(records: list[dict[str, Any]], became: Callable[[Mapping[str, Any]], str]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for name in ("number", "time (UTC)"):
+        table.add_column(name, no_wrap=True)
+    has_receipts = any("receipt" in record for record in records)
+    if has_receipts:
+        table.add_column("receipt", no_wrap=True)
+    table.add_column("purpose", min_width=12, overflow="fold")
+    for name in ("epsilon", "delta"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", min_width=8, overflow="fold")
+    for record in records:
+        amounts = _amounts(record["cost" if "cost" in record else "amount"])
+        if not record.get("counted", True):
+            amounts = ("not counted", "")
+        purpose, time = _one_line(record["purpose"]), _time(record["time"])
+        receipt = (record["receipt"][:16],) if has_receipts else ()
+        table.add_row(str(record["id"]), time, *receipt, purpose, *amounts, became(record))
+    return table
+
+
+def _entry_became(entry: Mapping[str, Any]) -> str:
+    """Return the status of a charge, with its reservation and the reason if it is void."""
+    source = f", from reservation {entry['reservation']}" if entry["reservation"] else ""
+    reason = f": {_one_line(entry['note'])}" if entry["status"] == "void" else ""
+    return f"{entry['status']}{source}{reason}"
+
+
+def _reservation_became(reservation: Mapping[str, Any]) -> str:
+    if reservation["left"] == reservation["amount"] or reservation["status"] != "open":
+        return str(reservation["status"])
+    epsilon, delta = _amounts(reservation["left"])
+    return f"open, epsilon {epsilon} and delta {delta} left"
+
+
+def _one_line(text: str) -> str:
+    return visible(" ".join(text.split()))
+
+
+def _time(written: str) -> str:
+    return written[:16].replace("T", " ")
+
+
+def _amounts(budget: Mapping[str, str]) -> tuple[str, str]:
+    return rounded(Fraction(budget["epsilon"])), rounded(Fraction(budget["delta"]))

@@ -132,7 +132,7 @@ def _publish_command(kind: type[Linked]) -> Callable[..., None]:
         anyway: Anyway = False,
         as_json: AsJson = False,
     ) -> None:
-        from hushtable.publishing.publish_linked import publish_linked  # noqa: PLC0415 - slow to import
+        from hushtable.publishing.publish import publish_linked  # noqa: PLC0415 - slow to import
 
         with Publishing() as publishing:
             with one_bar("planning") as progress:

@@ -35,3 +35,22 @@ def visible(text: str) -> str:
     'yearly�[2Jtable'
     """
     return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "\N{REPLACEMENT CHARACTER}", text)
+
+
+# Exit codes of commands; docs/command-line.md has the same table.
+
+DONE = 0
+REFUSED = 1
+WRONG_USAGE = 2
+NOT_TESTED = 3
+INTERRUPTED = 130
+TERMINATED = 143
+
+MEANING = {
+    DONE: "done; a warning on standard error if a step after a complete release failed",
+    REFUSED: "refused, failed, or a check that does not hold; one message on standard error",
+    WRONG_USAGE: "wrong usage: an unknown or impossible option or argument",
+    NOT_TESTED: "an audit that found no violation and left a promise untested",
+    INTERRUPTED: "interrupted (Ctrl-C); standard error says whether anything was charged",
+    TERMINATED: "terminated (SIGTERM); the same",
+}

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
 from hushtable.cli.plain import print_json
+from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
     import rich.progress
 
+    from hushtable.evaluation.findings import Findings
     from hushtable.files.progress import Progress
+
 
 # Markup is off in both, since they print names and texts from files.
 console = Console(markup=False, emoji=False)
@@ -117,3 +123,49 @@ def _bars(text: str, *columns: Any) -> Iterator[rich.progress.Progress]:
     shown = (TextColumn(text, markup=False), BarColumn(), *columns, TimeElapsedColumn())
     with Progress(*shown, console=errors, disable=hidden, transient=True) as bars:
         yield bars
+
+
+# Output of comparisons with the private table: HTML report, JSON file and terminal.
+
+
+def this_command() -> str:
+    """Return the command line as given, for the report."""
+    return shlex.join(["hushtable", *sys.argv[1:]])
+
+
+def prints(numbers: Path | None) -> bool:
+    """Return whether the JSON goes to standard output (``-``)."""
+    return str(numbers) == "-"
+
+
+def require_new_files(*, page: Path | None, numbers: Path | None) -> None:
+    """Raise an error if an output file exists or the report does not end in .html."""
+    from hushtable.files.writing import require_new  # noqa: PLC0415 - keeps help quick
+
+    for path in (page, None if prints(numbers) else numbers):
+        if path is not None:
+            require_new(path)
+    if page is not None and page.suffix != ".html":
+        raise ParameterError(f"{str(page)!r} must end in .html.")
+
+
+def write_findings(
+    found: Findings,
+    show: Callable[[dict[str, Any]], None],
+    *,
+    page: Path | None,
+    numbers: Path | None,
+) -> None:
+    """Write the requested files and print the results, with a note that they are internal."""
+    if page is not None:
+        found.write_html(page)
+    if prints(numbers):
+        print_json(found.to_dict())
+        return
+    if numbers is not None:
+        found.write_json(numbers)
+    show(found.to_dict())
+    for path in (page, numbers):
+        if path is not None:
+            console.print(f"Wrote {path}.", highlight=False)
+    console.print("Internal: these results use the private table; do not publish them.")

@@ -10,13 +10,12 @@ import typer
 from rich.table import Table
 
 import hushtable as ht
-from hushtable.cli.exit_codes import REFUSED
 from hushtable.cli.options import AsJson
-from hushtable.cli.plain import print_json
+from hushtable.cli.plain import REFUSED, print_json
 from hushtable.cli.screen import console, one_bar, print_whole
 
 if TYPE_CHECKING:
-    from hushtable.selftest.verdict import CheckRow
+    from hushtable.selftest import CheckRow
 
 _LIBRARIES = ("numpy", "scipy", "numba", "pyarrow")
 

@@ -254,7 +254,7 @@ def trend(
     as_json: AsJson = False,
 ) -> None:
     """Estimate the trend of a count, in rows per wave."""
-    from hushtable.files.whole_file import require_new, write_whole  # noqa: PLC0415 - one command
+    from hushtable.files.writing import require_new, write_whole  # noqa: PLC0415 - one command
 
     if plot is not None:
         if plot.suffix != ".svg":

@@ -35,9 +35,13 @@ def workbench(  # noqa: PLR0917 - the options of a command
 ) -> None:
     """Open the custodian's workbench in a browser; only this machine can reach it."""
     with needing("web", "the browser's page"):
-        from hushtable.web.app import make_workbench  # noqa: PLC0415 - an extra
+        from hushtable.web.app import (  # noqa: PLC0415
+            listen,
+            make_workbench,
+            require_loopback,
+            run,
+        )
         from hushtable.web.security import TokenGate  # noqa: PLC0415
-        from hushtable.web.server import listen, require_loopback, run  # noqa: PLC0415
         from hushtable.web.workbench import Workbench  # noqa: PLC0415
     require_loopback(host, port)
     bench = Workbench(folder, data_folders=data or ())
@@ -76,9 +80,12 @@ def serve(
 ) -> None:
     """Serve the release explorer, to query a release in a browser; reads nothing else."""
     with needing("web", "the browser's page"):
-        from hushtable.web.analyst import make_release_explorer  # noqa: PLC0415 - an extra
+        from hushtable.web.app import (  # noqa: PLC0415
+            listen,
+            make_release_explorer,
+            run,
+        )
         from hushtable.web.security import LOOPBACK, own_names  # noqa: PLC0415
-        from hushtable.web.server import listen, run  # noqa: PLC0415
     opened = ht.Release.load(release)
     held = listen(host, port)
     taken: int = held.getsockname()[1]

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hushtable.dossier.content import EvidenceFile
-from hushtable.dossier.questions import STATEABLE
+from hushtable.dossier.content import STATEABLE, EvidenceFile
 from hushtable.errors import ParameterError, Refused
-from hushtable.files.whole_file import sha256_of
+from hushtable.files.writing import sha256_of
 from hushtable.files.yaml_text import read_yaml
 from hushtable.privacy.ledger.ledger import Entry, Ledger
 from hushtable.release.release import Release

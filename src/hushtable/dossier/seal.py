@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING
 
 from hushtable.dossier.content import Dossier, DossierSeal, EvidenceFile, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
-from hushtable.files.whole_file import sha256_of, write_whole
+from hushtable.extras import needing
+from hushtable.files.writing import sha256_of, write_whole
 from hushtable.privacy.ledger.ledger import Ledger
 
 if TYPE_CHECKING:
     from hushtable.dossier.signature import Signer
+
 
 _MARK = "<!-- seal "
 _END = " -->\n"
@@ -51,8 +53,6 @@ def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None 
         content = SealedDossier(dossier=dossier, seal=seal).model_dump(mode="json")
         write_whole(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     elif path.suffix == ".html":
-        from hushtable.dossier.page import render  # noqa: PLC0415 - needs jinja2, an extra
-
         page = render(dossier, data=f"{_OPEN}{_harmless(canonical(dossier))}{_CLOSE}")
         seal = _sealed(page.encode(), signer)
         write_whole(path, f"{page}{_MARK}{seal.model_dump_json()}{_END}")
@@ -212,3 +212,24 @@ def _problem(file: EvidenceFile, beside: Path) -> str | None:
     except OSError as error:
         return f"{file.path} cannot be read: {error.strerror}. Pass the folder with --folder."
     return None if same else f"{file.path} has changed."
+
+
+# HTML page of a dossier.
+
+
+def render(dossier: Dossier, *, data: str) -> str:
+    """Render a dossier as a self-contained HTML page; `data` is its JSON, embedded as is."""
+    from hushtable.evaluation.report.pages import fill_page  # noqa: PLC0415 - an extra
+
+    with needing("eval", "the page"):
+        from markupsafe import Markup  # noqa: PLC0415 - an extra
+    answers = dossier.answers
+    return fill_page(
+        "dossier.html",
+        dossier=dossier,
+        name=dossier.name,
+        internal=dossier.internal,
+        answers=answers,
+        open_questions=[answer for answer in answers.values() if not answer.is_stated],
+        data=Markup(data),  # noqa: S704 - escaped JSON
+    )

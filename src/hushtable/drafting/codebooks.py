@@ -2,19 +2,267 @@
 
 from __future__ import annotations
 
+import csv
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 from xml.etree.ElementTree import ParseError
 
-from hushtable.drafting.ddi import read_ddi
-from hushtable.drafting.descriptors import read_descriptor
-from hushtable.drafting.dictionary import is_dictionary, read_dictionary
-from hushtable.drafting.domains import MISSING, Content
 from hushtable.errors import HushtableError, InvalidInput, ParameterError
 from hushtable.schema import Schema
 from hushtable.schema.taxonomy import Taxonomy
+
+# Schema content of one column, from its description in a codebook.
+#
+# Few codebooks state correctly whether values may be missing. So empty cells and unlisted values
+# are recorded as missing, not as the first value of the list.
+
+Content = dict[str, Any]
+
+
+MISSING = {"missing": "category"}
+
+
+def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
+    """Return the schema content for a list of values."""
+    content: Content = {"type": "categorical", "values": list(dict.fromkeys(map(str, values)))}
+    if ordered:
+        content["ordered"] = True
+    return content | MISSING
+
+
+def between(low: Any, high: Any, step: Any = None) -> Content | None:
+    """Return the schema content for numbers between bounds; None if the bounds are invalid.
+
+    Without a step, integer bounds give integers, and others a grid with the finer bound's decimals.
+
+    Examples
+    --------
+    >>> between("0", "99")
+    {'type': 'integer', 'low': 0, 'high': 99, 'missing': 'category'}
+    >>> between("0", "2.5")
+    {'type': 'number', 'low': 0.0, 'high': 2.5, 'step': 0.1, 'missing': 'category'}
+    """
+    try:
+        first, last = Decimal(str(low)), Decimal(str(high))
+        given = None if step in (None, "") else Decimal(str(step))
+    except InvalidOperation:
+        return None
+    if not (first.is_finite() and last.is_finite()) or first > last:
+        return None
+    if first == int(first) and last == int(last) and given in (None, Decimal(1)):
+        return {"type": "integer", "low": int(first), "high": int(last), **MISSING}
+    if given is None:
+        digits = max(-int(d.normalize().as_tuple().exponent) for d in (first, last))
+        given = Decimal(1).scaleb(-max(digits, 1))
+    return {
+        "type": "number", "low": float(first), "high": float(last), "step": float(given), **MISSING
+    }  # fmt: skip
+
+
+# DDI Codebook (2.x), the XML format of data archives.
+
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def read_ddi(file: Path) -> dict[str, Content]:
+    """Return the variables that have categories or a range."""
+    text = file.read_text(encoding="utf-8-sig")
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        # Entities can expand to gigabytes or include other files.
+        raise InvalidInput(f"{file.name}: codebooks with a DOCTYPE are not supported; remove it.")
+    root = ElementTree.fromstring(text)  # noqa: S314 - without entities there is nothing to expand
+    found = {}
+    for variable in root.iter():
+        name = variable.get("name")
+        if _tag(variable) != "var" or not name:
+            continue
+        content = _variable(variable)
+        if content is not None:
+            found[name] = content
+    return found
+
+
+def _tag(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
+    return [child for child in element if _tag(child) == tag]
+
+
+def _variable(variable: ElementTree.Element) -> Content | None:
+    values, codes = [], dict[int, str]()
+    for category in _children(variable, "catgry"):
+        value = "".join(_children(category, "catValu")[0].itertext()).strip()
+        if category.get("missing", "").upper() in {"Y", "YES", "TRUE"}:
+            label = "".join(
+                text for part in _children(category, "labl") for text in part.itertext()
+            )
+            if _WHOLE.fullmatch(value):
+                codes[int(value)] = label.strip() or f"code {value}"
+        else:
+            values.append(value)
+    if values:
+        return listed(values, ordered=variable.get("nature") == "ordinal")
+    for ranges in _children(variable, "valrng"):
+        for bounds in _children(ranges, "range"):
+            low, high = bounds.get("min"), bounds.get("max")
+            if low is not None and high is not None:
+                return _with_codes(between(low, high), codes)
+    return None
+
+
+def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | None:
+    """Add codes outside the range as special values."""
+    if content is None:
+        return None
+    apart = {n: name for n, name in codes.items() if not content["low"] <= n <= content["high"]}
+    return content | ({"special": apart} if apart else {})
+
+
+# Table descriptions in JSON: Frictionless (Data Package, Table Schema) and CSVW.
+
+
+def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
+    """Return the fields that have a list of values or a range."""
+    found = {}
+    for field in _fields(described):
+        content = _field(field)
+        if field["name"] and content is not None:
+            found[field["name"]] = content
+    return found
+
+
+def _fields(described: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield name, type and constraints of each field, from either format."""
+    for resource in described.get("resources", []):
+        yield from _fields(resource)
+    for table in described.get("tables", []):
+        yield from _fields(table)
+    if isinstance(described.get("schema"), Mapping):
+        yield from _fields(described["schema"])
+    for field in described.get("fields", []):
+        yield {
+            "name": field.get("name", ""), "type": field.get("type", ""),
+            "constraints": field.get("constraints") or {},
+            "categories": field.get("categories") or [],
+        }  # fmt: skip
+    for column in (described.get("tableSchema") or {}).get("columns", []):
+        kind = column.get("datatype", "")
+        kind = kind if isinstance(kind, Mapping) else {"base": kind}
+        titles = column.get("titles", "")
+        title = titles[0] if isinstance(titles, list) and titles else titles
+        low = kind.get("minimum", kind.get("minInclusive"))
+        high = kind.get("maximum", kind.get("maxInclusive"))
+        pattern = str(kind.get("format", ""))
+        plain = "|" in pattern and not any(sign in pattern for sign in "[]()*+?.\\^$")
+        yield {
+            "name": column.get("name") or title, "type": kind.get("base", ""),
+            "constraints": {"minimum": low, "maximum": high},
+            "categories": pattern.split("|") if plain else [],
+        }  # fmt: skip
+
+
+def _field(field: Mapping[str, Any]) -> Content | None:
+    limits = field["constraints"]
+    values = limits.get("enum") or [
+        item.get("value") if isinstance(item, Mapping) else item for item in field["categories"]
+    ]
+    if values:
+        return listed(values)
+    if field["type"] == "boolean":
+        return {"type": "boolean", **MISSING}
+    if limits.get("minimum") is None or limits.get("maximum") is None:
+        return None
+    step = 1 if field["type"] == "integer" else None
+    return between(limits["minimum"], limits["maximum"], step)
+
+
+# Data dictionaries in CSV: one line per column, as agencies publish them.
+
+_HEADINGS: Mapping[str, Sequence[str]] = {
+    "name": ("name", "variable", "column", "field", "variable name", "column name", "field name"),
+    "values": ("values", "codes", "categories", "levels", "allowed values", "value labels"),
+    "low": ("low", "min", "minimum", "lower"),
+    "high": ("high", "max", "maximum", "upper"),
+    "step": ("step", "precision"),
+    "range": ("range",),
+    "role": ("role",),
+}
+_RANGE = re.compile(r"\s*(-?[0-9.]+)\s*(?:-|to|\.\.|–)\s*(-?[0-9.]+)\s*", re.IGNORECASE)
+
+
+def is_dictionary(file: Path) -> bool:
+    """Return whether the first line of a CSV file has the headings of a data dictionary."""
+    places = _places(_lines(file)[0])
+    return "name" in places and len(places) > 1
+
+
+def read_dictionary(file: Path) -> dict[str, Content]:
+    """Return the columns that have a list of values, a range or the role identifier."""
+    first, *lines = _lines(file)
+    places, found = _places(first), {}
+    for line in lines:
+        said = {key: line[place].strip() for key, place in places.items() if place < len(line)}
+        content = _content(said)
+        if said.get("name") and content is not None:
+            found[said["name"]] = content
+    return found
+
+
+def _lines(file: Path) -> list[list[str]]:
+    text = file.read_text(encoding="utf-8-sig")
+    delimiter = max((",", ";", "\t"), key=text.partition("\n")[0].count)
+    return [line for line in csv.reader(text.splitlines(), delimiter=delimiter) if line] or [[]]
+
+
+def _places(first: Sequence[str]) -> dict[str, int]:
+    headings = [heading.strip().lower().replace("_", " ") for heading in first]
+    return {
+        key: headings.index(known)
+        for key, names in _HEADINGS.items()
+        for known in names[::-1]
+        if known in headings
+    }
+
+
+def _content(said: Mapping[str, str]) -> Content | None:
+    if said.get("role", "").lower() == "identifier":
+        return {"role": "identifier"}
+    content = None
+    if said.get("low") and said.get("high"):
+        content = between(said["low"], said["high"], said.get("step"))
+    elif spread := _RANGE.fullmatch(said.get("range", "")):
+        content = between(spread[1], spread[2], said.get("step"))
+    elif values := said.get("values"):
+        if spread := _RANGE.fullmatch(values):
+            content = between(spread[1], spread[2], said.get("step"))
+        else:
+            content = listed(_values(values))
+    if content is not None and said.get("role", "").lower() == "target":
+        content["role"] = "target"
+    return content
+
+
+def _values(text: str) -> list[str]:
+    """Split a list of values, with labels or without.
+
+    Examples
+    --------
+    >>> _values("1=male; 2=female"), _values("F|M|other"), _values("a, b")
+    (['1', '2'], ['F', 'M', 'other'], ['a', 'b'])
+    """
+    sign = next((sign for sign in ("|", ";", "\n", ",") if sign in text), ",")
+    parts = [part.strip() for part in text.split(sign) if part.strip()]
+    if all(re.match(r"[^=:\s]+\s*[=:]\s*\S", part) for part in parts):
+        parts = [re.split(r"\s*[=:]", part, maxsplit=1)[0] for part in parts]
+    return parts
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from hushtable.drafting.moments import propose_calendar
-from hushtable.drafting.profile import FEW_ROWS, Profile
-from hushtable.drafting.proposal import MOST_LISTED, Proposal, identifier
-from hushtable.drafting.readings import (
+from hushtable.drafting.profile import (
+    FEW_ROWS,
     NumberRead,
+    Profile,
     are_addresses,
     as_number,
+    day_format,
+    days_of,
     few_that_are_no_numbers,
     has_leading_zero,
     is_free_text,
@@ -24,8 +27,181 @@ from hushtable.drafting.readings import (
     with_decimal_commas,
     with_marks_of_thousands,
 )
-from hushtable.drafting.sentinels import sentinels
+from hushtable.engine.encode import steps_of
+from hushtable.engine.sources.whole_files import Labels
 from hushtable.schema import MAX_COLUMN_SIZE
+from hushtable.schema.calendar import SHORT, Date, Timestamp, read_clock, read_time
+from hushtable.schema.numeric import Duration
+
+# Proposal of a draft for one column.
+
+MOST_LISTED = 100
+"""A column with more distinct texts is proposed as an identifier."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Proposed description of a column."""
+
+    content: dict[str, Any]  # the column in the schema
+    remarks: list[str] = field(default_factory=list)  # for the custodian, taken from the data
+    by_label: bool = False  # whether values are replaced by their labels in the file
+    decimal_comma: bool = False
+    public: bool = False  # whether nothing was taken from the data
+
+
+def identifier(why: str) -> Proposal:
+    """Return the proposal not to publish a column, with the reason."""
+    return Proposal({"role": "identifier"}, [f"not published: {why}."])
+
+
+# Proposals for columns of dates, timestamps, times of day and durations.
+
+_MOST_PERIODS = 1000  # approximate maximum number of calendar steps proposed
+_IN_UTC = re.compile(r"[+]00(:00)?$")  # text of a timestamp that was stored with a time zone
+
+
+def propose_calendar(profile: Profile) -> Proposal | None:
+    """Return the proposal for a column of dates, timestamps, times or durations, else None."""
+    if profile.family not in ("text", "moment"):
+        return None
+    texts = [value for value in profile.values if isinstance(value, str)]
+    if not texts or len(texts) < len(profile.values):
+        return None
+    if profile.family == "moment":
+        texts = [_IN_UTC.sub("", text) for text in texts]
+    for read in (_days, _moments, _clocks, _lengths):
+        if (found := read(profile, texts)) is not None:
+            return found
+    return None
+
+
+def _days(profile: Profile, texts: list[str]) -> Proposal | None:
+    days = [text.removesuffix(" 00:00:00") for text in texts]
+    spelling = day_format(days)
+    if spelling is None:
+        return None
+    if spelling == "%Y-%m-%d":
+        if len(days) == 1:  # a constant has no bounds
+            return None
+        ordered = sorted(days_of(days, spelling))
+        bounds = {"low": ordered[0].isoformat(), "high": ordered[-1].isoformat()}
+        return Proposal(
+            {"type": "date", **bounds, "step": "day"}, ["dates; consider a coarser step."]
+        )
+    to_publish = "to publish them as dates, write them as 2024-12-31 and set type: date"
+    if len(days) <= MOST_LISTED and not profile.is_dense:
+        values = sorted(days, key=lambda text: days_of([text], spelling))
+        remark = f"dates in the format {spelling}, kept as text; {to_publish}."
+        return Proposal({"type": "categorical", "values": values}, [remark])
+    return identifier(
+        f"{len(days):,} distinct dates in the format {spelling}; {to_publish}, or convert them to "
+        "years or months"
+    )
+
+
+def _moments(_: Profile, texts: list[str]) -> Proposal | None:
+    seconds = _read(texts, read_time)
+    if seconds is None or len(seconds) == 1:
+        return None
+    step = _step(seconds, ("second", "minute", "hour", "day"))
+    if step == "day":
+        low, high = Date.written(min(seconds)), Date.written(max(seconds))
+        content = {"type": "date", "low": low, "high": high, "step": step}
+        return Proposal(
+            content, ["timestamps, proposed by day; use type: timestamp for finer steps."]
+        )
+    low, high = Timestamp.written(min(seconds)), Timestamp.written(max(seconds))
+    grid = Timestamp(type="timestamp", low=low, high=high, step=step)
+    content = {
+        "type": "timestamp", "low": grid.value(0), "high": grid.value(grid.n_values - 1),
+        "step": step,
+    }  # fmt: skip
+    return Proposal(content, [f"timestamps by {step}; consider a coarser step."])
+
+
+def _clocks(_: Profile, texts: list[str]) -> Proposal | None:
+    if _read(texts, read_clock) is None:
+        return None
+    return Proposal({"type": "time", "step": "hour"}, ["times of day, by hour."])
+
+
+def _lengths(_: Profile, texts: list[str]) -> Proposal | None:
+    by_second = Duration(type="duration", low=0, high=0, step="second")
+    seconds = [steps_of(text, by_second) for text in texts]
+    known = [second for second in seconds if second is not None]
+    if len(known) < len(texts):
+        return None
+    step = _step(known, ("second", "minute", "hour", "day", "week"))
+    low, high = min(known) // SHORT[step], max(known) // SHORT[step]
+    content = {"type": "duration", "low": low, "high": high, "step": step}
+    return Proposal(content, [f"durations in whole {step}s."])
+
+
+def _read(texts: list[str], read: Callable[[str], int]) -> list[int] | None:
+    try:
+        return [read(text) for text in texts]
+    except ValueError:
+        return None
+
+
+def _step(seconds: Sequence[int], steps: Sequence[str]) -> Any:
+    """Return the coarsest lossless step, or a coarser one if it gives too many values."""
+    span = max(seconds) - min(seconds)
+    whole = [step for step in steps if all(second % SHORT[step] == 0 for second in seconds)]
+    fine = [step for step in steps if span / SHORT[step] <= _MOST_PERIODS]
+    exact = whole[-1] if whole else steps[0]
+    coarse = fine[0] if fine else steps[-1]
+    return max(exact, coarse, key=SHORT.__getitem__)
+
+
+# Detection of sentinel codes among numbers, such as 999 for "never" or -1 for "not asked".
+
+NEGATIVE = (*range(-9, 0), -66, -77, -88, -98, -99, -666, -777, -888, -998, -999, -9999)
+HIGH = (
+    88, 96, 97, 98, 99, 777, 888, 996, 997, 998, 999,
+    7777, 8888, 9996, 9997, 9998, 9999, 88888, 99999, 999999,
+)  # fmt: skip
+
+_FEW_ROWS = 50
+"""Minimum number of rows for detection."""
+
+_FAR = 2
+"""Minimum distance of a high code from the other values, in multiples of their range."""
+
+
+def sentinels(counts: Mapping[int, int]) -> list[int]:
+    """Return likely codes among integers, given the count of each.
+
+    Negative values are codes if all of them are usual codes. A high value is one if it is a usual
+    code and lies far above all other values.
+
+    Examples
+    --------
+    >>> sentinels({0: 5, 3: 20, 27: 1, 999: 400}), sentinels({-1: 9, -8: 2, 1: 50, 2: 40})
+    ([999], [-8, -1])
+    >>> sentinels({-50: 10, -4: 30, 7: 20}), sentinels({97: 10, 98: 20, 99: 30})
+    ([], [])
+    """
+    if sum(counts.values()) < _FEW_ROWS:
+        return []
+    values = sorted(counts)
+    plain = [value for value in values if value >= 0]
+    below = [value for value in values if value < 0]
+    found = []
+    if len(plain) > 1 and below and all(value in NEGATIVE for value in below):
+        # Many negative values next to a small positive range may be ordinary numbers.
+        coded = len(below) <= 3 or max(plain) > 10
+        found += below if coded else []
+    rest = plain
+    while len(rest) > 2 and rest[-1] in HIGH:
+        span = max(rest[-2] - rest[0], 1)
+        if rest[-1] - rest[-2] < _FAR * span:
+            break
+        found.append(rest[-1])
+        rest = rest[:-1]
+    return sorted(found)
+
 
 _MANY_ROWS = 100  # from this many rows on, distinct integers are taken as row numbers
 _GRID_POINTS = 1000  # approximate maximum number of grid points proposed
@@ -230,3 +406,82 @@ def _list(profile: Profile, values: list[str]) -> Proposal:
             "values, or make it coarser"
         )
     return Proposal({"type": "categorical", "values": sorted(values)})
+
+
+# Proposals for columns whose values have labels in a Stata or SPSS file.
+
+_MOST_SHOWN = 6  # labels in a remark
+_MOST_LABELS = 1000  # a longer list is not proposed as categories
+
+
+def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
+    """Return the proposal for a column of which some or all values have labels.
+
+    If all values have one, the labels become its categories. Otherwise codes such as -9 for
+    "refused" become special values named by their labels, and the rest is drafted as usual.
+    """
+    if profile.n_values and _are_names(labels) and all(value in labels for value in profile.values):
+        has_missing = profile.n_missing > 0
+        content = {
+            "type": "categorical",
+            "values": list(labels.values()),
+            "missing": "category" if has_missing else "other",
+            "outside": "missing" if has_missing else "other",
+        }
+        return Proposal(
+            content,
+            [f"values replaced by their labels in the file: {_shown(labels)}."],
+            by_label=True,
+        )
+    apart = _codes(profile, labels)
+    plain = np.array([value not in apart for value in profile.values], np.bool_)
+    found = propose(
+        replace(
+            profile,
+            n_rows=profile.n_rows - int(profile.counts[~plain].sum()),
+            values=[value for value, here in zip(profile.values, plain, strict=True) if here],
+            counts=profile.counts[plain],
+        )
+    )
+    if found.content.get("type") in ("integer", "number"):
+        if special := found.content.get("special", {}) | apart:
+            found.content["special"] = dict(sorted(special.items()))
+        found.remarks.append(f"labels in the file: {_shown(labels)}.")
+    return found
+
+
+def _are_names(labels: Labels) -> bool:
+    """Return whether labels can replace values: distinct, non-empty and not too many."""
+    names = set(labels.values())
+    return len(names) == len(labels) <= _MOST_LABELS and "" not in names
+
+
+def _codes(profile: Profile, labels: Labels) -> dict[int, str]:
+    """Return labeled values that are usual codes and lie outside the range of unlabeled values.
+
+    A scale from 0 to 10 with labels at both ends has no such codes.
+    """
+    numbers = [v for v in profile.values if v not in labels and isinstance(v, int | float)]
+    if not numbers or not _are_names(labels):
+        return {}
+    low, high = min(numbers), max(numbers)
+    return {
+        int(value): name
+        for value, name in labels.items()
+        if (value in NEGATIVE and low >= 0) or (value in HIGH and float(value) > high + 1)
+    }
+
+
+def _shown(labels: Labels) -> str:
+    """Format the first labels.
+
+    Examples
+    --------
+    >>> _shown({1.0: "male", 2.0: "female"})
+    '1 = male, 2 = female'
+    """
+    first = [
+        f"{value if isinstance(value, str) else format(value, 'g')} = {name}"
+        for value, name in list(labels.items())[:_MOST_SHOWN]
+    ]
+    return ", ".join([*first, "..."] if len(labels) > _MOST_SHOWN else first)

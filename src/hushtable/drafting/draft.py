@@ -10,25 +10,29 @@ data; they are kept beside the schema, never in it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hushtable.drafting.between import between_columns
+import numpy as np
+from numpy.typing import NDArray
+
 from hushtable.drafting.codebooks import Codebook, read_codebook
-from hushtable.drafting.columns import propose
-from hushtable.drafting.first_line import require_names
-from hushtable.drafting.labels import propose_labeled
-from hushtable.drafting.people import Person, find_person_column
-from hushtable.drafting.profile import MISSING_WORDS, Profile, profiles
-from hushtable.drafting.proposal import Proposal, identifier
-from hushtable.drafting.readings import as_number
+from hushtable.drafting.columns import Proposal, identifier, propose, propose_labeled
+from hushtable.drafting.profile import (
+    MISSING_WORDS,
+    Profile,
+    as_number,
+    day_format,
+    days_of,
+    profiles,
+)
 from hushtable.engine import open_table
 from hushtable.engine.output_guard import silenced
 from hushtable.engine.sources.header import Data
 from hushtable.engine.sources.urls import is_address, name_at
-from hushtable.engine.sources.value_labels import Labels
+from hushtable.engine.sources.whole_files import Labels
 from hushtable.errors import DataError
 from hushtable.extras import needing
 from hushtable.schema import Schema
@@ -36,6 +40,161 @@ from hushtable.schema.file_format import FileFormat, proposed_names
 
 with needing("publish", "drafting"):
     import ibis
+
+
+# Functional dependencies between columns: derived columns, and ages derived from birthdays.
+
+_MOST_VALUES = 2000  # distinct values; columns with more are skipped
+_MOST_PAIRS = 1 << 21  # cells of a pair of columns; larger pairs are skipped
+_REPEATS = 3  # minimum mean rows per value; with fewer, dependencies may occur by chance
+
+
+def between_columns(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
+    """Yield column names with remarks on columns that they depend on."""
+    told = [p for p in profiles if p.codes is not None and 2 <= len(p.values) <= _MOST_VALUES]
+    for follower in told:
+        sources = [p for p in told if p is not follower and _determines(p, follower)]
+        same = [p for p in sources if len(p.values) == len(follower.values)]
+        finer = [p for p in sources if len(p.values) > len(follower.values)]
+        if same and told.index(same[0]) < told.index(follower):
+            yield follower.name, f"equivalent to {same[0].name!r} in every row."
+        elif finer:  # the coarsest source is the most specific
+            source = min(finer, key=lambda one: len(one.values))
+            yield follower.name, f"determined by {source.name!r} in every row. Is it derived?"
+    yield from _ages(profiles)
+
+
+def _determines(source: Profile, follower: Profile) -> bool:
+    """Return whether `source` determines `follower`, with enough rows per value."""
+    assert source.codes is not None  # noqa: S101 - asked for by the caller
+    assert follower.codes is not None  # noqa: S101
+    n_source, n_follower = len(source.values), len(follower.values)
+    if n_source < n_follower or source.n_values < _REPEATS * n_source:
+        return False
+    if n_source * n_follower > _MOST_PAIRS:
+        return False
+    # Missing values are treated as one more value.
+    pairs = (source.codes + 1) * (n_follower + 1) + follower.codes + 1
+    seen = np.bincount(pairs, minlength=(n_source + 1) * (n_follower + 1)) > 0
+    return bool((seen.reshape(n_source + 1, n_follower + 1).sum(axis=1) <= 1).all())
+
+
+def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
+    """Yield remarks on ages that a column of days determines."""
+    days: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    for profile in profiles:
+        spelling = day_format(profile.values)
+        if profile.codes is not None and spelling is not None and len(profile.values) > 10:
+            days[profile.name] = (
+                np.array([day.year for day in days_of(profile.values, spelling)]), profile.codes
+            )  # fmt: skip
+    for profile in profiles if days else ():
+        read = [as_number(value) for value in profile.values]
+        if (
+            profile.codes is None
+            or len(read) < 10
+            or any(r is None or r.whole is None for r in read)
+        ):
+            continue
+        years = np.array([number.whole for number in read if number is not None], np.float64)
+        for name, (births, codes) in days.items():
+            both = (profile.codes >= 0) & (codes >= 0)
+            sums = years[profile.codes[both]] + births[codes[both]]
+            # Birth year plus age is the year of the survey, or the one before.
+            if len(sums) > 10 and np.ptp(sums) <= 3 and 1900 < sums.mean() < 2100:
+                yield (
+                    profile.name,
+                    f"determined by the date {name!r}. Is it an age? Publish one of them.",
+                )
+
+
+# Check that the first line of a text file contains column names, not a data row.
+#
+# Column names are public and part of the schema. In a file without a header line, the first data
+# row would be used as names and published.
+
+_ENOUGH = 1000
+"""Number of values used to decide whether a column is numeric."""
+
+
+def require_names(seen: Sequence[Profile], public: Collection[str]) -> None:
+    """Raise an error if the first line looks like the rows below it in all comparable columns.
+
+    `seen` has the columns under the names of the first line; if some of these names are in
+    `public`, such as a codebook, the line is accepted.
+    """
+    fits = [_fits(profile) for profile in seen if profile.name not in public]
+    if len(fits) < len(seen) or False in fits or True not in fits:
+        return
+    raise DataError(
+        "the first line looks like a data row, not like column names: it resembles the values "
+        f"below it in {fits.count(True)} of {len(fits)} columns and differs in none. Used as "
+        "names, that row would be published. Add a header line to the file; if the first line "
+        "does contain names, pass first_line_is_names=True (--first-line-is-names)."
+    )
+
+
+def _fits(profile: Profile) -> bool | None:
+    """Return whether a name resembles the values of its column; None if unclear."""
+    cells = profile.values[:_ENOUGH]
+    if not cells:
+        return None
+    if all(as_number(cell) is not None for cell in cells):
+        return as_number(profile.name) is not None
+    return True if profile.name in profile.values else None
+
+
+# Detection of a column that identifies persons with several rows each.
+
+_NAMES_PERSONS = re.compile(
+    r"(^|[_ .-])(id|pid|uid|person|patient|subject|participant|respondent|customer|client|user"
+    r"|member|student|household|hh|case|ssn|dupersid|persnr|nr)([_ .-]?(id|no|nr|num|number|key))?"
+    r"($|[_ .-])|[a-z](ID|Id)$",
+)
+_FEW = 20  # minimum number of persons
+_TIMES = 1.05  # minimum mean rows per person
+_MOST_TIMES = 1000
+
+
+@dataclass(frozen=True)
+class Person:
+    """Column that seems to identify persons."""
+
+    column: str
+    rows_each: float  # mean rows per person
+    max_rows: int  # proposed limit: all rows, unless very few persons have very many
+
+    @property
+    def question(self) -> str:
+        """The question to the custodian."""
+        return (
+            f"Values of {self.column!r} occur {self.rows_each:.2g} times on average. Does it "
+            "identify a person? If so, the promise must cover all rows of a person: keep unit. If "
+            "not, set unit: {kind: row}."
+        )
+
+
+def find_person_column(profiles: Sequence[Profile]) -> Person | None:
+    """Return the column that seems to identify persons with several rows each, or None."""
+    found = [profile for profile in profiles if _names_persons(profile)]
+    if not found:
+        return None
+    profile = max(found, key=lambda one: len(one.values))
+    most, usual = int(profile.counts.max()), int(np.quantile(profile.counts, 0.99))
+    return Person(
+        column=profile.name,
+        rows_each=profile.n_values / len(profile.values),
+        max_rows=most if most <= 3 * usual else usual,
+    )
+
+
+def _names_persons(profile: Profile) -> bool:
+    if not profile.complete or profile.n_missing or len(profile.values) < _FEW:
+        return False
+    times = profile.n_values / len(profile.values)
+    by_name = _NAMES_PERSONS.search(profile.name) or _NAMES_PERSONS.search(profile.name.lower())
+    return bool(by_name) and _TIMES <= times <= _MOST_TIMES
+
 
 _TARGET = (
     r"(target|class|label|outcome|response|y|income|default|churn|recid|credit[_ ]?risk|diagnosis)"

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from hushtable.engine.base import Engine
+from hushtable.engine.engine import CODES, Engine, rule_break
 from hushtable.engine.open_table import connect
 from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.rules import CODES, rule_break
 from hushtable.engine.sources.header import Data
 from hushtable.privacy.unit import Unit
 from hushtable.query.where import parse

@@ -1,5 +1,5 @@
-from .base import Engine
 from .cells import Counts, OccupiedCells
+from .engine import Engine
 from .memory_engine import MemoryEngine
 from .open_table import EngineName, PrivateTable, connect, open
 from .rule_breaks import RuleBreak

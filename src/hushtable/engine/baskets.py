@@ -324,7 +324,7 @@ def count_pairs(records: Records, items: Sequence[int] | None = None) -> ItemPai
     kept = place[records.items] >= 0
     n = len(compared)
     agree, differ = np.zeros(n * (n - 1) // 2, np.int64), np.zeros(n * (n - 1) // 2, np.int64)
-    kernels.pairs.add_pairs(
+    kernels.counting.add_pairs(
         records.owners[kept], place[records.items[kept]], records.values[kept], n, agree, differ
     )
     return ItemPairs(support, agree, differ)

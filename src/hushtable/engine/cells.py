@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.domain import Domain
+from hushtable.privacy.noise.noise import Noise
 
 Counts = NDArray[np.int64]
 
@@ -26,3 +30,51 @@ class OccupiedCells:
     def only(self, kept: NDArray[np.bool_]) -> OccupiedCells:
         """Return the cells selected by a mask."""
         return OccupiedCells(self.domain, self.codes[kept], self.counts[kept])
+
+
+# Published rows of occupied cells, created on this machine or written by Spark executors.
+
+Keys = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AllCells:
+    """Marker for all cells of a domain."""
+
+
+RowsOf = Callable[[OccupiedCells, Noise], pa.Table]
+"""Function that returns the published rows of some cells, with independent noise per cell."""
+
+
+@dataclass(frozen=True)
+class WrittenParts:
+    """Rows that executors write once, into several files of one folder."""
+
+    write: Callable[[Path], Sequence[str]]
+    """Writes a new folder and returns the names of the files to publish, in order.
+
+    Other files in the folder must not be published. It draws noise, so it may run only once.
+    """
+
+
+def publish_here(
+    cells: OccupiedCells, rows_of: RowsOf, noise: Noise, *, also: Keys | AllCells | None
+) -> pa.Table:
+    """Return the published rows of cells that are on this machine."""
+    if isinstance(also, AllCells):
+        counts = np.zeros(cells.domain.size, np.int64)
+        counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts
+        return rows_of(OccupiedCells(cells.domain, cells.domain.grid(), counts), noise)
+    return rows_of(cells if also is None else _joined(cells, also), noise)
+
+
+def _joined(cells: OccupiedCells, also: Keys) -> OccupiedCells:
+    """Add the cells `also`, with count 0 if they are not occupied."""
+    domain = cells.domain
+    keys = np.concatenate((domain.pack(cells.codes), also))
+    counts = np.concatenate((cells.counts, np.zeros(len(also), np.int64)))
+    order = np.lexsort((-counts, *keys.T[::-1]))  # of equal keys, the occupied one first
+    keys, counts = keys[order], counts[order]
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = (keys[1:] != keys[:-1]).any(axis=1)
+    return OccupiedCells(domain, domain.unpack(keys[first]), counts[first])

@@ -9,7 +9,8 @@ publish are checked after they are written and before they become a release: see
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -26,19 +27,339 @@ from hushtable.engine.baskets import (
     most_listed,
     tally,
 )
-from hushtable.engine.cells import Counts, OccupiedCells
-from hushtable.engine.published import AllCells, Keys, RowsOf, WrittenParts, publish_here
-from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.rules import (
-    require_columns,
-    require_dense,
-    require_groups,
-    require_marginals,
+from hushtable.engine.cells import (
+    AllCells,
+    Counts,
+    Keys,
+    OccupiedCells,
+    RowsOf,
+    WrittenParts,
+    publish_here,
 )
-from hushtable.errors import DataError
+from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
+from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.privacy.noise.noise import Noise
-from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding
+from hushtable.schema import Categorical, Column, Schema
+from hushtable.schema.recoding import Recoding, recoded_domain
+
+if TYPE_CHECKING:
+    from hushtable.schema.linked_schema import LinkedSchema  # many models: slow to import
+
+
+# Interfaces of engines: the queries that a method may run on the private table.
+
+MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
+MAX_GROUP = 12  # columns of one dense table
+
+
+class Engine(Protocol):
+    """Counting queries on the private table, encoded by the schema's rules.
+
+    With unit ``person``, at most ``max_rows`` rows of each person count (a uniformly random subset
+    if there are more), and rows without a person do not count. Where the schema says ``forbid`` or
+    ``refuse``, a query over rows that break such a rule raises a `DataError` that lists all broken
+    rules of the queried columns. All other rules assign each row to a cell.
+    """
+
+    @property
+    def schema(self) -> Schema:
+        """The public schema."""
+        ...
+
+    def n_rows(self) -> int:
+        """Count the rows."""
+        ...
+
+    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
+        """Count each value of each column; with `by`, an array (value, value of `by`)."""
+        ...
+
+    def counts(
+        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
+    ) -> OccupiedCells:
+        """Count the occupied cells of some columns, after recoding."""
+        ...
+
+    def publish_cells(
+        self,
+        columns: Sequence[str],
+        rows_of: RowsOf,
+        noise: Noise,
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+        also: Keys | AllCells | None = None,
+    ) -> pa.Table | WrittenParts:
+        """Return the published rows of the occupied cells, with independent noise per cell.
+
+        If the domain may be too large for one machine, executors write the rows. The size of the
+        domain decides this, since the number of occupied cells is private.
+
+        `rows_of` returns the rows of some cells with fresh noise. It may run on parts of the cells
+        in other processes, so it must be picklable. `also` adds cells with count 0 if they are not
+        occupied: some, by their packed keys, or all cells of the domain (`AllCells`).
+        """
+        ...
+
+    def marginals(
+        self,
+        groups: Sequence[Sequence[str]],
+        *,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> list[Counts]:
+        """Return the marginal table of each group of columns, including empty cells.
+
+        The axes of a table are the group's columns in the given order. The engine uses as few
+        scans as possible.
+        """
+        ...
+
+    def tuples(
+        self,
+        groups: ItemGroups,
+        *,
+        max_groups: int,
+        at_least: int = 1,
+        item_columns: ItemColumns | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> Tuples:
+        """Count the tuples of records in groups of items, see `hushtable.engine.baskets`.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Items of each group: positions of columns, or codes of the item column with
+            `item_columns`.
+        max_groups : int
+            Maximum number of groups per record; of more, a uniformly random subset counts.
+        at_least : int
+            Tuples of fewer records are left out.
+        item_columns : ItemColumns, optional
+            For a long table, in which a record is a person. Otherwise a record is a row.
+        max_values : int, optional
+            With `item_columns`: maximum number of values per person; of more, a uniformly random
+            subset counts.
+        recode : mapping of str to Recoding, optional
+            Recodings of the values; the item column cannot be recoded.
+        """
+        ...
+
+    def pairs(
+        self,
+        item_columns: ItemColumns,
+        *,
+        items: Sequence[int] | None = None,
+        max_values: int | None = None,
+        recode: Mapping[str, Recoding] | None = None,
+    ) -> ItemPairs:
+        """Count the persons of a long table who have both items of a pair, by equality of values.
+
+        Only pairs of `items`, in ascending order, are counted; by default, of all items.
+        """
+        ...
+
+    def sizes(
+        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+    ) -> Counts:
+        """Count the persons of a long table by their number of values, starting at 1."""
+        ...
+
+    def rule_breaks(self) -> list[RuleBreak]:
+        """Return all broken rules, and the rows without a person, for the custodian."""
+        ...
+
+
+@runtime_checkable
+class LinkedEngines(Protocol):
+    """Counting queries on linked tables: one engine per table.
+
+    The engines count wide rows, each of which belongs to a person; see
+    `hushtable.engine.linked_tables`.
+    """
+
+    @property
+    def schema(self) -> LinkedSchema:
+        """The public schema of the tables."""
+        ...
+
+    def engine(self, name: str) -> Engine:
+        """Return the engine that counts the wide rows of one table."""
+        ...
+
+    def steps(self, name: str) -> Engine:
+        """Return the engine that counts rows of one table together with their previous row."""
+        ...
+
+
+@runtime_checkable
+class WavePair(Protocol):
+    """Counting queries on a wave, and on the people who are also in the previous wave."""
+
+    @property
+    def now(self) -> Engine:
+        """The engine that counts the rows of the wave."""
+        ...
+
+    @property
+    def followed(self) -> Engine | None:
+        """The engine that counts people in both waves; None if there is no previous wave."""
+        ...
+
+
+# Checks common to all engines: validity of a query, and rows that break rules of the schema.
+
+N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
+
+
+def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
+    """Raise an error if columns are not published, repeated or missing."""
+    named = [*columns] if by is None else [*columns, by]
+    problems = [
+        f"column {name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
+        for name in dict.fromkeys(named)
+        if name not in schema.attributes
+    ]
+    problems += [
+        f"column {name!r} is given more than once; give each column once."
+        for name in dict.fromkeys(columns)
+        if list(columns).count(name) > 1
+    ]
+    if not columns:
+        problems.append("no column is given; give at least one.")
+    if problems:
+        raise ParameterError(problems)
+
+
+def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
+    """Raise an error if a histogram has too many cells for a dense array."""
+    n_by = 1 if by is None else schema.attributes[by].size
+    problems = []
+    for name in columns:
+        n_cells = schema.attributes[name].size * n_by
+        if n_cells > MAX_HISTOGRAM:
+            problems.append(
+                f"column {name!r}: a histogram of {n_cells} cells is over the limit of "
+                f"{MAX_HISTOGRAM}; use a coarser step or tighter bounds."
+            )
+    if problems:
+        raise TooLarge(problems)
+
+
+def require_marginals(
+    schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding] | None
+) -> list[tuple[int, ...]]:
+    """Return the shapes of marginal tables; raise an error if one is too large for an array."""
+    if not groups:
+        raise ParameterError("no group of columns is given; give at least one.")
+    shapes, problems = [], []
+    for group in groups:
+        require_columns(schema, group)
+        domain = recoded_domain(schema, group, recode)
+        shapes.append(domain.shape)
+        if domain.size > MAX_HISTOGRAM or len(group) > MAX_GROUP:
+            problems.append(
+                f"columns {', '.join(map(repr, group))}: a table of {domain.size} cells of "
+                f"{len(group)} columns is over the limit of {MAX_HISTOGRAM} cells and {MAX_GROUP} "
+                "columns; use coarser or fewer columns."
+            )
+    if problems:
+        raise TooLarge(problems)
+    return shapes
+
+
+def require_groups(schema: Schema, groups: ItemGroups, item_columns: ItemColumns | None) -> None:
+    """Raise an error if the groups or item columns of a tuple query are invalid."""
+    n_items = len(schema.attributes)
+    if item_columns is not None:
+        require_columns(schema, [item_columns.item, item_columns.value])
+        item = schema.attributes[item_columns.item]
+        n_items = item.n_values
+        problems = []
+        if not isinstance(item, Categorical):
+            problems.append(f"column {item_columns.item!r}: items must be a categorical column.")
+        if schema.unit.kind != "person":
+            problems.append(
+                f"the unit is {schema.unit.kind}; a long table needs the unit person, whose values "
+                "are combined."
+            )
+        if problems:
+            raise ParameterError(problems)
+    if not groups or any(
+        not group or len(set(group)) < len(group) or not all(0 <= i < n_items for i in group)
+        for group in groups
+    ):
+        raise ParameterError(f"each group must consist of distinct items from 0 to {n_items - 1}.")
+
+
+_KINDS: dict[int, MisfitKind] = {
+    MISSING: "missing",
+    UNREADABLE: "unreadable",
+    OUTSIDE: "outside",
+}
+CODES = {kind: code for code, kind in _KINDS.items()}
+
+_ADVICE = (
+    "the default rules accept every table; choose the domain from public knowledge, never from "
+    "the values of these rows"
+)
+
+
+def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
+    """Return the description of a negative code's rows, and of how they are handled."""
+    column = schema.attributes[name]
+    from hushtable.engine.encode import RuleCodes  # noqa: PLC0415 - loads ibis
+
+    rules = RuleCodes.of(column)
+    taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
+    by_outside = code == OUTSIDE or (code == UNREADABLE and column.outside != "clip")
+    said = f"outside: {column.outside}" if by_outside else f"missing: {column.missing}"
+    if taken < 0:
+        what = f"and the schema says {said}; {_ADVICE}"
+    elif code == OUTSIDE and column.outside == "clip":
+        what = f"and count as the nearest bound ({said})"
+    else:
+        apart = taken >= column.n_values
+        value = column.name(taken) if apart else shown(column.value(taken))
+        what = f"and count as {value} ({said})"
+    return RuleBreak(
+        name, f"{_out_of_domain(column, code)}, {what}", n_rows, _KINDS[code], taken < 0
+    )
+
+
+def _out_of_domain(column: Column, code: int) -> str:
+    if code == MISSING:
+        return "have no value"
+    if code == UNREADABLE:
+        words = {"integer": "whole number", "decimal": "number"}
+        return f"cannot be read as a {words.get(column.type, column.type)}"
+    if isinstance(column, Categorical):
+        return "lie outside the listed values"
+    return f"lie outside {column.bounds}"
+
+
+def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
+    """Return broken rules in the order of the schema, from (column, negative code, rows)."""
+    order = {name: position for position, name in enumerate(schema.attributes)}
+    rank = {MISSING: 0, UNREADABLE: 1, OUTSIDE: 2}
+    ordered = sorted(found, key=lambda item: (order[item[0]], rank[item[1]]))
+    return [rule_break(schema, *item) for item in ordered if item[2] > 0]
+
+
+def person_break(schema: Schema, n_rows: int) -> RuleBreak:
+    """Return the finding that rows have no person."""
+    return RuleBreak(
+        schema.unit.column or "",
+        "have no person and do not count, since a person's contribution could not be bounded",
+        n_rows,
+        "nobody",
+        refused=False,
+    )
+
+
+def refuse_broken(breaks: Sequence[RuleBreak]) -> None:
+    """Raise one error that names every broken rule."""
+    if breaks:
+        raise DataError([str(broken) for broken in breaks])
 
 
 def not_once(columns: Sequence[str]) -> DataError:

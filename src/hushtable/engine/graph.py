@@ -7,7 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from hushtable import kernels
 from hushtable.arrays import Codes32, Integers
+from hushtable.errors import SealedError
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.accounting.sealed import SealedCounts
+from hushtable.privacy.accounting.sensitivity import Sensitivity
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,3 +81,153 @@ class Graph:
             stays &= np.bincount(np.concatenate((source, target)), minlength=self.n_nodes) > 0
         new = np.cumsum(stays, dtype=np.int32) - 1
         return Graph(self.ids.filter(pa.array(stays)), new[source], new[target], self.listed)
+
+
+# Projection to bounded degrees: edges are added one by one, in an order given by node IDs.
+#
+# The effect of one node is bounded in ``methods/degrees/degrees.md``.
+
+
+class OrderedEdges:
+    """Edges of a graph in an order that depends only on node IDs and a key.
+
+    Edges are sorted by keyed 32-bit hashes, ties by their IDs. So removing a node does not change
+    the order of the other edges. `key` is below 2**64 and independent of the graph.
+
+    Examples
+    --------
+    >>> from hushtable.engine.edges import read_graph
+    >>> star = read_graph([("hub", leaf) for leaf in "abcd"])
+    >>> sorted(OrderedEdges(star, key=7).degrees(max_degree=2).tolist())
+    [0, 0, 1, 1, 2]
+    """
+
+    def __init__(self, graph: Graph, *, key: int) -> None:
+        order = _order(graph, np.uint64(key))
+        self.n_nodes = graph.n_nodes
+        self.source: Codes32 = graph.source[order]
+        self.target: Codes32 = graph.target[order]
+
+    def degrees(self, max_degree: int) -> Integers:
+        """Return each node's degree after adding edges up to the bound."""
+        degrees: Integers = kernels.graph_edges.projected_degrees(
+            self.source, self.target, self.n_nodes, max_degree
+        )
+        return degrees
+
+
+def _order(graph: Graph, key: np.uint64) -> Integers:
+    ids = graph.ids.cast(pa.large_string())
+    _, offsets, text = ids.buffers()
+    # An array that is a slice of another starts inside the other's buffers.
+    places = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+    letters = np.frombuffer(text, np.uint8) if text else np.empty(0, np.uint8)
+    hashes = kernels.graph_edges.hash_pairs(
+        kernels.graph_edges.hash_texts(letters, places, key), graph.source, graph.target
+    )
+    # Half of the hash and the edge's own place in one word; places are in the order of the ids, and
+    # sorting by the hash leaves them so.
+    low_half = np.uint64(0xFFFFFFFF)
+    words = hashes & ~low_half | np.arange(graph.n_edges, dtype=np.uint64)
+    order: Integers = (kernels.graph_edges.sort_words(words, 32, 32) & low_half).astype(np.int64)
+    return order
+
+
+# Sealed graphs, which methods receive: sealed counts of nodes by bounded degree.
+#
+# The sensitivity of each result to one node is proved in ``methods/degrees/degrees.md`` (lemmas 2
+# to 4) and in ``methods/degrees/hay.md``; it is counted in steps of a count.
+
+
+class SealedGraph:
+    """Queries on a graph with sealed results; `account` records queries that open them."""
+
+    def __init__(self, graph: Graph, account: RunAccount) -> None:
+        self.__graph = graph
+        self.account = account
+
+    def __repr__(self) -> str:
+        return "<sealed graph>"
+
+    @property
+    def listed(self) -> bool:
+        """Whether the nodes come from a separate list (public)."""
+        return self.__graph.listed
+
+    def n_nodes(self) -> SealedCounts:
+        """Count the nodes of a list; one node changes the count by 1."""
+        if not self.listed:
+            raise SealedError(
+                "nodes that are in the data through their edges alone go with any of their "
+                "neighbors, so no noise hides one of them in their number."
+            )
+        return self._sealed(np.array([self.__graph.n_nodes], np.int64), 1)
+
+    def h_index(self) -> SealedCounts:
+        """Return the largest h such that h nodes have at least h edges; one node changes it by 1.
+
+        It needs no bound on degrees (lemma 6).
+        """
+        return self._sealed(np.array([_h_index(self.__graph.degrees())], np.int64), 1)
+
+    def bounded(self, *, key: int) -> SealedDegrees:
+        """Order the edges by keyed hashes, for adding them up to a bound on the degrees."""
+        return SealedDegrees(OrderedEdges(self.__graph, key=key), self.listed, self.account)
+
+    def falling_degrees(self, n: int) -> SealedCounts:
+        """Return the n largest degrees, descending; one edge changes them by 2 in total."""
+        return self._sealed(_falling(self.__graph.degrees(), n), 2)
+
+    def _sealed(self, counts: Integers, steps: int) -> SealedCounts:
+        return SealedCounts(counts, Sensitivity(rows=steps), self.account.root)
+
+
+class SealedDegrees:
+    """Queries on bounded degrees with sealed results.
+
+    `listed` says whether the nodes come from a separate list; `account` records queries that open
+    results.
+    """
+
+    def __init__(self, edges: OrderedEdges, listed: bool, account: RunAccount) -> None:
+        self.__edges = edges
+        self.listed, self.account = listed, account
+
+    def _sealed(self, counts: Integers, steps: int) -> SealedCounts:
+        return SealedCounts(counts, Sensitivity(rows=steps), self.account.root)
+
+    def cumulative(self, bound: int) -> SealedCounts:
+        """Count nodes of degree at most 0 to bound - 1; without a list, at least 1 to bound.
+
+        One node changes these counts by the bound in total (lemma 2), or by twice that (lemma 3).
+        """
+        counts = self._histogram(bound)
+        if self.listed:
+            return self._sealed(np.cumsum(counts)[:-1], bound)
+        return self._sealed(np.cumsum(counts[::-1])[::-1][1:].copy(), 2 * bound)
+
+    def histogram(self, bound: int) -> SealedCounts:
+        """Count the nodes of each degree up to the bound; without a list, from degree 1 on.
+
+        One node changes these counts by 2 bound + 1 in total (lemma 4).
+        """
+        return self._sealed(self._histogram(bound)[0 if self.listed else 1 :], 2 * bound + 1)
+
+    def falling_degrees(self, n: int, bound: int) -> SealedCounts:
+        """Return the n largest degrees, descending; one node changes them by 2 bound in total."""
+        return self._sealed(_falling(self.__edges.degrees(bound), n), 2 * bound)
+
+    def _histogram(self, bound: int) -> Integers:
+        return np.bincount(self.__edges.degrees(bound), minlength=bound + 1).astype(np.int64)
+
+
+def _h_index(degrees: Integers) -> int:
+    falling = np.sort(degrees)[::-1]
+    return int(np.count_nonzero(falling >= np.arange(1, len(falling) + 1)))
+
+
+def _falling(degrees: Integers, n: int) -> Integers:
+    falling = np.zeros(n, np.int64)
+    kept = np.sort(degrees)[::-1][:n]
+    falling[: len(kept)] = kept
+    return falling

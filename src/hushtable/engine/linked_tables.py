@@ -16,20 +16,19 @@ from functools import cached_property, partial
 
 import lazy_loader
 
-from hushtable.engine.base import Engine
 from hushtable.engine.encode import Expression, as_text, encode, is_missing
+from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.open_table import EngineName, PrivateTable
 from hushtable.engine.open_table import open as open_one
 from hushtable.engine.sources.duckdb_files import import_together
 from hushtable.engine.sources.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sql.answers import n_rows
-from hushtable.engine.sql.rows import encoded_rows
+from hushtable.engine.sql.results import encoded_rows, n_rows
 from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.query.where.linked_facts import LinkedFact, facts_of
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema

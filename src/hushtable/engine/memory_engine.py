@@ -26,15 +26,15 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.coded_rows import Encoded
-from hushtable.engine.engine import CheckedEngine
-from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.rules import (
+from hushtable.engine.engine import (
     N_RULES,
+    CheckedEngine,
     person_break,
     refuse_broken,
     require_columns,
     rule_breaks,
 )
+from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, recoded_domain

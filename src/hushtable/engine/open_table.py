@@ -8,17 +8,18 @@ also chooses the engine: a new engine needs its own module, a name in `EngineNam
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from hushtable.engine.base import Engine
 from hushtable.engine.coded_rows import CodedRows
-from hushtable.engine.frames import as_arrow
+from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.sources.duckdb_files import open_in_duckdb
 from hushtable.engine.sources.header import (
@@ -33,17 +34,79 @@ from hushtable.engine.sources.header import (
 )
 from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sources.urls import at_address, is_address
-from hushtable.engine.sources.value_labels import Labels
-from hushtable.engine.sources.whole_files import WholeFile, deferred_all
-from hushtable.engine.sql.rows import encoded_rows
+from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
+from hushtable.engine.sql.results import encoded_rows
 from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.files.memory import parse_memory_limit
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat
+
+# Conversion of frames of any library to Arrow tables.
+
+
+def as_arrow(data: Data) -> Data:
+    """Convert a frame to an Arrow table; return paths and tables of engines unchanged."""
+    if isinstance(data, pa.Table):
+        return data
+    if is_ibis_table(data) or is_in_spark(data):
+        return data
+    if type(data).__name__ == "LazyFrame" and hasattr(data, "collect"):
+        data = data.collect()
+    if type(data).__name__ == "DuckDBPyRelation":
+        data = data.to_arrow_table()
+    if not hasattr(data, "__arrow_c_stream__"):
+        return data
+    try:
+        table = _with_own_digits(pa.table(data), data)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise DataError(_frame_problems(data)) from None  # the conversion's message quotes values
+    # A pandas index without a name is not a column.
+    unnamed = [name for name in table.column_names if re.fullmatch(r"__index_level_\d+__", name)]
+    return table.drop_columns(unnamed)
+
+
+def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:
+    """Convert pandas columns of decimal objects to text.
+
+    Arrow would use the scale of the longest number, so one row could change the text of others.
+    """
+    if type(frame).__module__.split(".")[0] != "pandas":
+        return table
+    for place, field in enumerate(table.schema):
+        if (
+            pa.types.is_decimal(field.type)
+            and field.name in frame
+            and frame[field.name].dtype == "O"
+        ):
+            texts = pa.array(map(_digits, frame[field.name]), pa.string())
+            table = table.set_column(place, field.name, texts)
+    return table
+
+
+def _digits(number: Any) -> str | None:
+    if number is None or number != number:  # noqa: PLR0124 - NaN
+        return None
+    return f"{number:f}" if isinstance(number, Decimal) else str(number)
+
+
+def _frame_problems(frame: Any) -> list[str]:
+    """Return the reasons why a frame cannot be converted to an Arrow table."""
+    names = list(getattr(frame, "columns", ()))
+    if not names:
+        return [f"data is a {type(frame).__name__}, not a table; give a frame with named columns."]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    problems = [f"column {name!r} occurs more than once in the data." for name in twice]
+    for name in (name for name in names if name not in twice):
+        try:
+            pa.array(frame[name])
+        except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            problems.append(f"column {name!r} mixes types; convert it to one type first.")
+    return problems or ["the frame cannot be read as a table; convert its columns to plain types."]
+
 
 EngineName = Literal["auto", "memory", "duckdb", "spark"]
 

@@ -16,19 +16,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.base import Engine, LinkedEngines, WavePair
 from hushtable.engine.baskets import ItemColumns, ItemGroups
-from hushtable.engine.cells import OccupiedCells
-from hushtable.engine.graph import Graph
-from hushtable.engine.published import AllCells, WrittenParts
-from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.cells import AllCells, OccupiedCells, WrittenParts
+from hushtable.engine.engine import Engine, LinkedEngines, WavePair
+from hushtable.engine.graph import Graph, SealedGraph
 from hushtable.errors import SealedError
 from hushtable.privacy.accounting.run_account import DataPart, RunAccount
 from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts
 from hushtable.privacy.accounting.sensitivity import Sensitivity
-from hushtable.privacy.mechanisms.cell_counts import CellMechanism
-from hushtable.privacy.mechanisms.cells import NoisyCells
-from hushtable.privacy.mechanisms.tuple_counts import SealedTuples
+from hushtable.privacy.mechanisms.cells import CellMechanism, NoisyCells, SealedTuples
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding
@@ -43,7 +39,7 @@ Write = Callable[[NoisyCells], pa.Table]
 
 
 class SealedTable:
-    """Queries of `hushtable.engine.base.Engine` with sealed results.
+    """Queries of `hushtable.engine.engine.Engine` with sealed results.
 
     Queries that open a result are recorded in `account`.
     """

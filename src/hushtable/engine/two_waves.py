@@ -15,19 +15,19 @@ from functools import partial
 
 import lazy_loader
 
-from hushtable.engine.base import Engine
 from hushtable.engine.encode import Expression
+from hushtable.engine.engine import Engine
 from hushtable.engine.linked_tables import in_one_place, known_key
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.open_table import EngineName, PrivateTable
 from hushtable.engine.open_table import open as open_one
 from hushtable.engine.sources.header import Data, is_in_spark
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sql.rows import encoded_rows
+from hushtable.engine.sql.results import encoded_rows
 from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS

@@ -16,9 +16,8 @@ from hushtable.engine.output_guard import silenced
 from hushtable.engine.sources.header import Data
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
 from hushtable.evaluation.evaluate import INTERNAL, evaluate
-from hushtable.evaluation.figures import Figure, figures_of, has_control, times_of
+from hushtable.evaluation.figures import Figure, figures_of, has_control, judge_fitness, times_of
 from hushtable.evaluation.findings import Findings
-from hushtable.evaluation.verdict import judge_fitness
 from hushtable.files.progress import Progress, silent
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.release.release import Release
@@ -59,9 +58,9 @@ class Comparison(Findings):
 
     def to_html(self) -> str:
         """Return the table and plots as one self-contained HTML page."""
-        from hushtable.evaluation.report.compare_page import render  # noqa: PLC0415 - needs an extra
+        from hushtable.evaluation.report.pages import render_comparison  # noqa: PLC0415 - needs an extra
 
-        return render(self.to_dict(), self.evaluations)
+        return render_comparison(self.to_dict(), self.evaluations)
 
 
 @silenced

@@ -15,15 +15,13 @@ from typing import Any
 import numpy as np
 
 from hushtable.engine.edges import EDGE_COLUMNS
-from hushtable.engine.output_guard import silenced
-from hushtable.engine.phases import logged
+from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
-from hushtable.evaluation.inputs import AlignedTables, align_tables
+from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
 from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
 from hushtable.evaluation.risk.control_group import HELD_BACK, ControlGroup, make_control_group
-from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.html import html_table

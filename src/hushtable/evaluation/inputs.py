@@ -2,22 +2,197 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
+from hushtable.arrays import Codes32, Integers
+from hushtable.engine import connect, open_table
+from hushtable.engine.baskets import ItemColumns, Tuples
 from hushtable.engine.edges import EDGE_COLUMNS, read_graph
+from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError
-from hushtable.evaluation.items import open_items
-from hushtable.evaluation.rows import CodedRows, read_rows
 from hushtable.query.answers import Estimate
-from hushtable.query.answers.published import Block, ComparableRelease
+from hushtable.query.answers.published import DRAWN, Block, ByColumn, ComparableRelease
 from hushtable.release.release import Release
-from hushtable.schema import Integer, Schema
+from hushtable.schema import Column, Identifier, Integer, Schema
+from hushtable.schema.codes import to_values
+from hushtable.schema.file_format import FileFormat
+
+# Tables as integer codes: original, control and published rows in one public domain.
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """Rows as one array of codes per column."""
+
+    schema: Schema
+    codes: Mapping[str, Codes32]  # by column; missing has its own code
+    n_rows: int
+
+    @classmethod
+    def of(cls, schema: Schema, codes: ByColumn) -> CodedRows:
+        """Create from arrays of codes, one per column."""
+        narrow = {name: np.asarray(codes[name], np.int32) for name in schema.attributes}
+        return cls(schema, narrow, len(next(iter(narrow.values()))))
+
+    @classmethod
+    def drawn(cls, block: Block, rng: np.random.Generator) -> CodedRows:
+        """Return the rows of a block, sampling exact values inside generalized cells."""
+        return cls.of(block.schema, block.rows(rng))
+
+    def take(self, places: NDArray[np.int64]) -> CodedRows:
+        """Return the rows at these positions."""
+        return CodedRows(self.schema, {n: c[places] for n, c in self.codes.items()}, len(places))
+
+    def select(self, names: Sequence[str]) -> CodedRows:
+        """Return the rows with only these columns."""
+        return CodedRows(
+            self.schema.of_rows(names),
+            {name: self.codes[name] for name in names},
+            self.n_rows,
+        )
+
+    def in_order(self) -> CodedRows:
+        """Return the rows sorted, so that random samples do not depend on the input order."""
+        return self.take(self._sorted()[0])
+
+    def distinct(self) -> CodedRows:
+        """Return the distinct rows."""
+        order, is_first = self._sorted()
+        return self.take(order[is_first])
+
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        domain = self.schema.domain
+        keys = domain.pack(np.column_stack([self.codes[name] for name in domain.names]))
+        order = np.lexsort(keys.T[::-1])
+        is_first = np.ones(self.n_rows, np.bool_)
+        is_first[1:] = (keys[order[1:]] != keys[order[:-1]]).any(axis=1)
+        return order, is_first
+
+    def with_values(self) -> CodedRows:
+        """Drop rows in which all columns are missing."""
+        there = np.zeros(self.n_rows, np.bool_)
+        for name, column in self.schema.attributes.items():
+            there |= self.codes[name] != (
+                -1 if column.missing_code is None else column.missing_code
+            )
+        return self if there.all() else self.take(np.flatnonzero(there))
+
+    def table(self) -> pa.Table:
+        """Return the rows as an Arrow table of values; missing is null."""
+        return pa.table(
+            {
+                name: to_values(column, self.codes[name].astype(np.int64))
+                for name, column in self.schema.attributes.items()
+            }
+        )
+
+
+def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> CodedRows:
+    r"""Read a table by the schema's rules, in sorted order.
+
+    `layout` is the file format, by default that of the schema.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("name: t\ncolumns:\n  age: {type: integer, low: 40, high: 43}\n")
+    >>> read_rows(pa.table({"age": [43, 41, 43]}), schema).codes["age"].tolist()
+    [1, 3, 3]
+    """
+    layout = schema.reading if layout is None else layout
+    table = open_table.open(data, reading=layout, engine="memory")
+    public = schema.of_rows(schema.attributes)
+    lowered = {name.lower() for name in public.columns}
+    # Other columns are marked as identifiers, so that their types do not matter.
+    others = [name for name in table.header.names if name.lower() not in lowered and name]
+    ignored = dict.fromkeys(others, Identifier(role="identifier"))
+    told = {"columns": {**public.columns, **ignored}, "reading": layout}
+    engine = table.connect(public.model_copy(update=told))
+    assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
+    return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
+
+
+def is_ordered(column: Column) -> bool:
+    """Return whether the order of a column's values is meaningful."""
+    return column.is_line
+
+
+# Releases of item groups from a long table, such as ratings: people as rows, items as columns.
+#
+# The matrix of people and items is sparse and is never built. The groups with the most popular
+# items are compared, each among the people who have at least one of its items.
+
+MAX_ITEMS = 24
+MAX_PER_BLOCK = 6
+
+
+def open_items(
+    published: ComparableRelease, schema: Schema, data: Data
+) -> tuple[ComparableRelease, list[CodedRows]]:
+    """Choose the item groups to compare, and read the original people for each of them."""
+    items = published.items
+    assert items is not None  # noqa: S101 - the caller checks it
+    item_columns = ItemColumns(items.item, items.value)
+    engine = connect(data, schema, engine="memory")
+    names = list(published.schema.attributes)
+    place = {name: code for code, name in enumerate(names)}
+    popularity = engine.histograms([item_columns.item])[item_columns.item]
+    chosen = _chosen(items.groups, popularity, place)
+    groups = [[place[name] for name in some] for some in chosen.values()]
+    tuples = engine.tuples(groups, max_groups=len(groups), item_columns=item_columns)
+    blocks = [items.block(number, some) for number, some in chosen.items()]
+    originals = [
+        _people(block.schema, tuples.take(tuples.groups == number), place)
+        for number, block in enumerate(blocks)
+    ]
+    unique = list(dict.fromkeys(name for block in blocks for name in block.names))
+    n_left_out = len(names) - len(unique)
+    notes = (
+        f"Each item is a column with one row per person. The comparison covers {len(unique)} items "
+        "from the groups with the most popular items, among people who have at least one item of "
+        f"the group. The other {n_left_out:,} items are left out.",
+        "Groups of items are published, not whole records, so models and attacks on records do not "
+        "apply.",
+        *((DRAWN,) if any(block.recode for block in blocks) else ()),
+    )
+    chosen_schema = published.schema.of_rows(unique)
+    return replace(published, schema=chosen_schema, blocks=tuple(blocks), notes=notes), originals
+
+
+def _chosen(
+    columns: Sequence[Sequence[str]], popularity: Integers, place: dict[str, int]
+) -> dict[int, list[str]]:
+    """Choose the groups with the most popular items, and the most popular items of each."""
+    ranked = {
+        column: sorted(names, key=lambda name: -int(popularity[place[name]]))[:MAX_PER_BLOCK]
+        for column, names in enumerate(columns)
+        if names
+    }
+    chosen: dict[int, list[str]] = {}
+    for column in sorted(ranked, key=lambda column: -int(popularity[place[ranked[column][0]]])):
+        left = MAX_ITEMS - sum(map(len, chosen.values()))
+        if left > 0:
+            chosen[column] = ranked[column][:left]
+    return dict(sorted(chosen.items()))
+
+
+def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> CodedRows:
+    """Return one row per person by repeating each tuple according to its count."""
+    of_tuple = np.repeat(np.arange(len(tuples.counts)), tuples.lengths)
+    codes = {}
+    for name, column in schema.attributes.items():
+        mine = np.full(len(tuples.counts), column.missing_code, np.int64)
+        here = tuples.items == place[name]
+        mine[of_tuple[here]] = tuples.values[here]
+        codes[name] = np.repeat(mine, tuples.counts)
+    return CodedRows.of(schema, codes).in_order()
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 
 def html_table(header: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -30,3 +34,19 @@ def html_list(sentences: Iterable[str]) -> str:
     '<ul><li>a &amp; b.</li></ul>'
     """
     return "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in sentences) + "</ul>"
+
+
+# Jinja templates with escaping; an undefined variable is an error.
+
+
+def templates(package: str) -> Environment:
+    """Return the environment of a package's templates."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - optional
+
+    return Environment(
+        loader=PackageLoader(package),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

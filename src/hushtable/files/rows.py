@@ -8,11 +8,18 @@ contains only the values of each row.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
+
+from hushtable.errors import ReleaseError
+from hushtable.files.writing import Scratch, sync, why_not_written
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
@@ -82,3 +89,74 @@ def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Combine all chunks, so that page boundaries do not reveal them."""
     whole = column.combine_chunks()
     return whole if isinstance(whole, pa.ChunkedArray) else pa.chunked_array([whole])
+
+
+# Escaping of texts that a spreadsheet would run as formulas.
+
+_NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
+_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
+_SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width forms
+
+
+def no_formula(text: str) -> str:
+    """Put a quote before a text that a spreadsheet would run as a formula.
+
+    Examples
+    --------
+    >>> no_formula("=1+1"), no_formula("-5"), no_formula("plain")
+    ("'=1+1", '-5', 'plain')
+    """
+    runs = text.lstrip(" ").startswith(_SIGNS) and not _PLAIN_NUMBER.fullmatch(text)
+    return "'" + text if runs else text
+
+
+def formula_safe(frame: pa.Table) -> pa.Table:
+    """Quote texts and column names that a spreadsheet would run as a formula."""
+    for position, field in enumerate(frame.schema):
+        if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
+            continue
+        values = [value and no_formula(value) for value in frame.column(position).to_pylist()]
+        frame = frame.set_column(position, field.name, pa.array(values, field.type))
+    return frame.rename_columns([no_formula(name) for name in frame.column_names])
+
+
+# Export of rows to a new CSV or Parquet file.
+
+
+def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> None:
+    """Write rows to a new ``.csv`` or ``.parquet`` file; call `rows` only if the path is valid."""
+    if path.suffix not in {".csv", ".parquet"}:
+        raise ReleaseError(f"cannot export to {path.name!r}: use a .csv or .parquet file.")
+    if path.exists():
+        raise ReleaseError(f"{str(path)!r} exists; choose another name or remove it.")
+    frame = rows()
+    with _whole_file(path) as part:
+        if path.suffix == ".parquet":
+            write_parquet(frame, part, schema)
+        else:
+            pa_csv.write_csv(formula_safe(frame), part)
+
+
+@contextmanager
+def _whole_file(path: Path) -> Iterator[Path]:
+    """Write to a temporary file and rename it, so that no partial file appears."""
+    try:
+        scratch = Scratch(path.parent, f".{path.name}-part-")
+        try:
+            part = scratch.folder / path.name
+            yield part
+            sync(part)
+            part.rename(path)
+        finally:
+            scratch.close()
+    except OSError as error:
+        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
+
+
+# Number of rows that reading a Parquet file allocates.
+
+
+def stored_rows(file: pq.ParquetFile) -> int:
+    """Return the sum of rows over row groups: reading allocates memory for this many."""
+    parts = (file.metadata.row_group(i) for i in range(file.metadata.num_row_groups))
+    return sum(part.num_rows for part in parts)

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from hushtable.errors import ParameterError
 from hushtable.extras import needing
-from hushtable.kernels.fits import best_fits
+from hushtable.kernels.nearest import best_fits
 from hushtable.release.release import Release
 from hushtable.schema import Categorical
 

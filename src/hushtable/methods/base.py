@@ -21,9 +21,8 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
-    from hushtable.engine.base import Engine
-    from hushtable.engine.graph import Graph
-    from hushtable.engine.sealed_graph import SealedGraph
+    from hushtable.engine.engine import Engine
+    from hushtable.engine.graph import Graph, SealedGraph
     from hushtable.engine.sealed_table import Counting, SealedTable
     from hushtable.methods.prior import Prior
     from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit

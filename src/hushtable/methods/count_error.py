@@ -13,7 +13,7 @@ from hushtable.methods.base import CountError
 from hushtable.numeric import CONFIDENCE, NORMAL, nearly_normal
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
 from hushtable.privacy.noise.distributions import laplace_mass
-from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers.cell_sums import ErrorLaw
 
 _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 _FINE = 1 / 100

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
 from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
-from hushtable.engine.output_guard import silenced
-from hushtable.engine.phases import logged
+from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import is_in_spark
-from hushtable.errors import (
-    ParameterError,
-)
+from hushtable.errors import ParameterError
 from hushtable.extras import require
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import Forecast, GraphMethod, Method
 from hushtable.privacy.ledger.payment import PaymentOptions
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.noise_sources import make_noise
+from hushtable.privacy.noise.sources import make_noise
 from hushtable.publishing.run import publish_plan
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
+    from hushtable.engine.linked_tables import LinkedEngine
     from hushtable.engine.sealed_table import Counting
+    from hushtable.methods.linked.linked import Linked
+    from hushtable.schema.linked_schema import LinkedSchema
 
 
 @silenced
@@ -108,7 +108,7 @@ def publish(
         rules_of(schema)  # refuses rules that cannot be parsed
     whole = schema
     if columns is not None:
-        from hushtable.query.where.chosen_columns import only  # noqa: PLC0415 - slow to import
+        from hushtable.query.where.rules import only  # noqa: PLC0415 - slow to import
 
         schema = only(schema, columns)
     method.refuse_data(data)
@@ -201,3 +201,70 @@ def _require_nouns(schema: object, method: object) -> None:
         )
     if problems:
         raise ParameterError(problems)
+
+
+# Publication of linked tables, in the same order as for one table: charge, then read.
+
+
+@silenced
+@logged("publish")
+def publish_linked(
+    data: Mapping[str, Any],
+    schema: LinkedSchema | str | Path,
+    method: Linked,
+    *,
+    out: str | Path,
+    engine: EngineName = "auto",
+    noise: Literal["secure", "opendp"] | Noise = "secure",
+    memory_limit: str | None = None,
+    rows: int | None = None,
+    anyway: bool = False,
+    on_forecast: Callable[[Forecast], None] | None = None,
+    progress: Progress = silent,
+    **paying: Unpack[PaymentOptions],
+) -> Release:
+    """Publish private linked tables, with one guarantee per person.
+
+    Parameters
+    ----------
+    data : mapping of str to path or frame
+        The private tables, by their names in the schema.
+    schema : LinkedSchema or path
+        Public description of the tables.
+    method : Linked
+        The method, with its parameters.
+    out : path
+        Folder to create; it must not exist.
+    rows : int, optional
+        Approximate number of persons, from public knowledge, for the forecast.
+    engine, noise, memory_limit, anyway, on_forecast, progress, **paying
+        As for `hushtable.publish`.
+
+    Returns
+    -------
+    Release
+        The release: one table for each of the schema, with matching keys.
+
+    Raises
+    ------
+    HushtableError
+        If anything is refused. If the charge was already made, the message says so.
+    """
+    from hushtable.engine.linked_tables import open_linked  # noqa: PLC0415 - for linked tables only
+    from hushtable.schema.linked_schema import LinkedSchema  # noqa: PLC0415 - for linked tables only
+
+    progress("planning", 0.0)
+    source = make_noise(noise)
+    schema = LinkedSchema.load(schema) if isinstance(schema, str | Path) else schema
+    schema.require_confirmed()
+    plan = method.plan(schema)
+
+    def ready() -> Callable[[], LinkedEngine]:
+        tables = open_linked(data, schema, engine=engine, memory_limit=memory_limit)
+        tables.check(schema)
+        return lambda: tables.connect(schema, noise=source)
+
+    return publish_plan(
+        plan, ready, noise=source, out=out, paying=paying, rows=rows, anyway=anyway,
+        on_forecast=on_forecast, progress=progress,
+    )  # fmt: skip

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from hushtable.engine.cells import WrittenParts
 from hushtable.engine.output_guard import silenced
-from hushtable.engine.published import WrittenParts
 from hushtable.errors import HushtableError, HushtableWarning, OwnNote, Refused
 from hushtable.files.progress import Progress, counted, silent
 from hushtable.files.signals import signals_held

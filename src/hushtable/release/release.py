@@ -25,18 +25,16 @@ from hushtable.errors import (
     ReleaseError,
     TooLarge,
 )
-from hushtable.files.exported_rows import export_rows
 from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import physical_memory
-from hushtable.files.stored_rows import stored_rows
-from hushtable.files.whole_file import sha256_of
+from hushtable.files.rows import export_rows, stored_rows
+from hushtable.files.writing import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.query.answers import Estimate, Estimator
 from hushtable.query.answers.combine import combine, drawn_frame, generator, some_rows
-from hushtable.query.answers.drawing import Generator
 from hushtable.query.answers.estimator import Scope
-from hushtable.query.answers.published import ComparableRelease
+from hushtable.query.answers.published import ComparableRelease, Generator
 from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
 from hushtable.query.answers.table import EstimateTable
 from hushtable.release.statement import (
@@ -925,8 +923,8 @@ def _names(by: By) -> tuple[str, ...]:
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
     """Encode the rows of a public table, in the columns that the schema has."""
     from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
-    from hushtable.engine.frames import as_arrow  # noqa: PLC0415
     from hushtable.engine.memory_engine import MemoryEngine  # noqa: PLC0415
+    from hushtable.engine.open_table import as_arrow  # noqa: PLC0415
 
     table = as_arrow(frame)
     if not isinstance(table, pa.Table):

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from hushtable.arrays import Integers
 from hushtable.errors import DataError, HushtableError, ParameterError
-from hushtable.files.whole_file import sha256_of
+from hushtable.files.writing import sha256_of
 from hushtable.methods.prior import Kind, Prior, PriorRelease
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.budget import Budget, Loss

@@ -10,12 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushtable.engine.published import WrittenParts
+from hushtable.engine.cells import WrittenParts
 from hushtable.errors import ReleaseError
 from hushtable.files.claim import Claim
 from hushtable.files.rows import write_parquet
-from hushtable.files.whole_file import sha256_of, sync
-from hushtable.files.writing import Scratch, why_not_written
+from hushtable.files.writing import Scratch, sha256_of, sync, why_not_written
 from hushtable.release.statement import (
     SEEDED_MARK,
     STATEMENT,

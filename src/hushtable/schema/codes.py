@@ -26,6 +26,7 @@ from hushtable.schema import (
     Decimal,
     Integer,
     Numeric,
+    Schema,
     Time,
     Value,
 )
@@ -352,3 +353,14 @@ def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -
     if null is None:
         raise ReleaseError("the release has an empty cell where a number is expected.")
     return np.where(missing, null, values)
+
+
+# Tuples as published columns.
+
+
+def written_tuples(schema: Schema, codes: NDArray[np.int64]) -> dict[str, pa.Array]:
+    """Return tuples, one row of codes each, as published columns."""
+    return {
+        name: to_values(column, codes[:, position])
+        for position, (name, column) in enumerate(schema.attributes.items())
+    }

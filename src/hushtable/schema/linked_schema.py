@@ -23,14 +23,16 @@ from hushtable.schema.categorical import Boolean
 from hushtable.schema.column import CONFIRM, FrozenModel, Identifier, Text
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.numeric import Integer
-from hushtable.schema.reading import (
+from hushtable.schema.table import (
+    Column,
+    ColumnField,
+    Schema,
     schema_content,
     schema_text,
     sentences,
     with_missing_stated,
     with_taxonomy_files,
 )
-from hushtable.schema.table import Column, ColumnField, Schema
 
 PREVIOUS = "previous"
 """Prefix for the columns of the previous row, in WHERE clauses and wide schemas."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, TaxonomyError
 from hushtable.schema import CalendarColumn, Categorical, Column, GridColumn, Schema, Value
-from hushtable.schema.bins import starts_of
+from hushtable.schema.numeric import starts_of
 
 Rule = int | float | str | Sequence[int | float | str] | Mapping[str, str]
 

@@ -16,9 +16,10 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -27,25 +28,96 @@ import pyarrow as pa
 
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
-from hushtable.files.exported_rows import export_rows
 from hushtable.files.progress import Progress, silent
-from hushtable.files.whole_file import sync
-from hushtable.files.writing import Scratch, why_not_written
+from hushtable.files.rows import export_rows
+from hushtable.files.writing import Scratch, sync, why_not_written
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.ledger.ledger import Entry, Ledger
 from hushtable.privacy.noise.noise import Noise
 from hushtable.publishing.publish import publish
-from hushtable.query.answers.estimator import Estimate
+from hushtable.query.answers.estimator import Estimate, written
+from hushtable.query.answers.table import N_TICKS, captions, document, mark, ticks
 from hushtable.release.release import Release
 from hushtable.release.statement import digest_of
 from hushtable.schema import Schema
-from hushtable.series.check import problems_of
 from hushtable.series.estimates import SeriesAnswers
 from hushtable.series.panel import PanelPlan, PreviousWave, persons_of, publish_wave
 from hushtable.series.plan import SeriesPlan, require_fit
 from hushtable.series.transitions import PanelAnswers, Transitions
 from hushtable.series.waves import EarlierWaves, Wave, Waves
+
+# Cost of releases according to their own statements, computed from the stated noise.
+
+_BESIDE_TABLES = ("choices", "number of rows")
+
+
+def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction) -> Fraction:
+    """Return the cost of a release as zCDP of one person with up to `rows_per_unit` rows.
+
+    A table with Gaussian noise of variance v costs reach^2 / (2 v), one of transitions 1 / (2 v).
+    Selections and the number of rows cost their stated shares of the release's rho.
+    """
+    own = [table for table in settings["tables"] if "carried" not in table]
+    of_moves = settings.get("moves", {"tables": []})["tables"]
+    tables = sum(
+        (Fraction(rows_per_unit**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0)
+    )
+    tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
+    said = settings["spent"]
+    return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
+
+
+def problems_of(
+    releases: Mapping[str, Release],
+    entries: list[Entry],
+    *,
+    rows_per_unit: int,
+    digests: Mapping[str, str],
+) -> list[str]:
+    """Return the discrepancies between releases and ledger.
+
+    Parameters
+    ----------
+    releases : mapping of str to Release
+        By name.
+    entries : list of Entry
+        The charges that are not void.
+    rows_per_unit : int
+        Rows per person in the schema of the series.
+    digests : mapping of str to str
+        The digest that the ledger should have for each release, by name.
+    """
+    by_receipt = {entry.receipt: entry for entry in entries}
+    used: dict[int, str] = {}
+    found = []
+    for name, release in releases.items():
+        receipt = release.statement.ledger
+        entry = by_receipt.get(receipt.receipt) if receipt is not None else None
+        if entry is None:
+            found.append(f"{name}: the ledger of this series has no charge for it.")
+            continue
+        if entry.id in used:
+            found.append(f"{name}: its charge (entry {entry.id}) is that of {used[entry.id]}.")
+            continue
+        used[entry.id] = name
+        if entry.note != digests[name]:
+            found.append(f"{name}: its tables differ from those charged (entry {entry.id}).")
+        settings = release.statement.estimator
+        if settings["reach"] != rows_per_unit:
+            found.append(
+                f"{name}: its noise is for {settings['reach']} rows per person, but the schema "
+                f"allows {rows_per_unit}."
+            )
+        rho = entry.concentrated.rho
+        spent = spent_rho(settings, rows_per_unit=rows_per_unit, rho=rho)
+        if spent > rho:
+            found.append(
+                f"{name}: its noise costs rho {float(spent):.4g}, but only "
+                f"{float(rho):.4g} was charged (entry {entry.id})."
+            )
+    return found
+
 
 PLAN, SCHEMA, LEDGER, WAVES = "series.yaml", "schema.yaml", "series.ledger", "waves"
 
@@ -531,8 +603,6 @@ class Series:
         str
             An SVG document.
         """
-        from hushtable.series.plot import drawing  # noqa: PLC0415 - only for this
-
         answers = self._answers
         return drawing(where, answers.numbers, answers.levels(where))
 
@@ -627,3 +697,51 @@ def _finished(out: Path, entry: Entry) -> bool:
             sync(out.parent)
             return True
     return False
+
+
+# SVG plot of a count over the waves of a series, with its intervals.
+
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
+_MOST_LABELS = 12
+
+
+def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str:
+    """Return an SVG plot of the count at each wave, with 95% intervals and a band through them.
+
+    Examples
+    --------
+    >>> one = Estimate(value=120.0, low=112.0, high=128.0, privacy_std=4.0, model_std=0.0)
+    >>> drawing("age >= 65", [1, 2], [one, one]).count("<circle")
+    2
+    """
+    low, high = min(level.low for level in levels), max(level.high for level in levels)
+    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
+    first, last = min(waves), max(*waves, min(waves) + 1)
+
+    def x(wave: float) -> float:
+        return _LEFT + (_RIGHT - _LEFT) * (wave - first) / (last - first)
+
+    def y(value: float) -> float:
+        return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
+
+    parts = captions(_LEFT, f"rows with {where}", "by wave, with 95% intervals")
+    for value in ticks(low, high):
+        parts.append(
+            f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
+            'stroke="#ddd"/>'
+            f'<text x="{_LEFT - 10}" y="{y(value) + 4:.1f}" text-anchor="end" fill="#555">'
+            f"{written(value, (high - low) / N_TICKS)}</text>"
+        )
+    edge = [f"{x(w):.1f},{y(e.high):.1f}" for w, e in zip(waves, levels, strict=True)]
+    edge += [f"{x(w):.1f},{y(e.low):.1f}" for w, e in zip(waves, levels, strict=True)][::-1]
+    parts.append(f'<polygon points="{" ".join(edge)}" fill="#1f5f8b" fill-opacity="0.15"/>')
+    every = -(-len(waves) // _MOST_LABELS)
+    for place, (wave, level) in enumerate(zip(waves, levels, strict=True)):
+        at = x(wave)
+        parts.append(mark((at, y(level.low)), (at, y(level.value)), (at, y(level.high))))
+        if place % every == 0:
+            parts.append(
+                f'<text x="{x(wave):.1f}" y="{_BOTTOM + 20}" text-anchor="middle" fill="#555">'
+                f"{wave}</text>"
+            )
+    return document(_WIDTH, _HEIGHT, parts)

@@ -25,8 +25,7 @@ from hushtable.query.answers.estimator import Estimate
 from hushtable.query.where import parse
 from hushtable.release.release import Release
 from hushtable.schema import Column, Schema
-from hushtable.series.following import n_staying
-from hushtable.series.panel import MOVES, moves_of, persons_of
+from hushtable.series.panel import MOVES, moves_of, n_staying, persons_of
 from hushtable.series.waves import in_words
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations

@@ -2,36 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Mount
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
 
-from hushtable.errors import HushtableError, Refused
+from hushtable.errors import HushtableError, ParameterError, Refused
+from hushtable.release.release import Release
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
-from hushtable.web.pages import (
-    data,
-    jobs,
-    ledger,
-    plan,
-    projects,
-    publish,
-    rehearse,
-    report,
-    schema,
-)
+from hushtable.web.pages import data, explore, jobs, ledger, plan, projects, publish, report, schema
+from hushtable.web.pages import publish as rehearse
+from hushtable.web.pages.explore import ReleaseCache, look
 from hushtable.web.pages.frame import around, project_of
-from hushtable.web.pages.look import ReleaseCache, look
+from hushtable.web.questions import AnswerCache
 from hushtable.web.render import STATIC, page
 from hushtable.web.security import (
+    LOOPBACK,
     HostNameCheck,
     LocalGuard,
     NotAllowed,
@@ -48,7 +46,7 @@ ROUTES = [
     *schema.ROUTES,
     *ledger.ROUTES,
     *plan.ROUTES,
-    *rehearse.ROUTES,
+    *rehearse.DRY_RUN_ROUTES,
     *publish.ROUTES,
     *jobs.ROUTES,
     *report.ROUTES,
@@ -110,3 +108,110 @@ def _not_there(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
     return page(request, "refused.html", status, **_around(request), problems=(said,))
+
+
+# The release explorer as an ASGI application: one release, read-only.
+
+
+def make_release_explorer(release: Release, *, names: Collection[str] | None = None) -> Starlette:
+    """Create the application that answers queries about one release.
+
+    Parameters
+    ----------
+    release : Release
+        The only data that it reads.
+    names : collection of str, optional
+        Allowed host names, see `HostNameCheck`. By default, all.
+    """
+    answers = AnswerCache(release)
+    named = (
+        [Middleware(HostNameCheck, names=names, message=words.UNKNOWN_NAME)]
+        if names is not None
+        else []
+    )
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        answers.close()
+
+    return Starlette(
+        routes=[
+            *explore.routes(lambda _: answers),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        middleware=[
+            Middleware(ResponseHeaders),
+            *named,
+            Middleware(GZipMiddleware, minimum_size=1000),
+        ],
+        exception_handlers={HushtableError: _explorer_refused, HTTPException: _explorer_not_there},
+        lifespan=lifespan,
+    )
+
+
+def _explorer_refused(request: Request, error: Exception) -> Response:
+    problems = error.problems if isinstance(error, HushtableError) else ()
+    return page(request, "refused.html", 400, frame="analyst.html", problems=problems)
+
+
+def _explorer_not_there(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    said = words.NOT_FOUND if status == 404 else words.METHOD_NOT_ALLOWED
+    return page(request, "refused.html", status, frame="analyst.html", problems=(said,))
+
+
+# HTTP server without an access log.
+
+
+def require_loopback(host: str, port: int) -> None:
+    """Raise an error if the workbench would be visible to other machines."""
+    if host not in LOOPBACK:
+        raise ParameterError(words.ONLY_LOOPBACK.format(host=host, port=port or 8000))
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Open a listening socket; port 0 selects any free port."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    held = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind((host, port))
+        held.listen(128)
+    except OSError as error:
+        held.close()
+        raise ParameterError(
+            f"cannot listen on {host} port {port}: {error.strerror}; choose another --port, or 0 "
+            "for any free port."
+        ) from None
+    return held
+
+
+def run(
+    app: ASGIApp, held: socket.socket, *, root_path: str = "", ready: Callable[[], None]
+) -> None:
+    """Serve an application until interrupted.
+
+    Parameters
+    ----------
+    app : ASGI application
+        The application.
+    held : socket
+        Listening socket.
+    root_path : str
+        Path prefix of a reverse proxy.
+    ready : callable
+        Function that is called before the first request.
+    """
+    config = uvicorn.Config(
+        app,
+        root_path=root_path,
+        access_log=False,  # addresses contain names of projects
+        log_level="error",
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=5,
+        lifespan="on",
+    )
+    ready()
+    uvicorn.Server(config).run(sockets=[held])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from hushtable.query.answers.estimator import COUNTED, Estimate
-from hushtable.web.answers import AnswerCell, PageAnswer
+from hushtable.web.questions import AnswerCell, PageAnswer
 
 _STYLE = (
     "text{font:13px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import ParameterError, Refused
-from hushtable.files.whole_file import replace_own
+from hushtable.files.writing import replace_own
 from hushtable.web.workbench import Project
 
 try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache
@@ -15,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from hushtable import __version__
+from hushtable.files.html import templates
 from hushtable.files.progress import duration
-from hushtable.files.templates import templates
 from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.web import words
 from hushtable.web.charts import BarScale
@@ -118,3 +119,26 @@ def amount(written: str | Fraction) -> str:
     with localcontext(prec=12):
         near = Decimal(exact.numerator) / Decimal(exact.denominator)
     return f"{near:f}" if Fraction(near) == exact else f"about {near:.4g}"
+
+
+# Commands quoted for a shell, for people to read and copy.
+
+
+def spell(*words: str) -> str:
+    r"""Return a command with quoted arguments.
+
+    Examples
+    --------
+    >>> print(spell("hushtable", "query", "release", "sex = 'F'"))
+    hushtable query release "sex = 'F'"
+    >>> print(spell("hushtable", "query", "release", "\"work-class\" = 'Private'"))
+    hushtable query release "\"work-class\" = 'Private'"
+    """
+    return " ".join(map(_word, words))
+
+
+def _word(word: str) -> str:
+    # Double quotes are easier to read than escaped single quotes.
+    if "'" in word and not any(sign in word for sign in "$`\\!"):
+        return '"' + word.replace('"', '\\"') + '"'
+    return shlex.quote(word)

@@ -28,8 +28,7 @@ from typing import Any
 
 from hushtable.engine.sources.header import ENDINGS
 from hushtable.errors import HushtableError, ParameterError, ReleaseError
-from hushtable.files.whole_file import replace_own
-from hushtable.files.writing import spill_folder
+from hushtable.files.writing import replace_own, spill_folder
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import Quote

@@ -18,8 +18,7 @@ from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 
 TABLE = ContingencyTable(epsilon=1)
 PURE = NoisyCounts(epsilon=1, mechanism="pure")

@@ -47,14 +47,13 @@ from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.privacy.accounting.sealed import unseal
-from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
 from hushtable.privacy.mechanisms.mechanism import Laplace
-from hushtable.privacy.mechanisms.private_choice import TopChoices
-from hushtable.privacy.mechanisms.row_replacement import RowReplacement
+from hushtable.privacy.mechanisms.private_choice import HistogramCuts, TopChoices
 from hushtable.privacy.mechanisms.scored_splits import SealedSplitsOfParts, SplitChoice
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
+from hushtable.privacy.mechanisms.tuple_perturbation import RowReplacement
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.release.writer import ReleaseWriter
 
 TABLE = ContingencyTable(epsilon=1)

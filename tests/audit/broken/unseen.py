@@ -24,7 +24,7 @@ import pyarrow as pa
 import hushtable.methods.counts.columns as columns_module
 import hushtable.methods.degrees.degrees as degrees_module
 import hushtable.methods.diffgen.dp_c45 as dp_c45_module
-import hushtable.methods.quilt.cuts as cuts_module
+import hushtable.methods.quilt.one_way as cuts_module
 from audit.broken.budgets import _unsettled
 from audit.broken.kind import (
     Broken,
@@ -36,8 +36,7 @@ from audit.broken.kind import (
     n_rows,
 )
 from hushtable.engine import baskets, memory_engine
-from hushtable.engine.projection import OrderedEdges
-from hushtable.engine.sealed_graph import SealedDegrees
+from hushtable.engine.graph import OrderedEdges, SealedDegrees
 from hushtable.errors import HushtableWarning, Refused, TooLarge
 from hushtable.methods import (
     AlphaBeta,
@@ -66,13 +65,11 @@ from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
 from hushtable.privacy.accounting.sealed import SealedCounts, unseal
 from hushtable.privacy.accounting.sensitivity import Sensitivity
-from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
+from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells, TupleCounts
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.scored_splits import SplitChoice
-from hushtable.privacy.mechanisms.tuple_counts import TupleCounts
-from hushtable.privacy.mechanisms.tuple_set import NextView, TupleSet, is_among, merged
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.mechanisms.tuple_perturbation import NextView, TupleSet, is_among, merged
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.release.writer import ReleaseWriter
 
 TABLE = ContingencyTable(epsilon=1)

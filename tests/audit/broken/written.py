@@ -33,7 +33,7 @@ from hushtable.methods import (
 )
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBetaPlan
 from hushtable.methods.base import Released
-from hushtable.methods.counts.columns_plan import ColumnsPlan
+from hushtable.methods.counts.columns import ColumnsPlan
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 from hushtable.methods.degrees.degrees import Degrees, DegreesPlan
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hushtable.audit.cases.case import Case, planned
-from hushtable.audit.cases.made_up import copies, counted_schema
-from hushtable.audit.neighbors import Pair
+from hushtable.audit.cases.case import Case, copies, counted_schema, planned
+from hushtable.audit.inputs import Pair
 from hushtable.schema import Schema
 from hushtable_histograms.method import Histograms
 

@@ -4,25 +4,60 @@ from __future__ import annotations
 
 import itertools
 import math
+import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
 
-from hushtable.audit.cases.case import Case, no_pairs, planned
-from hushtable.audit.cases.made_up import (
+from hushtable.audit.cases.case import (
+    Case,
     copies,
     counted_schema,
     generalized,
     made_schema,
+    no_pairs,
+    planned,
+    predicted_schema,
+    rows_by_name,
     whole,
     words,
 )
 from hushtable.audit.events import Several, Within
-from hushtable.audit.inputs import Row, TableInput
-from hushtable.audit.neighbors import Pair, with_and_without
+from hushtable.audit.inputs import (
+    GraphInput,
+    Pair,
+    Row,
+    TableInput,
+    corner_cells,
+    graph_pair,
+    searched_graphs,
+    with_and_without,
+)
+from hushtable.audit.subject import Prepared
+from hushtable.engine.engine import Engine
+from hushtable.engine.graph import Graph
+from hushtable.engine.sealed_table import accounted
+from hushtable.methods.alpha_beta.alpha_beta import AlphaBeta
+from hushtable.methods.alpha_beta.frapp import Frapp
+from hushtable.methods.base import Released
 from hushtable.methods.counts.columns import Columns
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.counts.noisy_counts import NoisyCounts
-from hushtable.schema import Schema
+from hushtable.methods.degrees.degrees import Degrees
+from hushtable.methods.diffgen.contingency_table import ContingencyTable
+from hushtable.methods.diffgen.diffgen import DiffGen
+from hushtable.methods.diffgen.dp_c45 import DpC45
+from hushtable.methods.diffgen.top_down_specialization import TopDownSpecialization
+from hushtable.methods.partition.mondrian import Mondrian
+from hushtable.methods.partition.partition import Partition
+from hushtable.methods.quilt.quilt import Quilt
+from hushtable.methods.uncertain.condensation import Condensation
+from hushtable.methods.uncertain.uncertain import Uncertain
+from hushtable.privacy.accounting.run_account import RunAccount
+from hushtable.privacy.guarantee import Neighbors
+from hushtable.privacy.noise.noise import Noise
+from hushtable.schema import Categorical, Schema
 
 
 def tuples_schema(method: NoisyCounts | GeneralizeSuppress) -> Schema:
@@ -160,3 +195,289 @@ NOISY_COUNTS = Case(tuples_schema, noisy_counts_pairs, planned)
 COLUMNS = Case(sparse_schema, sparse_pairs, planned)
 GENERALIZE_SUPPRESS = Case(tuples_schema, no_pairs, planned)
 RANDOM_SAMPLING = Case(lambda _: counted_schema({}), no_pairs, planned)
+
+
+# Worst cases of the alpha-beta algorithm and of FRAPP.
+
+_MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
+_MOST_TUPLES = 1000  # of the domain: each run inserts some of them
+
+
+def set_schema(method: AlphaBeta) -> Schema:
+    """Return a schema with a domain of some tuples, or with the columns that have a source."""
+    columns = {name: whole(len(weights)) for name, weights in method.source.items()}
+    if method.d is None:
+        return made_schema(columns or {"x": whole(8)})
+    # Large enough that, given the number of tuples, each has prior probability at most d.
+    size = math.ceil((method.n_public or 1) / method.d)
+    schema = made_schema({"x": whole(min(max(size, 8), _MOST_TUPLES))})
+    return schema if method.n_public else schema.model_copy(update={"rows": 1})
+
+
+def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
+    """Yield tables with and without a tuple, alone and with others (004-1).
+
+    With several views, the tuple may be in all or in none (004-2). If rows are counted, the table
+    may already contain the tuple: one time less than the maximum, or as often.
+    """
+    one, *others = corner_cells(schema, 3)
+    hints: list[Several] = []
+    if method.views > 1:
+        columns = schema.attributes.values()
+        shown = ",".join(str(column.value(code)) for column, code in zip(columns, one, strict=True))
+        seen = tuple(Within(f"data[{shown},{view}]") for view in range(1, method.views + 1))
+        hints = [Several(method.views, seen), Several(1, seen)]
+    copies = [[one] * n for n in (method.max_copies - 1, method.max_copies) if n > 1]
+    for base in ([], others, [others[0]] * 5, *copies):
+        yield with_and_without(schema, f"a tuple and {len(base)} rows", base, [one], *hints)
+
+
+def exchanged_pairs(method: Frapp, schema: Schema) -> Iterator[Pair]:
+    """Yield tables in which one row replaces another."""
+    one, two, *_ = corner_cells(schema)
+    for others in ((), (one, two)):
+        yield Pair(
+            f"a replaced row and {len(others)} others",
+            TableInput(schema, (one, *others)),
+            TableInput(schema, (two, *others)),
+        )
+
+
+def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
+    """Prepare all views of a table that does not change, with their own stored random bits."""
+    plan = method.plan(schema)
+    if method.views == 1:
+        return Prepared(plan.guarantees, plan.run)
+
+    def run(engine: Engine, noise: Noise) -> Released:
+        # These random bits need not survive a power failure, so memory is used if possible.
+        with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
+            remembering = replace(plan, method=replace(method, coins=Path(folder) / "coins"))
+            for _ in range(method.views):
+                released = remembering.run(engine, noise)
+            return released
+
+    return Prepared(plan.guarantees, run)
+
+
+ALPHA_BETA = Case(set_schema, set_pairs, all_views)
+FRAPP: Case[Frapp] = Case(lambda _: counted_schema({}), exchanged_pairs, planned)
+
+
+# Worst cases of degree sequences.
+
+
+def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
+    """Yield hubs: above the bound (001-2), across the ends of regions (001-1), and of matchings."""
+    bound = min(method.bounds[0], 16)
+    listed = method.population == "listed"
+
+    def pair(name: str, edges: list[tuple[str, str]]) -> Pair:
+        nodes = tuple(dict.fromkeys(end for edge in edges for end in edge))
+        return graph_pair(name, GraphInput(nodes, tuple(edges), listed), "hub")
+
+    matched = [(f"left{i}", f"right{i}") for i in range(3 * bound)]
+    matched += [("hub", f"left{i}") for i in range(bound)]
+    yield pair("a hub connected to one end of many pairs", matched)
+    crown = [(f"rim{i}", f"leaf{i}.{j}") for i in range(2 * bound) for j in range(bound)]
+    yield pair(
+        "a hub of full nodes (001-2)",
+        [*crown, *(("hub", f"rim{i}") for i in range(bound))],
+    )
+    yield pair("a star (001-2)", [("hub", f"leaf{i}") for i in range(5 * bound)])
+    steps = range(1, max(2, bound - 1), 2)
+    ladder = [(f"step{i}", f"leaf{i}.{j}") for i in steps for j in range(i)]
+    yield pair("a hub connected to a node of every degree (001-1)",
+               [*ladder, *(("hub", f"step{i}") for i in steps)])  # fmt: skip
+
+
+def small_graphs(
+    method: Degrees, schema: Schema, relation: Neighbors, largest: int
+) -> Iterator[Pair]:
+    """Return the neighbors among all small graphs."""
+    listed = method.population == "listed"
+    return itertools.chain.from_iterable(
+        searched_graphs(n, listed=listed) for n in range(2, largest + 1)
+    )
+
+
+def measured(method: Degrees, schema: Schema) -> Prepared:
+    """Prepare only the measurement: no other step reads the graph."""
+    plan = method.plan(schema.name)
+
+    def run(graph: Graph, noise: Noise) -> Released:
+        account = RunAccount(plan.promise)
+        noisy, settings = accounted(graph, account, lambda sealed: plan.measure(sealed, noise))
+        return Released(tables={"noisy": noisy}, settings=settings)
+
+    return Prepared(plan.guarantees, run)
+
+
+DEGREES: Case[Degrees] = Case(
+    lambda method: method.schema("audit"), graph_pairs, measured, small_graphs
+)
+
+
+# Worst cases of DiffGen and of its baselines.
+
+
+def predicted_pairs(method: DiffGen | DpC45, schema: Schema) -> Iterator[Pair]:
+    """Yield a new extreme value (003-1), an empty group (003-2) and a decisive row (003-5)."""
+    target = str(method.target or schema.target)
+    row, sizes = rows_by_name(schema), schema.domain.sizes
+    names = [name for name in schema.attributes if name != target]
+    low, high = dict.fromkeys(names, 0), {name: sizes[name] - 1 for name in names}
+    middle = {name: (sizes[name] - 1) // 2 for name in names}
+    yes, no = {target: 0}, {target: 1}
+    inner = [row(middle | yes)] * 3 + [row(low | no)] * 3
+    hints = [
+        Within(f"largest of columns.{name}.starts", low=middle[name] + 1)
+        for name in names
+        if not isinstance(schema.attributes[name], Categorical)
+    ]
+    yield with_and_without(schema, "a new extreme value (003-1)", inner, [row(high | yes)], *hints)
+    full = [row(low | yes)] * 3 + [row(high | yes)] * 2 + [row(high | no)]
+    yield with_and_without(schema, "a row in an empty group (003-2)", full, [row(low | no)])
+    if len(names) > 1:
+        far = {names[0]: sizes[names[0]] - 1}
+        even = [row(low | yes)] * 4 + [row(low | {names[1]: sizes[names[1]] - 1} | yes)] * 4
+        yield with_and_without(
+            schema, "a row that changes the choice (003-5)", even, [row(low | far | no)]
+        )
+
+
+def contingency_pairs(method: ContingencyTable, schema: Schema) -> Iterator[Pair]:
+    """Yield an empty cell, which must have noise like any other, and a full one."""
+    yield from copies(schema, (0, 5))
+
+
+def grown(method: DpC45, schema: Schema) -> Prepared:
+    """Prepare the fit of a tree, which is all that is published."""
+
+    def run(engine: Engine, noise: Noise) -> Released:
+        return Released(tables={}, settings={"tree": asdict(method.fit(engine, noise))})
+
+    return Prepared(method.guarantee(schema), run)
+
+
+DP_C45: Case[DpC45] = Case(lambda method: predicted_schema(method.target), predicted_pairs, grown)
+DIFFGEN: Case[DiffGen] = Case(
+    lambda method: predicted_schema(method.target), predicted_pairs, planned
+)
+CONTINGENCY_TABLE: Case[ContingencyTable] = Case(
+    lambda _: counted_schema({}), contingency_pairs, planned
+)
+TOP_DOWN_SPECIALIZATION: Case[TopDownSpecialization] = Case(
+    lambda method: predicted_schema(method.target), no_pairs, planned
+)
+
+
+# Worst cases of recursive partitioning and of Mondrian.
+
+SIDE = 12
+"""Rows of one side, and rows of the class on the other; the table has SIDE**2 rows."""
+
+
+def cut_schema(method: Partition) -> Schema:
+    """Return a schema with three ordered values and a class: the example of erratum 001-3.
+
+    For class splits, there are two columns, one with ten times as many splits.
+    """
+    target = method.target or "class"
+    if method.split == "class":
+        return made_schema(
+            {
+                "few": words("low", "high"),
+                "many": words(*(f"m{i}" for i in range(11)), ordered=True),
+                target: words("+", "-", role="target"),
+            }
+        )
+    return made_schema(
+        {
+            "v": words("v0", "v1", "v2", ordered=True),
+            target: words("+", "-", role="target"),
+        }
+    )
+
+
+def cut_pairs(method: Partition, schema: Schema) -> Iterator[Pair]:
+    """Yield a choice between two cuts (001-3), and two equal halves (001-7, 001-8)."""
+    target = method.target or schema.target
+    if method.split == "class" and {"few", "many"} <= set(schema.attributes):
+        yield telling_pair(schema)
+    row, sizes = rows_by_name(schema), schema.domain.sizes
+    first = next(name for name in schema.attributes if name != target)
+    yes = {} if target is None else {target: 0}
+    no = {} if target is None else {target: sizes[target] - 1}
+    near, next_to, far = {first: 0}, {first: min(1, sizes[first] - 1)}, {first: sizes[first] - 1}
+    yield with_and_without(
+        schema, "a row that changes the cut (001-3)",
+        [row(near | yes), row(next_to | no), row(next_to | no)], [row(near | yes)],
+        Within("tree[0].cut", 2, 2),
+    )  # fmt: skip
+    # Among all tables with up to three equal rows, this one detects the printed weights fastest.
+    yield with_and_without(
+        schema, "a cut that one more row makes rare (001-3)",
+        [row(next_to | no), row(next_to | no), row(far | yes)], [row(far | yes)],
+        Within("tree[0].cut", 1, 1),
+    )  # fmt: skip
+    for count in (method.stop_count, 3):
+        even = [row(near | yes)] * max(0, count) + [row(far | no)] * max(0, count)
+        yield with_and_without(schema, "even halves (001-7, 001-8)", even, [row(near | yes)])
+
+
+def telling_pair(schema: Schema) -> Pair:
+    """Return neighbors with one row that changes one split's score by nearly the maximum.
+
+    The row lowers the score of the split of "few" by nearly the maximum and raises that of ten
+    others: the side "low" has no row of the class without it, and the class is absent from the
+    first value of "many".
+    """
+    _, many, classes = schema.domain.sizes.values()
+    rows = [(0, many - 1, classes - 1)] * SIDE
+    rows += [(1, many - 1, 0)] * SIDE
+    rows += [(1, many - 1, classes - 1)] * (SIDE**2 - 2 * SIDE)
+    return with_and_without(
+        schema, "a row that lowers one score and raises others", rows, [(0, 0, 0)],
+        Within("tree[0].column=few", 1, 1),
+    )  # fmt: skip
+
+
+PARTITION = Case(cut_schema, cut_pairs, planned)
+MONDRIAN: Case[Mondrian] = Case(lambda method: predicted_schema(method.target), no_pairs, planned)
+
+
+# Worst cases of quilt.
+
+
+def paired_schema(method: Quilt) -> Schema:
+    """Return a schema with two binary columns, one of which may be the target."""
+    return made_schema({"x": whole(2), method.target or "y": whole(2)})
+
+
+def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:
+    """Yield empty and full tables, and two columns that one more row makes dependent."""
+    yield from copies(schema, (0, 5, 60))
+    low, high, *others = corner_cells(schema)
+    even = [low, high, *others] * 15
+    for row in (low, *others[:1]):
+        yield with_and_without(schema, "a pair of columns that becomes dependent", even, [row])
+
+
+QUILT = Case(paired_schema, paired_pairs, planned)
+
+
+# Audit cases of noisy records and condensation; their promises are not about neighbors.
+
+
+def numeric_schema(method: Uncertain | Condensation) -> Schema:
+    """Return a schema with a number on a grid, the carried columns and the column of k."""
+    columns: dict[str, Any] = {name: whole(20) for name in method.scales} or {"x": whole(20)}
+    columns |= {name: words("F", "M") for name in method.carry}
+    if isinstance(method, Uncertain) and method.k_column is not None:
+        columns[method.k_column] = {"type": "integer", "low": method.k, "high": method.k + 1}
+    return made_schema(columns)
+
+
+UNCERTAIN = Case(numeric_schema, no_pairs, planned)
+CONDENSATION = Case(numeric_schema, no_pairs, planned)

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.sources.arrow_rows import plain_column
-from hushtable.engine.sources.cell_texts import texts_of
 from hushtable.engine.sources.duckdb_files import connect_duckdb
 from hushtable.engine.sources.header import ColumnType, Header
 from hushtable.engine.sources.source import TableSource, explained
+from hushtable.engine.sources.whole_files import texts_of
 
 ibis = lazy_loader.load("ibis")
 

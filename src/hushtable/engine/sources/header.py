@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from hushtable.engine.sources.whole_files import WHOLE_FILES, WholeFile
 from hushtable.errors import DataError, ParameterError, SchemaError
-from hushtable.files.stored_rows import stored_rows
+from hushtable.files.rows import stored_rows
 from hushtable.schema import (
     CalendarColumn,
     Categorical,

@@ -4,14 +4,16 @@ Column names are read from the start of the file. Rows are read into memory at t
 after the charge.
 
 In Excel and JSON lines, cells have types and columns do not, so each cell is read as text
-(`hushtable.engine.sources.cell_texts`).
+(`hushtable.engine.sources.whole_files`).
 """
 
 from __future__ import annotations
 
 import csv
+import datetime
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,10 +21,106 @@ from typing import Any
 
 import pyarrow as pa
 
-from hushtable.engine.sources.cell_texts import texts_of
-from hushtable.engine.sources.value_labels import Labels, by_label, labels_of, require_labels
 from hushtable.errors import DataError, HushtableError, ParameterError
 from hushtable.schema.file_format import FileFormat
+
+# Conversion of cells to text, for tables whose columns have no type.
+#
+# In Excel, JSON lines and SQLite, every cell has its own type. With a common column type, or that
+# of the first cell, one row could change how all other rows are read, which the noise does not
+# cover.
+
+_EDGE = 2.0**63
+
+
+def texts_of(cells: Iterable[Any]) -> pa.Array:
+    """Convert cells to text in the spelling of `hushtable.engine.encode`.
+
+    Examples
+    --------
+    >>> import datetime
+    >>> texts_of([3.0, 0.5, True, None, "3.0", datetime.timedelta(hours=1)]).to_pylist()
+    ['3', '0.5', 'true', None, '3.0', '3600000000 us']
+    """
+    return pa.array(map(_text, cells), pa.string())
+
+
+def _text(cell: Any) -> str | None:  # noqa: PLR0911 - one for each type
+    if cell is None or isinstance(cell, str):
+        # JSON can contain unpaired surrogates, which are not valid text.
+        return cell and cell.encode("utf-8", "replace").decode()
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, int):
+        return str(cell)
+    if isinstance(cell, float):
+        if math.isnan(cell):
+            return None
+        return str(int(cell)) if cell.is_integer() and abs(cell) < _EDGE else str(cell)
+    if isinstance(cell, datetime.datetime):
+        return cell.isoformat(" ")
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    if isinstance(cell, datetime.timedelta):
+        return f"{cell // datetime.timedelta(microseconds=1)} us"
+    return f"x{cell.hex()}" if isinstance(cell, bytes) else json.dumps(cell)
+
+
+# Value labels of Stata and SPSS files, such as 1 for "male", 2 for "female", -9 for "refused".
+#
+# The labels are in the file's metadata. A schema lists the columns whose values are replaced by
+# their labels (``reading: {labels: [sex]}``), so that the code of a cell does not depend on other
+# rows.
+
+Labels = Mapping[float | str, str]
+"""The label of each value of a column; numbers in ascending order."""
+
+
+def labels_of(meta: Any) -> dict[str, Labels]:
+    """Return the labels of each column from the metadata that pyreadstat returns.
+
+    Values that the file declares as missing are read as missing, so their labels are omitted, as
+    are those of Stata's extended missing values (``.a``).
+    """
+    texts = {name for name, kind in meta.readstat_variable_types.items() if kind == "string"}
+    found: dict[str, Labels] = {}
+    for name, labels in meta.variable_value_labels.items():
+        ranges = meta.missing_ranges.get(name, [])
+        kept = {
+            value: str(label).strip()
+            for value, label in labels.items()
+            if isinstance(value, str) == (name in texts)
+            and not any(part["lo"] <= value <= part["hi"] for part in ranges)
+        }
+        if kept:
+            found[name] = dict(sorted(kept.items()))
+    return found
+
+
+def require_labels(wanted: Sequence[str], known: Mapping[str, Labels]) -> None:
+    """Raise an error if the schema asks for labels that the file does not have."""
+    without = [name for name in wanted if name not in known]
+    if without:
+        listed = ", ".join(map(repr, known)) or "none"
+        raise DataError(
+            f"reading: labels lists {', '.join(map(repr, without))}, but the file has no labels "
+            f"for their values; columns with labels: {listed}."
+        )
+
+
+def by_label(values: Sequence[Any], labels: Labels) -> list[str | None]:
+    """Return the label of each value, or its text if it has none.
+
+    Examples
+    --------
+    >>> by_label([1.0, 2.0, 7.0, None], {1: "male", 2: "female"})
+    ['male', 'female', '7', None]
+    """
+    return [None if value is None else labels.get(value) or _label_text(value) for value in values]
+
+
+def _label_text(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 @dataclass(frozen=True, eq=False)

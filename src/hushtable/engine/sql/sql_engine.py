@@ -34,21 +34,27 @@ from hushtable.engine.baskets import (
     listed_sizes,
     missing_codes,
 )
-from hushtable.engine.cells import Counts, OccupiedCells
-from hushtable.engine.engine import CheckedEngine, not_once
-from hushtable.engine.published import WrittenParts
+from hushtable.engine.cells import Counts, OccupiedCells, WrittenParts
+from hushtable.engine.engine import CheckedEngine, not_once, person_break
 from hushtable.engine.rule_breaks import RuleBreak
-from hushtable.engine.rules import person_break
 from hushtable.engine.sources.source import PERSON, TableSource
 from hushtable.engine.spark.spark_source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
-from hushtable.engine.sql.answers import RuleBreakCounts, n_rows
-from hushtable.engine.sql.baskets import count_pairs, count_sizes, count_tuples
-from hushtable.engine.sql.elements import listed_elements, wide_elements
-from hushtable.engine.sql.marginals import count_groups
-from hushtable.engine.sql.one_way import broken_rules, count_each
-from hushtable.engine.sql.results import count_cells, tally
-from hushtable.engine.sql.rows import check_some_rows
+from hushtable.engine.sql.baskets import (
+    count_pairs,
+    count_sizes,
+    count_tuples,
+    listed_elements,
+    wide_elements,
+)
+from hushtable.engine.sql.marginals import broken_rules, count_each, count_groups
+from hushtable.engine.sql.results import (
+    RuleBreakCounts,
+    check_some_rows,
+    count_cells,
+    n_rows,
+    tally,
+)
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, recoded_domain

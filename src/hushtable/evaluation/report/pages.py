@@ -6,11 +6,14 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.resources import files
-from typing import Any
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Literal
 
-from hushtable.evaluation.figures import best_accuracies
+from hushtable.evaluation.figures import best_accuracies, worst_of
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
     Marks,
@@ -19,16 +22,20 @@ from hushtable.evaluation.report.plots import (
     degree_plot,
     rate_plot,
     slope_plot,
+    steps_plot,
     workload_plot,
 )
 from hushtable.evaluation.utility.slopes import weakest
 from hushtable.extras import needing
+from hushtable.files.writing import write_whole
+from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.values import rounded
 
 with needing("eval", "the page"):
     from markupsafe import Markup
 
-    from hushtable.files.templates import templates
+    from hushtable.files.html import templates
+
 
 MAX_COLUMN_PLOTS = 40
 
@@ -283,3 +290,163 @@ def _fact(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}" if math.isfinite(value) else "–"
     return _plain(value) if not isinstance(value, int) else f"{value:,}"
+
+
+# HTML page of a comparison, built only from its JSON data.
+
+RateDict = Mapping[str, Any]
+Row = tuple[str, list[tuple[str, RateDict, str]]]
+
+
+def render_comparison(content: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]) -> str:
+    """Render the output of `Comparison.to_dict` and its evaluations as one HTML page."""
+    names = [release["name"] for release in content["releases"]]
+    return fill_page(
+        "compare.html",
+        **content,
+        groups=[
+            {"name": group, "figures": list(figures)}
+            for group, figures in groupby(content["figures"], key=lambda figure: figure["group"])
+        ],
+        plots=[
+            *_error_plots(content["figures"], names),
+            *_learning_plots(evaluations, names),
+            *_risk_plots(evaluations, names),
+        ],
+    )
+
+
+def _plot(
+    title: str,
+    rows: Sequence[Row],
+    *,
+    line: tuple[float, str] | None = None,
+    whole: bool = False,
+    unit: Literal["share", "distance"] = "share",
+) -> dict[str, Any]:
+    svg = rate_plot({"": rows}, title=title, line=line and line[0], whole=whole, unit=unit)
+    return {"title": title, "svg": Markup(svg)}  # noqa: S704 - plots escapes every name
+
+
+def _interval(value: RateDict) -> RateDict:
+    """Add an interval of zero length to a number without one."""
+    return {"low": value["value"], "high": value["value"], **value}
+
+
+def _error_plots(
+    figures: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    plots = []
+    for figure in figures:
+        if figure["group"] != "error" or figure["kind"] in {"number", "text"}:
+            continue
+        unit: Literal["share", "distance"] = "distance" if figure["kind"] == "distance" else "share"
+        rows: list[Row] = [
+            (name, [("release", _interval(value), figure["name"])])
+            for name, value in zip(names, figure["values"], strict=True)
+            if value
+        ]
+        line = (0.95, "nominal") if "coverage" in figure["name"] else None
+        plots.append(_plot(figure["name"], rows, line=line, unit=unit))
+    return plots
+
+
+def _learning_plots(
+    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    models: dict[str, list[Row]] = {}
+    majorities: set[float] = set()
+    for name, one in zip(names, evaluations, strict=True):
+        lines = (one["utility"]["learning"] or {"lines": []})["lines"]
+        for line in lines:
+            if line["trained_on"] == "nothing":
+                majorities.add(line["accuracy"]["value"])
+                continue
+            rows = models.setdefault(line["model"], [])
+            if not rows or rows[-1][0] != name:
+                rows.append((name, []))
+            label = f"trained on the {line['trained_on']}"
+            rows[-1][1].append((line["trained_on"], _interval(line["accuracy"]), label))
+    # Releases that predict different classes have different majorities, so no common line.
+    line = (majorities.pop(), "majority class") if len(majorities) == 1 else None
+    return [_plot(f"accuracy, {model}", rows, line=line) for model, rows in models.items()]
+
+
+def _risk_plots(
+    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    found: dict[str, list[Row]] = {}
+    for name, one in zip(names, evaluations, strict=True):
+        attacks = one["risk"].get("attacks") or []
+        for kind in dict.fromkeys(attack["name"] for attack in attacks):
+            worst = worst_of(attacks, kind)
+            if worst is None:
+                continue
+            label = f"{name}: {worst['of']}" if worst["of"] else name
+            rates = [(who, worst[who], who) for who in ("attack", "control", "naive") if worst[who]]
+            found.setdefault(kind, []).append((label, rates))
+    return [_plot(f"{kind}, worst case", rows, whole=True) for kind, rows in found.items()]
+
+
+# HTML page of a ledger: amounts spent and remaining, decisions and entries.
+
+INTERNAL = (
+    "INTERNAL: contains names, justifications and failed attempts, which releases do not show. Do "
+    "not publish."
+)
+LINES = {"basic": "release-line", "concentrated": "warn-line"}
+
+
+def write_ledger(path: str | Path, content: Mapping[str, Any], *, protects: str) -> None:
+    """Write the output of `Ledger.show` as an HTML page to a new file."""
+    write_whole(path, render_ledger(content, protects=protects))
+
+
+def render_ledger(content: Mapping[str, Any], *, protects: str) -> str:
+    """Render the output of `Ledger.show` as one self-contained HTML page."""
+    today = datetime.now(UTC).date()
+    decisions = [("The cap", content["decision"])]
+    decisions += [(f"Entry {entry['id']}", entry["decision"]) for entry in content["entries"]]
+    return fill_page(
+        "ledger.html",
+        **{**content, "name": content["name"] or "Ledger"},
+        internal=INTERNAL,
+        protects=protects,
+        plot=_ledger_plot(content["history"]),
+        decisions=[
+            {"what": what, **stated, "overdue": Decision(**stated).is_overdue(today)}
+            for what, stated in decisions
+            if stated
+        ],
+        accounts=[
+            {
+                "account": account,
+                "number": number,
+                **{
+                    part: rounded(Fraction(content[account][part][number]))
+                    for part in ("limit", "spent", "reserved", "left")
+                },
+            }
+            for account, numbers in (
+                ("basic", ("epsilon", "delta")),
+                ("concentrated", ("rho", "delta")),
+            )
+            if content[account]
+            for number in numbers
+        ],
+    )
+
+
+def _ledger_plot(history: Sequence[Mapping[str, Any]]) -> Markup:
+    """Plot the share of each account that was spent over time."""
+    times = [datetime.fromisoformat(step["time"]).timestamp() for step in history]
+    first, span = min(times), max(times) - min(times)
+    steps: dict[str, tuple[str, list[tuple[float, float]]]] = {}
+    for account, kind in LINES.items():
+        shares = [step[account] for step in history]
+        if shares[-1] is not None:
+            places = ((time - first) / span if span else 0.0 for time in times)
+            steps[account] = kind, list(zip(places, shares, strict=True))
+    ends = (history[0]["time"][:10], history[-1]["time"][:10])
+    svg = steps_plot(steps, title="budget spent over time, by account", ends=ends)
+    return Markup(svg)  # noqa: S704 - made of numbers

@@ -18,8 +18,7 @@ import pyarrow as pa
 
 from hushtable.evaluation.risk import attribute_inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
-from hushtable.evaluation.risk.attack import AttackTables, make_attack_tables
-from hushtable.evaluation.risk.outcome import Outcome
+from hushtable.evaluation.risk.attack import AttackTables, Outcome, make_attack_tables
 from hushtable.methods.registry import find
 from hushtable.release.release import Release
 from hushtable.schema import Schema

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.risk.attack import MOST_TARGETS, AttackTables, equal
-from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.risk.attack import MOST_TARGETS, AttackTables, Outcome, Rate, equal
 from hushtable.kernels.nearest import nearest_without_each
 
 TOLERANCE = 0.05

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.errors import HushtableError
-from hushtable.evaluation.rows import CodedRows
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.writing import spill_folder
 from hushtable.methods.registry import find
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 from hushtable.schema.file_format import FileFormat

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from hushtable.arrays import Floats
-from hushtable.evaluation.risk.attack import AttackTables, columns_of
-from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate, columns_of
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
 

@@ -7,9 +7,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.evaluation.metric import Metric, MetricValue, share_metric
-from hushtable.evaluation.risk.attack import AttackTables
-from hushtable.evaluation.risk.outcome import Outcome, Rate, difference
+from hushtable.evaluation.findings import Metric, MetricValue, share_metric
+from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate, difference
 from hushtable.extras import needing
 from hushtable.kernels.nearest import nearest
 from hushtable.numeric import NORMAL

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.evaluation.metric import MetricValue, share_metric
-from hushtable.evaluation.risk.attack import AttackTables
-from hushtable.evaluation.risk.outcome import Outcome, Rate
+from hushtable.evaluation.findings import MetricValue, share_metric
+from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate
 
 N_GUESSES = 500
 N_TRIES_PER_GUESS = 4

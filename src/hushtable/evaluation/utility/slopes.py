@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.evaluation.metric import Metric
-from hushtable.evaluation.rows import CodedRows
+from hushtable.evaluation.findings import Metric
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.schema import Integer, Number, Schema
 
 MAX_PAIRS = 200

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
-from hushtable.evaluation.metric import Metric, MetricValue, share_metric
-from hushtable.evaluation.repeats import wilson
-from hushtable.evaluation.rows import CodedRows, is_ordered
+from hushtable.evaluation.findings import Metric, MetricValue, share_metric, wilson
+from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
 from hushtable.query.answers import Estimate
 from hushtable.schema import Categorical, Column

@@ -6,16 +6,16 @@ SPECS = (
     MethodSpec(
         name="alpha-beta",
         method="hushtable.methods.alpha_beta.alpha_beta:AlphaBeta",
-        audit="hushtable.audit.cases.alpha_beta:ALPHA_BETA",
+        audit="hushtable.audit.cases.known:ALPHA_BETA",
         kind="insertions",
         estimator="hushtable.methods.alpha_beta.insertion_estimator:InsertionEstimator",
     ),
     MethodSpec(
         name="frapp",
         method="hushtable.methods.alpha_beta.frapp:Frapp",
-        audit="hushtable.audit.cases.alpha_beta:FRAPP",
+        audit="hushtable.audit.cases.known:FRAPP",
         kind="retention",
-        estimator="hushtable.methods.alpha_beta.retention_estimator:RetentionEstimator",
+        estimator="hushtable.methods.alpha_beta.frapp:RetentionEstimator",
         baseline=True,
     ),
 )

@@ -5,9 +5,15 @@ Guarantee, algorithm and proofs: ``alpha_beta.md``.
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,27 +24,184 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.methods.alpha_beta.observers import readable, require_bound, require_observers
-from hushtable.methods.alpha_beta.views import ViewMemory
+from hushtable.errors import DataError, ParameterError, Refused, TooLarge
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
-from hushtable.privacy.bounded_adversary import Adversary, Ratios, solve, solve_repeated
+from hushtable.privacy.bounded_adversary import Adversary, Ratios, odds_limit, solve, solve_repeated
 from hushtable.privacy.guarantee import BoundedAdversary, Guarantee, PureDP, check_epsilon
 from hushtable.privacy.mechanisms.tuple_perturbation import (
+    KeptTuples,
+    NextView,
     SourceInsertions,
     SourcePrior,
     UniformInsertions,
+    ViewHistory,
     source_weights,
     whole_weights,
 )
-from hushtable.privacy.mechanisms.tuple_set import KeptTuples, NextView
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds
 from hushtable.schema import Schema
-from hushtable.schema.written_tuples import written_tuples
+from hushtable.schema.codes import written_tuples
+
+# Checks of bounded-adversary guarantees: that they hold, and that they cover some observer.
+
+
+def require_bound(ratios: Ratios, d: Fraction, gamma: Fraction, adversary: Adversary) -> None:
+    """Refuse probabilities that do not satisfy the guarantee."""
+    if ratios.keeps(d, gamma, adversary):
+        return
+    worst = ratios.posterior(d, adversary)
+    problems = []
+    if worst > gamma:
+        spread = ratios.high / (ratios.low if adversary == "exclusive" else 1)
+        most = gamma / (gamma + (1 - gamma) * spread)
+        problems.append(
+            f"the posterior of the {adversary} observer could rise from d = {float(d):.4g} to "
+            f"{float(worst):.4g}, above gamma = {float(gamma):.4g}. Raise beta, raise gamma to "
+            f"that, or lower d to {float(most):.4g}; the likelihood ratio may be at most "
+            f"{float(odds_limit(d, gamma)):.4g} and is {float(spread):.4g}."
+        )
+    if ratios.low * gamma < d:
+        problems.append(
+            f"an observer could rule tuples out: the prior may fall to "
+            f"{float(ratios.low):.4g} of its value, below d/gamma = {float(d / gamma):.4g}. "
+            "Lower alpha, publish fewer views, or raise gamma."
+        )
+    raise ParameterError(problems)
+
+
+def require_observers(
+    ratios: Ratios,
+    *,
+    d: Fraction,
+    prior_factor: Fraction | None,
+    n_tuples: int,
+    n_domain: int,
+) -> None:
+    """Refuse a guarantee that covers no observer who knows the size of the table."""
+    least = Fraction(n_tuples, n_domain)
+    if prior_factor is not None:
+        enough, given = prior_factor >= 1, f"prior_factor is {prior_factor}, below 1"
+        advice = "Choose a prior_factor of at least 1, such as 10"
+    else:
+        enough = d >= least
+        given = f"d is {float(d):.4g}, below n/m = {n_tuples:,}/{readable(n_domain)}"
+        advice = f"Raise d to at least {float(least):.4g} (exactly {least})"
+    if enough:
+        return
+    # Posterior of an independent observer whose prior comes from knowing only n.
+    reached = ratios.posterior(min(least, Fraction(1)), "independent")
+    raise ParameterError(
+        f"{given}: the guarantee is empty. An observer who knows only that n is about {n_tuples:,} "
+        f"has a prior above d on average, so the bound gamma does not cover "
+        f"them, and their posterior of a published tuple can reach {float(reached):.1%}. {advice}, "
+        "with a gamma above d; publish more or finer columns; or correct n_public if it "
+        "is too large."
+    )
+
+
+def readable(size: int) -> int | str:
+    """Format a number that may be too large for a float."""
+    return size if size < 10**15 else f"{Decimal(size):.3e}"
+
+
+# Private record of earlier views of a table.
+#
+# A later view of the same table must not sample an unchanged tuple again. So the tuples seen so far
+# and the views published so far are stored in a file that only its owner can read.
+
+
+class ViewMemory:
+    """File with the history of a table's views, beside the ledger.
+
+    Parameters
+    ----------
+    path : path
+        The file; created readable for its owner only.
+    terms : mapping of str to plain data
+        What must be the same for all views: parameters and domain.
+    max_views : int
+        Maximum number of views.
+    n_limbs : int
+        Number of columns of a packed key.
+    """
+
+    def __init__(
+        self, path: str | Path, *, terms: Mapping[str, Any], max_views: int, n_limbs: int
+    ) -> None:
+        self.path = Path(path)
+        self._terms = json.dumps(terms, sort_keys=True)
+        self._max_views, self._n_limbs = max_views, n_limbs
+
+    def require_view_allowed(self) -> None:
+        """Refuse if all views are published; checked before charging and again when sampling."""
+        if self.path.exists():
+            with self.opened():
+                pass
+
+    @contextmanager
+    def opened(self) -> Iterator[ViewHistory]:
+        """Yield the history under an exclusive lock; save additions unless an error occurs."""
+        # Created here first, because SQLite would let others read it; its journal inherits the
+        # mode.
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
+        if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
+            raise ParameterError(
+                f"coins: {str(self.path)!r} can be read by other users, but it contains "
+                "private tuples. Make it private (chmod 600) and find out who read it."
+            )
+        connection = sqlite3.connect(self.path, isolation_level=None, timeout=60)
+        try:
+            connection.execute("BEGIN EXCLUSIVE")
+            past = self._load(connection)
+            if len(past.views) >= self._max_views:
+                raise Refused(
+                    f"{len(past.views)} views of this table are published and views is "
+                    f"{self._max_views}: one more would break the guarantee. Plan for more views "
+                    "from the start, with a new file."
+                )
+            yield past
+            self._save(connection, past)
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise DataError(
+                f"coins: {str(self.path)!r} is not a record of earlier views, or is damaged or in "
+                "use. Without it another view would break the guarantee; restore a backup."
+            ) from error
+        finally:
+            connection.close()
+
+    def _load(self, connection: sqlite3.Connection) -> ViewHistory:
+        connection.execute("CREATE TABLE IF NOT EXISTS terms (text TEXT NOT NULL)")
+        connection.execute("CREATE TABLE IF NOT EXISTS tuples (view INTEGER UNIQUE, keys BLOB)")
+        terms = connection.execute("SELECT text FROM terms").fetchone()
+        if terms is not None and terms[0] != self._terms:
+            raise ParameterError(
+                f"coins: {str(self.path)!r} records views with other parameters or another schema. "
+                "All views of a table must use the same; use those, or a new file for a new "
+                "table."
+            )
+        rows = connection.execute("SELECT keys FROM tuples ORDER BY view")
+        parts = [np.frombuffer(keys, "<i8").reshape(-1, self._n_limbs) for (keys,) in rows]
+        if not parts:
+            return ViewHistory(np.empty((0, self._n_limbs), np.int64))
+        return ViewHistory(parts[0].astype(np.int64), [part.astype(np.int64) for part in parts[1:]])
+
+    def _save(self, connection: sqlite3.Connection, past: ViewHistory) -> None:
+        """Rewrite the file: the tuples of the table as number 0, the views from 1 on."""
+        if not past.views:
+            return
+        connection.execute("DELETE FROM terms")
+        connection.execute("INSERT INTO terms VALUES (?)", [self._terms])
+        connection.execute("DELETE FROM tuples")
+        for number, keys in enumerate([past.seen, *past.views]):
+            connection.execute(
+                "INSERT INTO tuples VALUES (?, ?)", [number, keys.astype("<i8").tobytes()]
+            )
+
 
 ViewRule = Literal["memoized", "algorithm-4"]
 

@@ -35,16 +35,15 @@ from hushtable.methods.alpha_beta.two_rates import (
 from hushtable.numeric import NORMAL
 from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
 from hushtable.query.answers.association_loss import uniform_loss
-from hushtable.query.answers.drawing import Generator
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import (
     About,
     ComparableRelease,
+    Generator,
     KnownNoiseRows,
     published_rows,
 )
-from hushtable.query.answers.row_sums import ONE, RowFunction
-from hushtable.query.answers.sums import SumEstimates, no_less
+from hushtable.query.answers.row_sums import ONE, RowFunction, SumEstimates, no_less
 from hushtable.query.where import Predicate, parse
 from hushtable.schema.codes import as_numpy, plain
 

@@ -22,7 +22,7 @@ SPECS = (
         method="hushtable.methods.counts.generalize_suppress:GeneralizeSuppress",
         audit="hushtable.audit.cases.known:GENERALIZE_SUPPRESS",
         kind="suppressed-cells",
-        estimator="hushtable.methods.counts.suppressed_estimator:SuppressedEstimator",
+        estimator="hushtable.methods.counts.cell_estimator:SuppressedEstimator",
         baseline=True,
     ),
     MethodSpec(
@@ -30,7 +30,7 @@ SPECS = (
         method="hushtable.methods.counts.random_sampling:RandomSampling",
         audit="hushtable.audit.cases.known:RANDOM_SAMPLING",
         kind="sampled-rows",
-        estimator="hushtable.methods.counts.sample_estimator:SampleEstimator",
+        estimator="hushtable.methods.counts.random_sampling:SampleEstimator",
         baseline=True,
     ),
 )

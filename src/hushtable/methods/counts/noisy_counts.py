@@ -37,8 +37,7 @@ from hushtable.privacy.guarantee import (
     PureDP,
     Threshold,
 )
-from hushtable.privacy.mechanisms.cell_counts import CellCounts
-from hushtable.privacy.mechanisms.cells import NoisyCells
+from hushtable.privacy.mechanisms.cells import CellCounts, NoisyCells
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema

@@ -6,7 +6,7 @@ SPECS = (
     MethodSpec(
         name="degrees",
         method="hushtable.methods.degrees.degrees:Degrees",
-        audit="hushtable.audit.cases.degrees:DEGREES",
+        audit="hushtable.audit.cases.known:DEGREES",
         kind="degrees",
         estimator="hushtable.methods.degrees.estimator:DegreeEstimator",
         takes="graph",

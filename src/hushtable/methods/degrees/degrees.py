@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.graph import SealedGraph
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, GraphMethod, Plan, Released
@@ -30,8 +30,8 @@ from hushtable.methods.degrees.distribution_fit import (
 from hushtable.methods.parameters import parameter, part, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanisms.degree_mechanisms import HistogramCuts
 from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.private_choice import HistogramCuts
 from hushtable.privacy.noise.distributions import laplace_variance
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema

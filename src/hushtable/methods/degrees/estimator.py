@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.degrees.distribution_fit import DegreeDistribution
 from hushtable.numeric import NORMAL
-from hushtable.query.answers.drawing import Generator
 from hushtable.query.answers.estimator import Estimate, Estimator
-from hushtable.query.answers.published import About, ComparableRelease, published_rows
+from hushtable.query.answers.published import About, ComparableRelease, Generator, published_rows
 from hushtable.query.where import parse
 
 

@@ -13,8 +13,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.engine.graph import Graph
-from hushtable.engine.sealed_graph import SealedGraph
+from hushtable.engine.graph import Graph, SealedGraph
 from hushtable.engine.sealed_table import accounted
 from hushtable.extras import needing
 from hushtable.methods import parameters

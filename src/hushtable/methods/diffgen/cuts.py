@@ -9,27 +9,23 @@ probabilities.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from html import escape
 from math import lcm, prod
 from typing import Any
 
+import numpy as np
+
 from hushtable.arrays import Integers
-from hushtable.methods.diffgen.parts import (
-    CutPart,
-    IntervalPart,
-    TaxonomyPart,
-    ValueSetPart,
-    bin_starts,
-    is_span,
-    top,
-)
 from hushtable.privacy.accounting.sealed import SealedCounts
-from hushtable.privacy.mechanisms.class_scores import Score
 from hushtable.privacy.mechanisms.scored_splits import (
     ClassTable,
     CodeSet,
+    Score,
     ScoreChoice,
     ScoredSplits,
     SealedClassTable,
@@ -41,7 +37,212 @@ from hushtable.privacy.mechanisms.scored_splits import (
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Column
 from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
-from hushtable.schema.taxonomy import TaxonomyNode
+from hushtable.schema.taxonomy import ROOT, Taxonomy, TaxonomyNode
+
+# Parts of a cut: taxonomy nodes, intervals of a public grid, or sets of listed values.
+#
+# The schema alone determines how a part may be split; this module does not use data.
+
+
+@dataclass(frozen=True, eq=False)  # parts are compared by identity
+class CutPart(ABC):
+    """One part of a cut; the top part also contains special values and missing."""
+
+    attribute: str
+    holds_special: bool
+
+    @property
+    @abstractmethod
+    def label(self) -> str:
+        """Name of the part, without special values and missing."""
+
+    @cached_property
+    def special_labels(self) -> tuple[str, ...]:
+        """Special values and missing in this part; the first split separates each of them."""
+        return ("missing",) if self.holds_special else ()
+
+    @property
+    def full_label(self) -> str:
+        """Name of the part."""
+        return " or ".join((self.label, *self.special_labels))
+
+    @cached_property
+    def fan_out(self) -> int:
+        """Number of parts after a split, including special values and missing."""
+        return 2 + len(self.special_labels)
+
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """Number of possible splits of this part and its descendants. Public."""
+
+
+@dataclass(frozen=True, eq=False)
+class TaxonomyPart(CutPart):
+    """A node of a taxonomy in which no node has a single child."""
+
+    node: TaxonomyNode
+
+    @property
+    def label(self) -> str:
+        """Label of the node."""
+        return self.node.label
+
+    @cached_property
+    def children(self) -> tuple[TaxonomyPart, ...]:
+        """Parts after a split, without special values and missing."""
+        below = self.node.children
+        if not below and self.holds_special:
+            below = (self.node,)  # only missing can be split off
+        return tuple(TaxonomyPart(self.attribute, False, node) for node in below)
+
+    @cached_property
+    def fan_out(self) -> int:
+        """Number of children, plus special values and missing."""
+        return len(self.children) + len(self.special_labels)
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each node with children, including this one."""
+        return sum(child.n_rounds for child in self.children) + bool(self.children)
+
+
+@dataclass(frozen=True, eq=False)
+class IntervalPart(CutPart):
+    """An interval of an ordered column, by its first and last code."""
+
+    column: Column
+    first: int
+    last: int
+
+    @cached_property
+    def special_labels(self) -> tuple[str, ...]:
+        """The special values, and missing."""
+        names = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(names) if self.holds_special else ()
+
+    @property
+    def label(self) -> str:
+        """First and last value."""
+        low, high = self.column.value(self.first), self.column.value(self.last)
+        return f"{low}" if self.first == self.last else f"{low} to {high}"
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each grid point, or public bin, except the first."""
+        begins = bin_starts(self.column)
+        if begins is None:
+            return self.last - self.first
+        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+        return int(inside[1] - inside[0])
+
+    def halves(self, split: int) -> tuple[IntervalPart, IntervalPart]:
+        """Split before a code."""
+        return (
+            IntervalPart(self.attribute, False, self.column, self.first, split - 1),
+            IntervalPart(self.attribute, False, self.column, split, self.last),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ValueSetPart(CutPart):
+    """Some values of a list without order and taxonomy, by their codes."""
+
+    column: Categorical
+    codes: tuple[int, ...]
+
+    @property
+    def label(self) -> str:
+        """The values, or the absent values if these are fewer."""
+        names = self.column.values
+        lacks = sorted(set(range(len(names))).difference(self.codes))
+        if not lacks and len(names) > 1:
+            return ROOT
+        if 0 < len(lacks) < len(self.codes):
+            return "all but " + ", ".join(names[code] for code in lacks)
+        return ", ".join(names[code] for code in self.codes)
+
+    @cached_property
+    def fan_out(self) -> int:
+        """A value and the others, plus special values and missing."""
+        return min(len(self.codes), 2) + len(self.special_labels)
+
+    @cached_property
+    def n_rounds(self) -> int:
+        """One for each value except the first; one if only special values can be split off."""
+        return max(len(self.codes) - 1, int(self.holds_special))
+
+    @cached_property
+    def halves(self) -> tuple[tuple[int, ...], ...]:
+        """Values that may be split off: each one, or for two values only the first."""
+        return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
+
+    def split(self, way: int) -> tuple[ValueSetPart, ...]:
+        """Split a value off the others; a single value only from special values and missing."""
+        half = self.halves[way]
+        rest = tuple(code for code in self.codes if code not in half)
+        return tuple(
+            ValueSetPart(self.attribute, False, self.column, codes)
+            for codes in (half, rest)
+            if codes
+        )
+
+
+def is_span(column: Column) -> bool:
+    """Return whether a column is split along an order: numbers, dates, times, ordered categories.
+
+    A taxonomy takes precedence over an order.
+    """
+    return column.is_line and getattr(column, "taxonomy", None) is None
+
+
+def bin_starts(column: Column) -> Integers | None:
+    """Return the codes at which a column may be split if its schema declares bins, else None."""
+    starts = getattr(column, "bin_starts", None)
+    return None if starts is None else np.asarray(starts, np.int64)
+
+
+def top(attribute: str, column: Column, *, one_by_one: bool = False) -> CutPart:
+    """Return the single part of the topmost cut.
+
+    A list without taxonomy is one part that splits into all its values at once, or, with
+    `one_by_one`, into one of them and the others.
+    """
+    apart = column.n_special > 0
+    if is_span(column):
+        return IntervalPart(attribute, apart, column, 0, column.n_values - 1)
+    assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
+    if one_by_one and column.taxonomy is None:
+        return ValueSetPart(attribute, apart, column, tuple(range(column.n_values)))
+    taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
+    return TaxonomyPart(attribute, apart, _without_single_children(taxonomy.root))
+
+
+def largest_gains(part: CutPart, most: int) -> list[int]:
+    """Return the number of parts that each of up to `most` splits may add, largest first.
+
+    Examples
+    --------
+    >>> color = Categorical(type="categorical", values=("red", "blue", "green"), missing="category")
+    >>> largest_gains(top("color", color), 5)
+    [3]
+    >>> largest_gains(top("color", color, one_by_one=True), 5)
+    [2, 1]
+    """
+    if not isinstance(part, TaxonomyPart):
+        gains = [1] * min(part.n_rounds, most)
+        return [part.fan_out - 1, *gains[1:]] if gains else []
+    below = [gain for child in part.children for gain in largest_gains(child, most)]
+    own = [part.fan_out - 1] if part.children else []
+    return sorted(own + below, reverse=True)[:most]
+
+
+def _without_single_children(node: TaxonomyNode) -> TaxonomyNode:
+    """Remove nodes that represent the same values as their only child."""
+    while len(node.children) == 1:
+        node = node.children[0]
+    return TaxonomyNode(node.label, tuple(map(_without_single_children, node.children)))
+
 
 # --- counts ---------------------------------------------------------------------------------------
 
@@ -365,3 +566,60 @@ def _special_labels(column: Column, cut: list[CutPart]) -> Iterator[str]:
             yield f"{label} ({', '.join(values)})"
         else:
             yield label
+
+
+# Drawing of specializations as one tree per attribute, as SVG.
+
+_ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
+
+
+def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
+    """Draw the specializations as trees; each split has the number of its round.
+
+    `rounds` are the specializations in order; `title` is the name of the table.
+    """
+    number = {done.part: (at, done) for at, done in enumerate(rounds, start=1)}
+    tops = [done.part for done in rounds if not _is_child(done.part, rounds)]
+    lines = [line for part in tops for line in _lines(part, number, 0, last=True)]
+    height = 2 * _MARGIN + _ROW * (len(lines) + 1)
+    body = [
+        f'<text x="{_MARGIN}" y="{_MARGIN + 8}" font-weight="bold">'
+        f"{escape(title)}: {len(rounds)} specializations</text>"
+    ]
+    heights: dict[int, int] = {}
+    for at, (depth, text, is_top) in enumerate(lines, start=1):
+        x, y = _MARGIN + _INDENT * depth, _MARGIN + 8 + _ROW * at
+        if depth:
+            above = heights[depth - 1]
+            body.append(
+                f'<path d="M{x - _INDENT + 5} {above + 5}V{y - 4}H{x - 4}" fill="none" '
+                'stroke="#888"/>'
+            )
+        heights[depth] = y
+        weight = ' font-weight="bold"' if is_top else ""
+        body.append(f'<text x="{x}" y="{y}"{weight}>{escape(text)}</text>')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
+        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="13" fill="#222">'
+        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
+    )
+
+
+def _is_child(part: CutPart, rounds: Sequence[Specialization]) -> bool:
+    return any(part is child for done in rounds for child in done.children)
+
+
+def _lines(
+    part: CutPart, number: dict[CutPart, tuple[int, Specialization]], depth: int, *, last: bool
+) -> Iterator[tuple[int, str, bool]]:
+    """Yield the lines of the tree of one attribute: depth, text, and whether it is the top."""
+    name = f"{part.attribute}: {part.full_label}" if depth == 0 else part.full_label
+    if part not in number:
+        yield depth, name, False
+        return
+    at, done = number[part]
+    yield depth, f"{name}  (split {at})", depth == 0
+    for child in done.children:
+        yield from _lines(child, number, depth + 1, last=False)
+    for name in part.special_labels:
+        yield depth + 1, name, False

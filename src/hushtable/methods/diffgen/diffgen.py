@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from hushtable.arrays import Integers
-from hushtable.engine.base import MAX_HISTOGRAM
+from hushtable.engine.engine import MAX_HISTOGRAM
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
@@ -24,30 +24,36 @@ from hushtable.methods.count_error import (
     width_line,
     width_through_cells,
 )
-from hushtable.methods.diffgen.cut_drawing import draw_cuts
 from hushtable.methods.diffgen.cuts import (
     ClassCounts,
+    CutPart,
     CutSet,
     Specialization,
+    draw_cuts,
+    largest_gains,
     plain_cut,
     specialize_as_printed,
     specialize_jointly,
+    top,
 )
-from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
-from hushtable.methods.diffgen.parts import CutPart, largest_gains, top
-from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.diffgen.generalized_table import (
+    COUNT,
+    NOISY_COUNT,
+    generalized_table,
+    target_and_predictors,
+)
 from hushtable.methods.parameters import Reader, parameter, whole
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
-from hushtable.privacy.mechanisms.class_scores import (
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.scored_splits import (
     BALANCED,
     InformationGain,
     Score,
     ScoreName,
     make_score,
 )
-from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import recoded_domain

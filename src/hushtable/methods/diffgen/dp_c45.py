@@ -15,17 +15,17 @@ from typing import ClassVar
 import numpy as np
 
 from hushtable.arrays import ColumnCodes, Integers
-from hushtable.engine.base import Engine
+from hushtable.engine.engine import Engine
 from hushtable.engine.sealed_table import SealedTable, accounted
 from hushtable.methods import parameters
-from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.diffgen.generalized_table import target_and_predictors
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
 from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanisms.class_scores import Max
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.scored_splits import (
+    Max,
     ScoreChoice,
     SealedClassTable,
     SealedSplits,
@@ -97,7 +97,7 @@ class DpC45(Parameters):
     --------
     >>> from hushtable.datasets import sample, sample_schema
     >>> from hushtable.engine import connect
-    >>> from hushtable.privacy.noise.secure_noise import SecureNoise
+    >>> from hushtable.privacy.noise.sources import SecureNoise
     >>> tree = DpC45(epsilon=2, depth=2).fit(connect(sample(), sample_schema()), SecureNoise())
     >>> len(tree.counts)
     7

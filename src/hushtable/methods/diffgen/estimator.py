@@ -29,14 +29,11 @@ from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.noise.distributions import laplace_mass
 from hushtable.query.answers.association_loss import after_cuts
-from hushtable.query.answers.cell_sums import PublishedCells
-from hushtable.query.answers.drawing import Generator, draw_inside, fresh
-from hushtable.query.answers.error_law import ErrorLaw
+from hushtable.query.answers.cell_sums import ErrorLaw, PublishedCells, cut_error
 from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.published import Generator, draw_inside, fresh
 from hushtable.query.answers.resampling import redrawn_cells
-from hushtable.query.answers.row_sums import RowFunction
-from hushtable.query.answers.sums import SumEstimates
-from hushtable.query.answers.uneven import cut_error
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 from hushtable.query.where import Predicate, parse
 from hushtable.schema.codes import as_numpy, repeated, to_labels
 from hushtable.schema.recoding import Intervals, Recoding, ValueGroups

@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from hushtable.schema import Schema
+from hushtable.errors import ParameterError
+from hushtable.methods.base import schema_problems
+from hushtable.numeric import project_integers_to_simplex
+from hushtable.schema import Categorical, Schema
 from hushtable.schema.codes import to_labels
 from hushtable.schema.recoding import Recoding
-from hushtable.simplex import project_integers_to_simplex
 
-if TYPE_CHECKING:  # reading a release must not load samplers
+if TYPE_CHECKING:
     from hushtable.privacy.mechanisms.cells import NoisyCells
+
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
 """Columns that are published in addition to the schema's own."""
@@ -66,3 +69,50 @@ def generalized_table(
     if not exact:
         table[NOISY_COUNT] = pa.array(raw, pa.int64())
     return pa.table(table)
+
+
+# Target column and its predictors.
+
+
+def target_and_predictors(
+    schema: Schema, target: str | None, *, method: str
+) -> tuple[str, tuple[str, ...]]:
+    """Return the target (by default the schema's) and all other columns; or refuse.
+
+    Examples
+    --------
+    >>> from hushtable.datasets import sample_schema
+    >>> target_and_predictors(sample_schema(), "sex", method="diffgen")
+    ('sex', ('age', 'region', 'smoker', 'diagnosis'))
+    """
+    target = target if target is not None else schema.target
+    problems = [
+        *_target_problems(schema, target),
+        *schema_problems(schema, method, (COUNT, NOISY_COUNT)),
+    ]
+    if problems or target is None:
+        raise ParameterError(problems)
+    return target, tuple(name for name in schema.attributes if name != target)
+
+
+def _target_problems(schema: Schema, target: str | None) -> list[str]:
+    """List the reasons why a column cannot be the target."""
+    if target is None:
+        return ["target is missing; name the column to predict, or set role: target in the schema."]
+    if target not in schema.attributes:
+        return [
+            f"target is {target!r}, which is not published; published columns are "
+            f"{', '.join(schema.attributes)}."
+        ]
+    column = schema.attributes[target]
+    if not isinstance(column, Categorical):
+        return [
+            f"target {target!r} is numeric; only a categorical column can be predicted. List its "
+            "values, or group them into classes first."
+        ]
+    problems = []
+    if column.size < 2:
+        problems.append(f"target {target!r} has only one value; choose a target with at least two.")
+    if len(schema.attributes) == 1:
+        problems.append(f"target {target!r} is the only column; publish at least one predictor.")
+    return problems

@@ -15,16 +15,21 @@ from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import inside_cells
-from hushtable.methods.diffgen.cut_drawing import draw_cuts
-from hushtable.methods.diffgen.cuts import Choice, ClassCounts, CutSet, plain_cut
-from hushtable.methods.diffgen.generalized_table import generalized_table
-from hushtable.methods.diffgen.parts import CutPart, IntervalPart, TaxonomyPart
-from hushtable.methods.diffgen.target import target_and_predictors
+from hushtable.methods.diffgen.cuts import (
+    Choice,
+    ClassCounts,
+    CutPart,
+    CutSet,
+    IntervalPart,
+    TaxonomyPart,
+    draw_cuts,
+    plain_cut,
+)
+from hushtable.methods.diffgen.generalized_table import generalized_table, target_and_predictors
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.mechanisms.cells import NoisyCells
-from hushtable.privacy.mechanisms.class_scores import InformationGain
-from hushtable.privacy.mechanisms.scored_splits import ScoredSplits
+from hushtable.privacy.mechanisms.scored_splits import InformationGain, ScoredSplits
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
 

@@ -32,17 +32,19 @@ from hushtable.errors import ParameterError
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Plan, Released
 from hushtable.methods.linked.sampling import (
+    STEP_SHARE,
     LinkedRows,
+    TransitionTable,
     draw_children,
     draw_persons,
+    measure_steps,
     n_drawn,
     seen_below,
 )
-from hushtable.methods.linked.steps import STEP_SHARE, TransitionTable, measure_steps
 from hushtable.methods.parameters import Parameters, parameter, whole
 from hushtable.methods.quilt.binning import values_of
 from hushtable.methods.quilt.budget import as_share, budget_of
-from hushtable.methods.quilt.patchwork import FitState
+from hushtable.methods.quilt.fit import FitState
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import (
     LEAST_PARTICLES,

@@ -4,8 +4,8 @@ The quilt of a child table describes the dependence between its columns, and wit
 parent. Given parents that are already drawn, the right number of children for each is drawn from
 that model by Gibbs sweeps over the children's own columns, so keys match by construction. Each
 child is drawn several times, and one of these draws is picked so that counts match the model's
-expectation rather than vary by chance (`hushtable.methods.linked.balance`). If rows have an order,
-they are sorted by it and then arranged (`hushtable.methods.linked.steps`). All of it is
+expectation rather than vary by chance (`hushtable.methods.linked.sampling`). If rows have an order,
+they are sorted by it and then arranged (`hushtable.methods.linked.sampling`). All of it is
 post-processing of noisy tables.
 """
 
@@ -13,21 +13,218 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations, product
 
 import numpy as np
 
-from hushtable.arrays import Codes16, Integers
-from hushtable.kernels.sequence import Siblings
-from hushtable.methods.linked.balance import balanced, n_draws
-from hushtable.methods.linked.steps import TransitionTable, arranged
+from hushtable.arrays import Codes16, Floats, Integers
+from hushtable.engine.sealed_table import SealedTable
+from hushtable.kernels import row_exchange
+from hushtable.kernels.row_exchange import Siblings
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.coins import PostprocessingRng
+from hushtable.methods.quilt.budget import BudgetFilter, TableNoise
+from hushtable.methods.quilt.fit import FitState, divided
+from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.one_way import OneWayModel
-from hushtable.methods.quilt.patchwork import FitState
+from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
+from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.linked_facts import LinkedFact
-from hushtable.schema.linked_schema import LinkedSchema
+from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema
+
+# Choice among several draws of child rows, so that counts match the model given the parents.
+#
+# Counts of independently drawn rows vary by chance, by the square root of each count, which is as
+# large as the noise of a table if rows are few. So each row is drawn several times, and one of
+# these draws is picked: counts of pairs of its own columns, and of these with its parent's, come
+# close to the model's expectation. Every draw was made for this parent.
+
+N_DRAWS = 4
+"""Draws of each row."""
+
+MANY = 1_000_000
+"""If there are more rows, chance matters less than noise: they are drawn once."""
+
+_N_SWEEPS = 3
+
+
+def n_draws(n_rows: int) -> int:
+    """Return the number of draws of each row."""
+    return N_DRAWS if 0 < n_rows <= MANY else 1
+
+
+def balanced(field: LogLinearModel, draws: Sequence[Codes16], own: Sequence[int]) -> Codes16:
+    """Pick one of several draws for each row.
+
+    Parameters
+    ----------
+    field : LogLinearModel
+        The model.
+    draws : sequence of int arrays (row, column)
+        They differ only in the columns `own`.
+    own : sequence of int
+        The rows' own columns; the others are the parents'.
+    """
+    above = [column for column in range(len(field.sizes)) if column not in own]
+    pairs = [*combinations(own, 2), *product(own, above)]
+    if len(draws) == 1 or not pairs:
+        return draws[0]
+    found = particles.tables_of(draws[0], np.ones(len(draws[0])), field.sizes, pairs)
+    wanted = []
+    for pair, seen, expected in zip(pairs, found, field.answers(pairs), strict=True):
+        if pair[1] in own:
+            wanted.append(expected * (seen.sum() / max(float(expected.sum()), 1e-300)))
+        else:  # the parents determine the number of children by parent column
+            share = expected / np.maximum(expected.sum(axis=0), 1e-300)
+            wanted.append(share * seen.sum(axis=0))
+    flat = np.concatenate([table.ravel() for table in wanted])
+    first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    tables = row_exchange.PairTables(
+        first,
+        second,
+        np.array(field.sizes, np.int64)[second],
+        np.cumsum([0, *(table.size for table in wanted)])[:-1].astype(np.int64),
+        1 / (flat + 1.0),  # inverse of the sampling variance
+    )
+    excess = np.concatenate([table.ravel() for table in found]) - flat
+    together = np.stack(draws)
+    picked = np.zeros(len(draws[0]), np.int64)
+    order = np.arange(len(picked))
+    for _ in range(_N_SWEEPS):
+        field.rng.shuffle(order)
+        row_exchange.pick(together, picked, order, excess, tables)
+    chosen: Codes16 = together[picked, np.arange(len(picked))]
+    return chosen
+
+
+# Transitions between successive rows of one parent: measurement, and arrangement of drawn rows.
+#
+# For a table with an order, each of its columns is counted jointly with the same column of the
+# previous row, in the buckets of the table's quilt, over the rows that have a previous one. A
+# person has no more such rows than counted rows, so the sensitivity is the same (``linked.md``).
+#
+# Drawn rows are then swapped, two at a time, between parents and among siblings. A swap is kept if
+# it brings these counts closer to the measured ones than it moves others away from those drawn (of
+# two columns of a row, and of a column and one of the parent), in squared excess divided by the
+# wanted count. All columns of a row except the ordering column are swapped together, so the
+# dependence between them does not change.
+
+STEP_SHARE = 0.2
+"""Share of a table's budget for transitions, if it has an order."""
+
+TRIES_PER_ROW = 60
+MAX_TRIES = 6_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class TransitionTable:
+    """A noisy table of a column by the same column of the previous row."""
+
+    column: str
+    counts: Integers  # noisy, by bucket and previous bucket
+    noise: TableNoise
+
+    def target(self, rows: Integers, before: Integers) -> Floats:
+        """Return the wanted number of rows in each cell, from the measured counts.
+
+        Both one-way marginals are those of the drawn rows. The deviation of the measured counts
+        from independence is shrunk as far as noise explains it (James and Stein 1961).
+        """
+        shape = self.counts.shape
+        margins = (np.bincount(side, minlength=shape[0]) for side in (rows, before))
+        n = float(len(rows))
+        independent = np.outer(*margins) / max(n, 1.0)
+        scale = n / max(float(self.counts.sum()), 1.0)
+        gap = self.counts * scale - independent
+        gap -= gap.mean(axis=0, keepdims=True)
+        gap -= gap.mean(axis=1, keepdims=True)
+        free = (shape[0] - 1) * (shape[1] - 1)
+        squares = float(np.square(gap).sum())
+        kept = max(0.0, 1 - (self.noise.std * scale) ** 2 * free / max(squares, 1e-300))
+        wanted: Floats = np.maximum(independent + kept * gap, 0.0)
+        return wanted
+
+
+def measure_steps(
+    table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetFilter
+) -> list[TransitionTable]:
+    """Measure the transitions of each column; shares are proportional to the number of buckets."""
+    merging = quilt.merging()
+    sizes = {known.counted.values.name: known.n_buckets for known in quilt.columns}
+    recode = {name: merging[name] for name in columns if name in merging}
+    recode |= {f"{PREVIOUS}.{name}": merging[name] for name in columns if name in merging}
+    sealed = table.marginals([[name, f"{PREVIOUS}.{name}"] for name in columns], recode=recode)
+    made = []
+    shares = divided(1.0, [sizes[name] ** 2 for name in columns])
+    for name, counts, share in zip(columns, sealed, shares, strict=True):
+        what = f"steps of {name}"
+        budget.pay(what, share)
+        law = budget.count_noise(share)
+        noisy = noise.open(counts.ravel(), law.law, what)
+        made.append(TransitionTable(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))
+    return made
+
+
+def arranged(
+    steps: Sequence[TransitionTable],
+    own: Mapping[str, Integers],
+    above: Mapping[str, Integers],
+    kin: row_exchange.Siblings,
+    rng: PostprocessingRng,
+) -> Integers:
+    """Return the drawn rows that supply each row's ordering value and its other columns.
+
+    Parameters
+    ----------
+    steps : sequence of TransitionTable
+        The measured transitions, that of the ordering column first.
+    own, above : mapping of str to int array
+        Buckets of the rows' own columns, in the order of `steps`, and of their ancestors' columns;
+        rows of one parent are contiguous and in order.
+    kin : Siblings
+        Position of each row among its siblings.
+    rng : PostprocessingRng
+        Random number generator.
+    """
+    columns = [*own.values(), *above.values()]
+    rows = np.stack(columns, axis=1).astype(np.int16)
+    n, n_own = len(rows), len(own)
+    sizes = [int(column.max(initial=0)) + 1 for column in columns]
+    for place, step in enumerate(steps):
+        sizes[place] = step.counts.shape[0]
+    after = np.flatnonzero(kin.turns > 0)
+    beside = [(a, b) for a, b in product(range(n_own), range(n_own, len(columns)))]
+    beside += [(0, b) for b in range(1, n_own)]
+    kinds = [row_exchange.BESIDE] * len(beside) + [row_exchange.BEFORE] * n_own
+    pairs = [*beside, *((place, place) for place in range(n_own))]
+    wanted = [_cells(columns[a], columns[b], sizes[a], sizes[b]) for a, b in beside]
+    excess = [np.zeros(len(cells)) for cells in wanted]
+    for place, step in enumerate(steps):
+        now, before = columns[place][after], columns[place][after - 1]
+        wanted.append(step.target(now, before).ravel())
+        excess.append(_cells(now, before, sizes[place], sizes[place]) - wanted[-1])
+    first, second = (np.array(side, np.int64) for side in zip(*pairs, strict=True))
+    counted = row_exchange.SequenceTables(
+        np.array(kinds, np.int64),
+        first,
+        second,
+        np.array(sizes, np.int64)[second],
+        np.cumsum([0, *(len(cells) for cells in excess)])[:-1].astype(np.int64),
+        1 / (np.concatenate(wanted) + 1.0),  # inverse of the sampling variance
+    )
+    places = np.stack([np.arange(n), np.arange(n)], axis=1)
+    if len(after):
+        tries = min(TRIES_PER_ROW * n, MAX_TRIES)
+        flat = np.concatenate(excess)
+        row_exchange.arrange(rows, kin, places, n_own, flat, counted, tries, rng.state)
+    return places
+
+
+def _cells(one: Integers, two: Integers, n_one: int, n_two: int) -> Floats:
+    """Count pairs of codes, flat."""
+    return np.bincount(one * n_two + two, minlength=n_one * n_two).astype(np.float64)
+
 
 N_SWEEPS = 10
 """Gibbs sweeps over the columns of a child, starting from independent columns."""

@@ -19,20 +19,19 @@ import pyarrow as pa
 from hushtable.arrays import Floats, Integers
 from hushtable.kernels.split_quality import EVEN
 from hushtable.methods.count_error import laplace_error
-from hushtable.methods.partition.axes import PartitionAxis
 from hushtable.methods.partition.region_table import (
     NOISE_SCALE,
     NOISY_COUNT,
     leaf_parts,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, grow
+from hushtable.methods.partition.tree import GrowthRules, PartitionAxis, grow
+from hushtable.numeric import project_to_simplex
 from hushtable.privacy.accounting.sealed import SealedCells
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.codes import as_numpy
-from hushtable.simplex import project_to_simplex
 
 LEVELS = 5
 """Number of times a column is halved: 32 parts."""

@@ -22,7 +22,6 @@ from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.methods.partition.axes import PartitionAxis, axis_of
 from hushtable.methods.partition.column_counts import CountedColumns
 from hushtable.methods.partition.region_table import (
     COUNT,
@@ -33,15 +32,23 @@ from hushtable.methods.partition.region_table import (
     measurements,
     tree_table,
 )
-from hushtable.methods.partition.tree import GrowthRules, PartitionTree, Split, grow, most_leaves
+from hushtable.methods.partition.tree import (
+    GrowthRules,
+    PartitionAxis,
+    PartitionTree,
+    Split,
+    axis_of,
+    grow,
+    most_leaves,
+)
+from hushtable.numeric import project_integers_to_simplex
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
 from hushtable.privacy.noise.distributions import laplace_variance
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.noise_draws import MAX_SCALE
+from hushtable.privacy.noise.samplers import MAX_SCALE
 from hushtable.schema import Schema
-from hushtable.simplex import project_integers_to_simplex
 
 Summarize = Literal["sample", "midpoint", "lower"]
 

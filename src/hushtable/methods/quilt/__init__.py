@@ -6,7 +6,7 @@ SPECS = (
     MethodSpec(
         name="quilt",
         method="hushtable.methods.quilt.quilt:Quilt",
-        audit="hushtable.audit.cases.quilt:QUILT",
+        audit="hushtable.audit.cases.known:QUILT",
         kind="quilt",
         estimator="hushtable.methods.quilt.estimator:QuiltEstimator",
     ),

@@ -10,9 +10,9 @@ from itertools import combinations
 import numpy as np
 
 from hushtable.arrays import Floats
+from hushtable.methods.quilt.binning import MarginalQuery, ResolutionLevels, queries_for
 from hushtable.methods.quilt.budget import ScoredTable
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.resolutions import MarginalQuery, ResolutionLevels, queries_for
 
 PENALTY = 0.5
 """Cost of a table's noise, as a share of its expected absolute error."""

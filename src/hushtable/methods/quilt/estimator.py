@@ -14,18 +14,25 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt.answers import TableSums
-from hushtable.methods.quilt.bins import range_in_bins
-from hushtable.methods.quilt.kept import association_kept
-from hushtable.methods.quilt.measurements import LinearAnswer, MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.answers import QuiltRows, TableSums, association_kept, redrawn_weights
+from hushtable.methods.quilt.measurements import (
+    LinearAnswer,
+    MeasuredTable,
+    MeasuredTables,
+    range_in_bins,
+)
 from hushtable.methods.quilt.model_error import ModelError, UnmeasuredError, ValueOf
-from hushtable.methods.quilt.redraw import QuiltRows, redrawn_weights
 from hushtable.numeric import NORMAL
-from hushtable.query.answers.drawing import Generator
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.moments import count_of
-from hushtable.query.answers.row_sums import RowFunction, of_predicate
-from hushtable.query.answers.sums import SumEstimates, joined, no_less
+from hushtable.query.answers.published import Generator
+from hushtable.query.answers.row_sums import (
+    RowFunction,
+    SumEstimates,
+    joined,
+    no_less,
+    of_predicate,
+)
 from hushtable.query.where import Predicate, parse
 from hushtable.schema.codes import as_numpy
 from hushtable.schema.recoding import recode

@@ -28,27 +28,420 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from dataclasses import field as default
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from hushtable.methods.quilt.believing import apply_prior
-from hushtable.methods.quilt.binning import CountedDomain, planned_size
-from hushtable.methods.quilt.budget import PrivateMeasurer, as_share
-from hushtable.methods.quilt.candidates import candidates_for, groups_of
-from hushtable.methods.quilt.carried import EarlierMeasurements
-from hushtable.methods.quilt.forest import edge_std, fit_tree
-from hushtable.methods.quilt.model import N_LAST_SWEEPS, LogLinearModel
+from hushtable.arrays import Floats, Integers
+from hushtable.methods.prior import Prior
+from hushtable.methods.quilt.binning import (
+    CountedDomain,
+    MarginalQuery,
+    ResolutionLevels,
+    planned_size,
+)
+from hushtable.methods.quilt.budget import (
+    ROWS_SHARE,
+    NoisyTable,
+    PrivateMeasurer,
+    Schedule,
+    as_share,
+    score_sensitivity,
+)
+from hushtable.methods.quilt.candidates import Candidate, candidates_for, groups_of, noise_cost
+from hushtable.methods.quilt.model import N_LAST_SWEEPS, LogLinearModel, dispersion
 from hushtable.methods.quilt.one_way import (
     MeasuredColumn,
+    OneWayModel,
     estimated_total,
     measure_columns,
     one_way_model,
 )
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.patchwork import FitState, divided, measure, refit, strength
-from hushtable.methods.quilt.prior_weight import PriorRows, PriorWeight, column_prior_weights
-from hushtable.methods.quilt.rounds import fit_adaptive
-from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule
+from hushtable.methods.quilt.prior_weight import (
+    EarlierMeasurements,
+    PairPriorWeight,
+    PriorRows,
+    PriorWeight,
+    column_prior_weights,
+)
+from hushtable.schema.recoding import Recoding
+
+# State of the fit: noisy tables, buckets, the model, and the record of selections.
+
+_N_REFITS = 3  # refreshes of the particles after new tables
+
+
+@dataclass(frozen=True)
+class SelectionRound:
+    """Public record of one selection round; it bounds errors of unselected tables."""
+
+    choice_epsilon: Fraction  # epsilon of one selection
+    sensitivity: int  # of the scores
+    candidates: list[Candidate]  # the candidates
+    chosen: list[int]  # indices of the selected ones
+    measured: list[NoisyTable]  # their noisy tables
+
+    def plain(self) -> dict[str, Any]:
+        """Return the record as plain data."""
+        candidates = [self.candidates[place] for place in self.chosen]
+        missed = [m.counts - o.expected for m, o in zip(self.measured, candidates, strict=True)]
+        return {
+            "choice_epsilon": float(self.choice_epsilon),
+            "sensitivity": self.sensitivity,
+            "n_candidates": len(self.candidates),
+            "chosen": [list(candidate.query.group) for candidate in candidates],
+            "levels": [list(candidate.query.levels) for candidate in candidates],
+            "penalties": [candidate.scored.penalty for candidate in candidates],
+            "weights": [candidate.scored.weight for candidate in candidates],
+            "distances": [float(np.abs(gap).sum()) for gap in missed],
+            "missed_squares": [float(np.dot(gap, gap)) for gap in missed],
+            "expected_squares": [float(np.dot(o.expected, o.expected)) for o in candidates],
+        }
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """A marginal query that was measured."""
+
+    query: MarginalQuery
+    table: NoisyTable
+
+
+@dataclass
+class FitState:
+    """State of the fit: noisy tables, buckets, the model and the selection rounds."""
+
+    total: float
+    total_std: float
+    columns: list[OneWayModel]
+    model: LogLinearModel
+    measurements: list[Measurement] = default(default_factory=list)
+    rounds: list[SelectionRound] = default(default_factory=list)
+    pair_prior: PairPriorWeight | None = None  # pair marginals of a prior, unless it was dropped
+    column_priors: list[PriorWeight | None] = default(default_factory=list)  # its one-way marginals
+    prior_variance: float = math.inf  # latest estimate of its prior variance per row
+    earlier: EarlierMeasurements | None = None  # measurements of earlier waves
+
+    @property
+    def tables(self) -> list[NoisyTable]:
+        """All noisy tables that were paid for, one-way tables first."""
+        single = [column.counted.table for column in self.columns]
+        cuts = [table for column in self.columns for table, _ in column.counted.cuts]
+        return [*single, *cuts, *(measurement.table for measurement in self.measurements)]
+
+    @property
+    def levels(self) -> list[ResolutionLevels]:
+        """The resolutions of all columns."""
+        return [column.levels for column in self.columns]
+
+    def merging(self) -> dict[str, Recoding]:
+        """Return the recodings from codes of the schema to buckets, where they differ."""
+        found = {}
+        for column in self.columns:
+            values = column.counted.values
+            recoding = values.bucket_recoding(column.buckets)
+            if recoding is not None:
+                found[values.name] = recoding
+        return found
+
+
+def measure(
+    measurer: PrivateMeasurer,
+    state: FitState,
+    step: str,
+    candidates: Sequence[Candidate],
+    share: float,
+    *,
+    power: float = 0.5,
+) -> list[NoisyTable]:
+    """Measure tables for a share of the budget, or what is left, and add them to the model."""
+    share = min(share, float(measurer.budget.left))
+    parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
+    measured = [
+        measurer.measure(step, candidate.query.group, part, candidate.query.cells)
+        for candidate, part in zip(candidates, parts, strict=True)
+    ]
+    for candidate, table in zip(candidates, measured, strict=True):
+        query, std = candidate.query, table.noise.std
+        is_new = not any(old.is_of(query.group, query.maps) for old in state.model.tables)
+        factors = state.model.add(query.group, table.counts, std, query.maps)
+        if is_new:
+            factors.strength = strength(table.counts.astype(np.float64), candidate.expected, std)
+        state.measurements.append(Measurement(query, table))
+    return measured
+
+
+def strength(counts: Floats, expected: Floats, std: float) -> float:
+    """Return the relative strength of a table's regularizer: less if it shows more than noise.
+
+    Tables with few cells stay close to 1.
+    """
+    few = len(counts) / (len(counts) + 20)
+    return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
+
+
+def divided(share: float, sizes: Sequence[float], power: float = 0.5) -> list[Fraction]:
+    """Divide a share over tables in proportion to a power of their sizes."""
+    roots = np.asarray(sizes, np.float64) ** power
+    # Slightly less than the share: rounding in sums must not exceed what is left.
+    return [as_share(part) for part in share * (1 - 1e-9) * roots / roots.sum()]
+
+
+def refit(model: LogLinearModel) -> None:
+    """Adapt the particles to new tables, and fit."""
+    for _ in range(_N_REFITS):
+        model.sweep()
+        model.refresh()
+    model.fit()
+
+
+# Weight of a prior during the fit, set before pairs are measured and updated after each stage.
+#
+# All of this is post-processing of public rows and noisy tables.
+
+
+def apply_prior(state: FitState, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
+    """Fit the pair marginals of a prior, before any pair is measured.
+
+    `std` is the noise of a pair's table if all edges of the spanning forest are measured.
+    """
+    buckets: list[Integers | None] = []
+    for column, prior_weight in zip(state.columns, state.column_priors, strict=True):
+        # The regularizer allows a variance of `std` per row; a prior with more would weigh less.
+        known = prior_weight is not None and prior_weight.c <= std
+        values = prior.values(column.counted.values) if known else None
+        buckets.append(None if values is None else np.append(column.buckets, Prior.UNKNOWN)[values])
+    if sum(places is not None for places in buckets) < 2:
+        return
+    state.pair_prior = PairPriorWeight(
+        buckets,
+        [column.masses for column in state.columns],
+        state.model.total,
+        state.prior_variance,
+        groups,
+    )
+    _fit_prior(state, std)
+    refit(state.model)
+
+
+def _fit_prior(state: FitState, std: float) -> None:
+    """Add the prior's pair marginals to the model, or update their weights."""
+    model = state.model
+    particle = model.total / len(model.rows)
+    if state.pair_prior is not None:
+        for group, counts in state.pair_prior.tables.items():
+            model.add_prior(group, counts, state.pair_prior.stds(group, std, particle))
+
+
+def update_prior_weight(state: FitState, std: float) -> None:
+    """Re-estimate the prior variance from all measured pairs; drop a prior that explains little."""
+    if state.pair_prior is None:
+        return
+    state.pair_prior.update(
+        [
+            (p.query, p.table.counts.astype(np.float64), p.table.noise.std)
+            for p in state.measurements
+        ]
+    )
+    state.prior_variance = state.pair_prior.c
+    if state.pair_prior.is_useless:
+        state.pair_prior = None
+        state.model.drop_prior()
+    else:
+        _fit_prior(state, std)
+
+
+# The second stage of quilt: a spanning forest of column pairs.
+
+
+def fit_tree(
+    measurer: PrivateMeasurer,
+    state: FitState,
+    stages: Schedule,
+    groups: Sequence[Group],
+    *,
+    target: int | None,
+    preferred: int | None,
+) -> None:
+    """Select pairs that connect columns, measure them, and fit."""
+    std = edge_std(measurer, stages)
+    pairs = _first_pairs(state, groups, std, preferred)
+    edges = _choose_edges(measurer, pairs, stages, target)
+    if not edges:
+        return
+    # Without rounds, the forest takes the remaining budget.
+    share = stages.edge(len(edges)) * len(edges) if stages.n_rounds else 1.0
+    measured = measure(measurer, state, "tables of the forest", edges, share)
+    if state.pair_prior is not None:
+        # These errors are those of the prior: record them to estimate errors in unmeasured pairs.
+        state.rounds.append(
+            SelectionRound(
+                choice_epsilon=measurer.budget.choice_epsilon(as_share(stages.choice)),
+                sensitivity=score_sensitivity(
+                    [pair.scored for pair in pairs], measurer.budget.rows_per_unit
+                ),
+                candidates=pairs,
+                chosen=[at for edge in edges for at, pair in enumerate(pairs) if pair is edge],
+                measured=measured,
+            )
+        )
+    update_prior_weight(state, std)
+    state.model.learn_order()
+    refit(state.model)
+
+
+def edge_std(measurer: PrivateMeasurer, stages: Schedule) -> float:
+    """Return the noise of a table of the forest if all its edges are measured."""
+    return measurer.budget.count_noise(as_share(stages.forest / stages.n_edges)).std
+
+
+def _first_pairs(
+    state: FitState, groups: Sequence[Group], std: float, preferred: int | None
+) -> list[Candidate]:
+    """Return each pair as a candidate, predicted by the prior or else by independence."""
+    model = state.model
+    pairs = [group for group in groups if len(group) == 2]
+    if state.pair_prior is not None:
+        return candidates_for(pairs, model.answers(pairs), state.levels, std, preferred)
+    single = model.answers([(column,) for column in range(len(model.sizes))])
+    shares = [answer / model.total for answer in single]
+    expected = [np.outer(*(shares[c] for c in pair)) * model.total for pair in pairs]
+    return candidates_for(pairs, expected, state.levels, std, preferred)
+
+
+def _choose_edges(
+    measurer: PrivateMeasurer, pairs: Sequence[Candidate], stages: Schedule, target: int | None
+) -> list[Candidate]:
+    """Select pairs until all columns are connected, there are enough, or stopping is selected.
+
+    The first pair includes the target, so that even a small budget connects it.
+    """
+    tree_of = {column: column for pair in pairs for column in pair.query.group}
+    edges: list[Candidate] = []
+    while len(edges) < stages.n_edges:
+        apart = [p for p in pairs if len({tree_of[column] for column in p.query.group}) > 1]
+        of_target = [] if edges else [p for p in apart if target in p.query.group]
+        offered = of_target or apart
+        if not offered:
+            break
+        chosen = measurer.choose(
+            "choices",
+            [candidate.scored for candidate in offered],
+            k=1,
+            share=as_share(stages.choice),
+            may_stop=not of_target,
+        )
+        if not chosen:
+            break
+        edges.append(offered[chosen[0]])
+        kept, lost = (tree_of[column] for column in edges[-1].query.group)
+        tree_of = {column: kept if tree == lost else tree for column, tree in tree_of.items()}
+    return edges
+
+
+# The third stage of quilt: adaptive rounds that measure the tables the model fits worst.
+
+_DUST = 1e-6  # share of the budget that is too small to use
+
+
+@dataclass
+class _RoundBudget:
+    """Budget of one table of the rounds, as shares."""
+
+    choice: float  # for its selection
+    table: float  # for its measurement
+
+    @classmethod
+    def planned(cls, stages: Schedule, left: float) -> _RoundBudget:
+        """Divide what is left over all planned tables."""
+        n_planned = stages.n_rounds * stages.n_picks
+        return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
+
+    def of_round(self, left: float, n_picks: int) -> tuple[int, float]:
+        """Return the number of tables of a round and the share of each; the last takes the rest."""
+        each = self.table + self.choice
+        if left >= 1.5 * n_picks * each:
+            return n_picks, each
+        n_picks = min(max(1, round(left / each)), n_picks)
+        return n_picks, left / n_picks
+
+    def of_choice(self, each: float) -> Fraction:
+        """Return the part of a table's share that pays for its selection."""
+        return as_share(each * self.choice / (self.table + self.choice))
+
+    def double(self) -> None:
+        """Double the shares: fewer tables with less noise from now on."""
+        self.choice, self.table = 2 * self.choice, 2 * self.table
+
+
+def fit_adaptive(
+    measurer: PrivateMeasurer,
+    state: FitState,
+    stages: Schedule,
+    groups: Sequence[Group],
+    target: int | None,
+) -> None:
+    """Select and measure the tables that the model fits worst, until the budget is spent."""
+    model, budget = state.model, measurer.budget
+    pace = _RoundBudget.planned(stages, float(budget.left))
+    groups, until = list(groups), _pairs_until(stages) * float(budget.left)
+    while (left := float(budget.left)) > _DUST:
+        offered = _pairs_first(groups) if left > until else groups
+        k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
+        of_choice = pace.of_choice(each)
+        std = budget.count_noise(as_share(each) - of_choice).std
+        candidates = candidates_for(offered, model.answers(offered), state.levels, std, target)
+        scored = [candidate.scored for candidate in candidates]
+        chosen = measurer.choose("choices", scored, k=k, share=of_choice)
+        picked = [candidates[place] for place in chosen]
+        share = each * k - float(of_choice) * k
+        measured = measure(measurer, state, "tables of the rounds", picked, share)
+        state.rounds.append(
+            SelectionRound(
+                choice_epsilon=budget.choice_epsilon(of_choice),
+                sensitivity=score_sensitivity(scored, budget.rows_per_unit),
+                candidates=candidates,
+                chosen=chosen,
+                measured=measured,
+            )
+        )
+        update_prior_weight(state, std)
+        model.fit()
+        answers = model.answers([candidate.query.group for candidate in picked])
+        vain = [candidate.query.group for candidate in _in_vain(picked, answers, std)]
+        if 2 * len(vain) > k:
+            pace.double()
+            until = 1.0  # pairs show little more; admit triples
+        # Do not measure such tables again, unless nothing else remains.
+        others = [group for group in groups if group not in vain]
+        groups = others or groups
+
+
+def _pairs_until(stages: Schedule) -> float:
+    """Return the share of the rounds' budget reserved for triples: a third, or the last round."""
+    return max(0.35, 1.05 / stages.n_rounds)  # slightly more, for remainders of rounding
+
+
+def _pairs_first(groups: Sequence[Group]) -> Sequence[Group]:
+    """Leave out triples while there are pairs: a triple would displace the pairs in it."""
+    return [group for group in groups if len(group) == 2] or groups
+
+
+def _in_vain(
+    candidates: Sequence[Candidate], after: Sequence[Floats], std: float
+) -> list[Candidate]:
+    """Return the tables that moved the model by no more than the cost of their noise."""
+    found = []
+    for candidate, table in zip(candidates, after, strict=True):
+        now = candidate.query.added_up(table)
+        if float(np.abs(now - candidate.expected).sum()) <= noise_cost(now, std):
+            found.append(candidate)
+    return found
+
 
 AFTER_WAVES = 16
 """Number of waves whose mean noise determines the resolution of pairs in a series."""

@@ -39,8 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt.bins import by_bin, heaped, range_in_bins
-from hushtable.methods.quilt.measurements import MeasuredTables
+from hushtable.methods.quilt.measurements import MeasuredTables, by_bin, heaped, range_in_bins
 from hushtable.query.answers.row_sums import RowFunction
 
 ValueOf = Callable[[Mapping[str, Integers]], Floats]

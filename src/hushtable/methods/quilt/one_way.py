@@ -2,23 +2,291 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt import binning, cuts, tails
-from hushtable.methods.quilt.binning import CountedDomain, shares_of
+from hushtable.methods.quilt import binning
+from hushtable.methods.quilt.binning import (
+    CUT_SHARE,
+    CountedDomain,
+    ResolutionLevels,
+    resolution_levels,
+    shares_of,
+)
 from hushtable.methods.quilt.budget import NoisyTable, PrivateMeasurer, as_share
-from hushtable.methods.quilt.carried import EarlierColumn, EarlierMeasurements
-from hushtable.methods.quilt.inside import shrink_within_buckets
 from hushtable.methods.quilt.particles import Group
-from hushtable.methods.quilt.prior_weight import PriorWeight
-from hushtable.methods.quilt.resolutions import ResolutionLevels, resolution_levels
+from hushtable.methods.quilt.prior_weight import EarlierColumn, EarlierMeasurements, PriorWeight
 from hushtable.methods.quilt.smoothing import BucketLine
+from hushtable.schema.recoding import recode
+
+# Binning of wide numeric columns by a hierarchy of noisy counts.
+#
+# A number with a million possible values cannot be counted value by value: noise would exceed all
+# but the largest counts. Equal-width bins would hide a value that half of the rows have, and would
+# not resolve dense ranges. So the range is first counted in `FIRST` intervals of equal width.
+# Intervals with many rows are split into `BRANCHES` parts and counted again, until parts have too
+# few rows to split, or are single values. A frequent value gets its own interval; an empty tail
+# stays in long intervals.
+#
+# Privacy: every count is a table of all rows by disjoint intervals, so one row is in exactly one of
+# them, and each table is paid for. Noisy counts alone determine which intervals are counted next.
+# See ``quilt.md``.
+
+FIRST = 256
+"""Intervals that are counted first, in addition to the ends and zero."""
+
+BRANCHES = 8
+"""Number of parts into which an interval is split."""
+
+WORTH_CUTTING = 3.0 * BRANCHES
+"""Minimum count of an interval to split, in standard deviations of its noise."""
+
+MAX_CUTS = 6
+"""Maximum number of tables counted for binning."""
+
+
+def bin_wide_column(
+    measurer: PrivateMeasurer, place: int, values: CountedDomain, share: Fraction
+) -> tuple[CountedDomain, list[tuple[NoisyTable, Integers]], Integers]:
+    """Bin a wide column by noisy counts.
+
+    Parameters
+    ----------
+    measurer : PrivateMeasurer
+        Source of noisy tables.
+    place : int
+        Index of the column, which was read.
+    values : CountedDomain
+        How it was read.
+    share : Fraction
+        Budget of the column, including its binning.
+
+    Returns
+    -------
+    CountedDomain
+        How the column is counted from now on.
+    list of (PaidTable, int array)
+        The tables measured for binning, with the interval of each value of the first result.
+    int array
+        The interval of each value that was read.
+    """
+    starts = _first_starts(values)
+    story: list[tuple[NoisyTable, Integers]] = []
+    each = as_share(float(share) * CUT_SHARE / MAX_CUTS)
+    for _ in range(MAX_CUTS):
+        table = measurer.measure("cuts of wide columns", (place,), each, _cells(starts, values))
+        story.append((table, starts))
+        finer = _cut_heavy(starts, table, values.n_values)
+        if len(finer) == len(starts):
+            break
+        starts = finer
+    found = _recoded(values, starts)
+    return (
+        found,
+        [(table, _cells(before, values)[_read_at(starts, values)]) for table, before in story],
+        _cells(starts, values),
+    )
+
+
+def _first_starts(values: CountedDomain) -> Integers:
+    """Return starts of equal-width intervals; the ends and zero get their own."""
+    n = values.n_values
+    alone = {0, n - 1, *values.zero}
+    starts = {*range(0, n, -(-n // FIRST)), *alone, *(place + 1 for place in alone)}
+    return np.array(sorted(starts - {n}), np.int64)
+
+
+def _cut_heavy(starts: Integers, table: NoisyTable, n_values: int) -> Integers:
+    """Split the intervals with many rows."""
+    widths = np.diff(np.append(starts, n_values))
+    heavy = table.counts[: len(starts)] >= WORTH_CUTTING * table.noise.std
+    parts = [starts]
+    for start, width in zip(starts[heavy], widths[heavy], strict=True):
+        parts.append(start + np.unique(np.arange(BRANCHES) * width // BRANCHES))
+    return np.unique(np.concatenate(parts))
+
+
+def _cells(starts: Integers, values: CountedDomain) -> Integers:
+    """Return the interval of each value; special values and missing come last."""
+    cells = np.zeros(values.size, np.int64)
+    cells[starts[1:]] = 1
+    cells[values.n_values :] = 1
+    return np.cumsum(cells)
+
+
+def _read_at(starts: Integers, values: CountedDomain) -> Integers:
+    """Return the first value of each interval, then special values and missing."""
+    return np.append(starts, np.arange(values.n_values, values.size))
+
+
+def _recoded(values: CountedDomain, starts: Integers) -> CountedDomain:
+    """Return how the column is counted in these intervals, in codes of the schema."""
+    codes = starts if values.recoding is None else values.first_codes[starts]
+    lowest = [values.column.value(int(code)) for code in codes]
+    rule = [value for value in lowest if value is not None]
+    return replace(values, rule=rule, recoding=recode(values.name, values.column, rule))
+
+
+# Values inside buckets: noisy counts of single values, shrunk toward a simple shape.
+#
+# A bucket contains values whose noisy counts are too small to distinguish, and its rows must be
+# distributed over them. Distributed by the noisy counts alone, they would follow noise: in the tail
+# of a column, rows would be far from all private rows. `shrink_within_buckets` shrinks the counts
+# of a bucket toward a simple shape with the same sum:
+#
+# - in an unordered column: uniform;
+# - inside an ordered column: a density with the slope between the neighboring buckets;
+# - in its outermost buckets: a density that starts at that of the neighboring bucket and falls
+#   exponentially outward, if the bucket has fewer rows than that density would give; else uniform.
+#
+# The amount of shrinkage follows from the evidence against the shape beyond noise (the James-Stein
+# rule for the squared distance, minus one standard deviation of it). Values that stand out keep
+# their counts.
+#
+# All of it is post-processing of noisy counts.
+
+_N_BISECTIONS = 60
+
+
+def shrink_within_buckets(
+    counts: Floats, std: float, buckets: Integers, widths: Floats, *, is_ordered: bool
+) -> Floats:
+    """Shrink the counts inside each bucket toward its shape; sums of buckets do not change.
+
+    `std` is the noise of each count and `widths` the number of codes of each value. `buckets` of an
+    ordered column must be increasing.
+    """
+    found = counts.copy()
+    sums = np.maximum(np.bincount(buckets, counts), 0.0)
+    spans = np.bincount(buckets, widths).astype(np.float64)
+    for bucket in np.flatnonzero((np.bincount(buckets) > 1) & (sums > 0)).tolist():
+        among = np.flatnonzero(buckets == bucket)
+        shape = widths[among] / spans[bucket]
+        if is_ordered and len(sums) > 1:
+            shape = _shape(bucket, sums, spans, widths[among])
+        found[among] = _shrunk(counts[among], float(sums[bucket]) * shape, std)
+    return found
+
+
+def _shrunk(counts: Floats, shape: Floats, std: float) -> Floats:
+    gaps = counts - shape
+    free = len(counts) - 1
+    noise = (free + math.sqrt(2 * free)) * std**2
+    kept: Floats = shape + max(0.0, 1 - noise / max(float(gaps @ gaps), 1e-300)) * gaps
+    return kept
+
+
+def _shape(bucket: int, sums: Floats, spans: Floats, widths: Floats) -> Floats:
+    """Return the shares of the values of a bucket of an ordered column, from its neighbors."""
+    density = sums / spans
+    place = np.cumsum(widths) - widths / 2
+    if 0 < bucket < len(sums) - 1:
+        rise = (density[bucket + 1] - density[bucket - 1]) / (
+            (spans[bucket - 1] + spans[bucket + 1]) / 2 + spans[bucket]
+        )
+        inner = density[bucket] + rise * (place - spans[bucket] / 2)
+        shape = widths * np.maximum(inner, 0.0)
+    else:
+        beside = density[1] if bucket == 0 else density[-2]
+        outwards = spans[bucket] - place if bucket == 0 else place
+        rate = _rate(float(sums[bucket]), float(beside), float(spans[bucket]))
+        shape = widths * np.exp(-rate * outwards)
+    shares: Floats = shape / max(float(shape.sum()), 1e-300)
+    return shares
+
+
+def _rate(mass: float, density: float, span: float) -> float:
+    """Return the rate at which a density must fall to have a given mass over a span.
+
+    Examples
+    --------
+    >>> round(_rate(100.0, 10.0, 1000.0), 3)
+    0.1
+    >>> _rate(100.0, 1.0, 50.0)
+    0.0
+    """
+    if mass >= density * span:
+        return 0.0
+    low, high = 0.0, density / mass
+    for _ in range(_N_BISECTIONS):
+        middle = (low + high) / 2
+        if density * -math.expm1(-middle * span) / middle > mass:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+# Tails of ordered columns: noise in empty ranges must not become rows.
+#
+# The outermost values of a numeric column are often empty, and there may be many of them. Each has
+# a noisy count, and after clipping at 0 the remainders add up to rows far from all others, which
+# have the largest influence on a variance or a slope. `trim_tails` returns the values at the ends
+# that appear to be empty, provided that the values between them clearly have rows. They stay empty
+# when counts are shrunk and made to add up.
+#
+# The cost: rows in a tail that are too few to stand out from noise are lost, so the variance of a
+# column with a long thin tail is underestimated.
+#
+# All of it is post-processing of noisy counts. The noisy counts themselves are published unchanged.
+
+FEW = 100
+"""Up to this number of values, a stretch is empty if its sum is below half a standard deviation."""
+
+CLEAR = 6.0
+"""Minimum sum of the values between the ends, in standard deviations of their noise.
+
+With less, nothing is trimmed: rows spread thinly over many values would be taken for noise, and the
+stated error would be that of the few remaining values.
+"""
+
+
+def trim_tails(counts: Floats, std: float) -> NDArray[np.bool_]:
+    """Return which values at the ends of an ordered column appear to be empty.
+
+    Examples
+    --------
+    >>> trim_tails(np.array([0.3, -1.2, 0.4, 9.0, 40.0, 50.0, 3.0, -0.1]), 1.0).tolist()
+    [True, True, True, False, False, False, False, True]
+    """
+    empty = np.zeros(len(counts), bool)
+    empty[: _n_empty(counts, std)] = True
+    empty[len(counts) - _n_empty(counts[::-1], std) :] = True
+    left = counts[~empty]
+    is_clear = left.sum() > CLEAR * std * len(left) ** 0.5
+    return empty if is_clear else np.zeros(len(counts), bool)
+
+
+def _n_empty(counts: Floats, std: float) -> int:
+    """Return the number of values before the first that has rows.
+
+    From the end inward, stretches are averaged until their means increase (isotonic regression).
+    Those at the end that are within noise are empty.
+    """
+    sums: list[float] = []
+    widths: list[int] = []
+    for count in counts.tolist():
+        total, width = count, 1
+        while sums and sums[-1] * width >= total * widths[-1]:
+            total += sums.pop()
+            width += widths.pop()
+        sums.append(total)
+        widths.append(width)
+    n_empty = 0
+    # Among many values, noise exceeds a fixed threshold somewhere, far from all other rows.
+    least = (0.5 + 0.75 * max(0.0, math.log2(len(counts) / FEW))) * std
+    for total, width in zip(sums, widths, strict=True):
+        if total >= least * width**0.5:
+            return n_empty
+        n_empty += width
+    return 0  # no value has rows, so the ends cannot be identified
+
 
 STANDS_OUT = 4.0
 """A value stands out if it has this multiple of its neighbors' rows, beyond noise."""
@@ -71,7 +339,7 @@ def measure_columns(
             )
             continue
         before = measurer.budget.left
-        found, story, cells = cuts.bin_wide_column(measurer, place, v, share)
+        found, story, cells = bin_wide_column(measurer, place, v, share)
         rest = as_share(float(share - (before - measurer.budget.left)))
         table = measurer.measure("tables of one column", group, rest, cells)
         counted.append(MeasuredColumn(found, table, story))
@@ -97,7 +365,7 @@ def one_way_model(
     buckets = v.buckets(noisy, std, is_target=is_target) if earlier is None else earlier.buckets
     told, kept = noisy.copy(), np.ones(v.size, bool)
     if v.is_ordered:
-        kept[: v.n_values] = ~tails.trim_tails(told[: v.n_values], std)
+        kept[: v.n_values] = ~trim_tails(told[: v.n_values], std)
         told[~kept] = 0.0
     # Values that appear to be empty get no share of other values' counts.
     real = np.flatnonzero(kept[: v.n_values])

@@ -32,19 +32,19 @@ from hushtable.methods.quilt.binning import (
     values_of,
 )
 from hushtable.methods.quilt.budget import (
+    ROWS_SHARE,
     Accounting,
     BudgetFilter,
     PrivateMeasurer,
+    Schedule,
     TableNoise,
     as_share,
     budget_of,
+    schedule,
 )
-from hushtable.methods.quilt.carried import EarlierMeasurements
-from hushtable.methods.quilt.fit import fit
+from hushtable.methods.quilt.fit import FitState, divided, fit
 from hushtable.methods.quilt.particles import SampledParticles
-from hushtable.methods.quilt.patchwork import FitState, divided
-from hushtable.methods.quilt.prior_weight import PriorRows
-from hushtable.methods.quilt.schedule import ROWS_SHARE, Schedule, schedule
+from hushtable.methods.quilt.prior_weight import EarlierMeasurements, PriorRows
 from hushtable.methods.quilt.serialize import settings_of, tables_of, warnings_of
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share

@@ -62,7 +62,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable
-from hushtable.methods.quilt.patchwork import FitState
+from hushtable.methods.quilt.fit import FitState
 from hushtable.schema.codes import numbers
 
 AxisCells = Sequence[NDArray[np.int64] | None]

@@ -16,7 +16,7 @@ from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import Refused
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.uncertain.records import record_values, records_by
+from hushtable.methods.uncertain.grid import record_values, records_by
 from hushtable.methods.uncertain.uncertain import (
     TYPICAL_ROWS,
     Uncertain,

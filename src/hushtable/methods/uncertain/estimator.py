@@ -32,27 +32,228 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.arrays import Bools, Floats
+from hushtable.arrays import Bools, Floats, Integers
 from hushtable.errors import Refused, TooLarge
 from hushtable.extras import needing
-from hushtable.methods.uncertain.masses import interval_probability, unbiased_power
-from hushtable.methods.uncertain.noise_reach import (
-    gaussian_noise_range,
-    most_behind,
-    uniform_noise_range,
-)
 from hushtable.numeric import CONFIDENCE, NORMAL
-from hushtable.query.answers.drawing import Generator
 from hushtable.query.answers.estimator import Estimate, Estimator
-from hushtable.query.answers.published import Block, ComparableRelease, absent
-from hushtable.query.answers.row_sums import RowFunction, UnitRuler
-from hushtable.query.answers.sums import SumEstimates, no_less
+from hushtable.query.answers.published import Block, ComparableRelease, Generator, absent
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, UnitRuler, no_less
 from hushtable.query.where import Predicate, parse
 from hushtable.query.where.code_classes import CodeClasses, classify
 from hushtable.query.where.formula import Formula, Junction, evaluate
 from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Integer, Number, Schema
 from hushtable.schema.codes import as_numpy, nearest_codes, to_codes
+
+with needing("science"):
+    from scipy.special import betainc, log_ndtr, ndtr, ndtri
+
+
+# Probability that a noisy record is in a range, and unbiased powers of noisy numbers.
+
+
+def interval_probability(
+    z: Floats,
+    width: Floats,
+    low: float,
+    high: float,
+    *,
+    model: str,
+    domain: tuple[float, float] | None = None,
+    wrap: bool = False,
+) -> Floats:
+    """Return the probability that records distributed around `z` are between two bounds.
+
+    Parameters
+    ----------
+    z, width : array (n,)
+        Published values; sigma, or the full width of the interval.
+    low, high : float
+        The bounds.
+    model : {"gaussian", "uniform"}
+        Distribution of the records.
+    domain : pair of float, optional
+        Public range of the column: (21), the probability given that the record is in it. Computed
+        in log space, so that a point far outside the range does not give 0/0.
+    wrap : bool
+        Whether the ends of the domain are joined.
+
+    Examples
+    --------
+    >>> far = interval_probability(np.array([99.0]), np.ones(1), 0, 1, model="gaussian",
+    ...                            domain=(0, 2))
+    >>> bool(0 < far[0] < 1e-40)
+    True
+    """
+    if high <= low:
+        return np.zeros(len(z))
+    if wrap and domain is not None:
+        return _wrapped(z, width, (low, high), domain, model)
+    if model == "uniform":
+        start = z - width / 2
+        if domain is None:
+            lowest, highest = start, start + width
+        else:
+            lowest, highest = np.maximum(start, domain[0]), np.minimum(start + width, domain[1])
+        inside = np.minimum(high, highest) - np.maximum(low, lowest)
+        return np.asarray(np.clip(inside / np.maximum(highest - lowest, 1e-300), 0, 1))
+    mass = _log_mass((low - z) / width, (high - z) / width)
+    if domain is not None:
+        mass = mass - _log_mass((domain[0] - z) / width, (domain[1] - z) / width)
+    return np.asarray(np.minimum(np.exp(mass), 1.0))
+
+
+def _log_mass(low: Floats, high: Floats) -> Floats:
+    """Return log(Phi(high) - Phi(low)) without cancellation in either tail."""
+    flip = low > 0
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    upper, lower = log_ndtr(high), log_ndtr(low)
+    with np.errstate(divide="ignore"):
+        return np.asarray(upper + np.log(-np.expm1(np.minimum(lower - upper, -0.0))))
+
+
+def _wrapped(
+    z: Floats,
+    width: Floats,
+    bounds: tuple[float, float],
+    domain: tuple[float, float],
+    model: str,
+) -> Floats:
+    period = domain[1] - domain[0]
+    total = np.zeros(len(z))
+    for turn in (-period, 0.0, period):
+        begin, end = bounds[0] + turn - z, bounds[1] + turn - z
+        if model == "uniform":
+            half = np.minimum(width, period) / 2
+            inside = np.minimum(end, half) - np.maximum(begin, -half)
+            total += np.maximum(inside, 0) / (2 * half)
+        else:  # noise is limited to half of the period
+            half = np.full(len(z), period / 2)
+            begin, end = np.clip(begin, -half, half), np.clip(end, -half, half)
+            total += (ndtr(end / width) - ndtr(begin / width)) / (2 * ndtr(half / width) - 1)
+    return np.asarray(np.clip(total, 0, 1))
+
+
+def unbiased_power(place: Floats, std: Floats, exponent: int, kurtosis: float) -> Floats:
+    """Return an unbiased estimate of a power of a number with symmetric noise of known moments.
+
+    The moments E[(x + e)^k] are solved for x^k, from the lowest k on. The sixth and eighth moments
+    of the noise are those of the normal or the uniform distribution.
+
+    Examples
+    --------
+    >>> unbiased_power(np.array([3.0]), np.array([1.0]), 2, 3.0).tolist()
+    [8.0]
+    """
+    normal = kurtosis == 3.0
+    of_noise = {
+        0: np.ones(len(std)),
+        2: std**2,
+        4: kurtosis * std**4,
+        6: (15.0 if normal else 27 / 7) * std**6,
+        8: (105.0 if normal else 9.0) * std**8,
+    }
+    found: list[Floats] = []
+    for k in range(exponent + 1):
+        rest = place**k
+        for i in range(2, k + 1, 2):
+            rest = rest - math.comb(k, i) * of_noise[i] * found[k - i]
+        found.append(rest)
+    return found[exponent]
+
+
+# Bounds on a count from the range of the noise, for any private records.
+#
+# Choose a range of the noise that contains an error with probability at least Q. A record in the
+# queried range is then *possible*, judged from its published point, with probability at least Q,
+# independently of the others. If N records are in the range, the number of possible ones is at
+# least Binomial(N, Q), so an observed number C bounds N by little more than C / Q. In the same way,
+# a record outside the range is *certain* with probability at most 1 - Q, which bounds n - N.
+# Nothing is assumed about the distribution of the records.
+
+
+def most_behind(seen: int, chance: float, alpha: float) -> int:
+    """Return the largest N for which observing at most `seen` of N has probability >= `alpha`.
+
+    Parameters
+    ----------
+    seen : int
+        Number observed.
+    chance : float
+        Smallest probability with which each one is observed, independently.
+    alpha : float
+        Probability with which the true N may exceed the result.
+
+    Examples
+    --------
+    >>> most_behind(10, 1.0, 0.01)
+    10
+    >>> most_behind(10, 0.5, 0.01)  # P(Binomial(35, 1/2) <= 10) is 0.0083
+    34
+    """
+    if chance >= 1:
+        return seen
+    # N is plausible as long as the (seen + 1)-th success may come after the N-th trial: as long as
+    # fewer than N - seen failures come before it with probability below 1 - alpha.
+    low, high = 0, 1
+    while betainc(seen + 1, high + 1, chance) < 1 - alpha:
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high) // 2
+        if betainc(seen + 1, middle + 1, chance) < 1 - alpha:
+            low = middle + 1
+        else:
+            high = middle
+    return seen + high
+
+
+def uniform_noise_range(widths: Floats, chance: float) -> Integers:
+    """Return the number of steps that contain a uniform error with probability >= `chance`.
+
+    Parameters
+    ----------
+    widths : array
+        Number of equally likely errors around 0, which is odd.
+    chance : float
+        In (0, 1].
+
+    Examples
+    --------
+    >>> uniform_noise_range(np.array([1.0, 9.0, 9.0]), 0.5)
+    array([0, 2, 2])
+    """
+    return np.asarray(np.ceil((chance * np.rint(widths) - 1) / 2).clip(0), np.int64)
+
+
+def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
+    """Return the number of steps that contain a discrete Gaussian error with this probability.
+
+    The sum of the density beyond r is at most its integral from r on, and the sum over all integers
+    is at least the integral over all (Poisson summation formula). So the error is within r with
+    probability at least (2 Phi(r / sigma) - 1) / A. Here A is 1; for wrapped ends, where the error
+    is at most half of the period, A is Phi(h / sigma) + Phi(h' / sigma) - 1, with h and h' the
+    largest errors to either side.
+
+    Parameters
+    ----------
+    sigmas : array
+        In steps of the grid.
+    chance : float
+        In (0, 1).
+    n_values : int, optional
+        Grid points of the column, if it wraps around.
+
+    Examples
+    --------
+    >>> gaussian_noise_range(np.array([0.1, 10.0]), 0.95)
+    array([ 1, 20])
+    """
+    inside: Floats | float = 1.0
+    if n_values is not None:
+        inside = ndtr(n_values // 2 / sigmas) + ndtr((n_values - 1) // 2 / sigmas) - 1
+    return np.asarray(np.ceil(sigmas * ndtri((1 + chance * inside) / 2)), np.int64)
+
 
 with needing("science"):
     pass

@@ -27,30 +27,175 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
+import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.files.html import html_list, html_table
+from hushtable.files.writing import replace_whole, why_not_written
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
-from hushtable.privacy.ledger import ledger_arguments as told
-from hushtable.privacy.ledger import ledger_receipt as on_file
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget, Loss
-from hushtable.privacy.ledger.decision import Decision
-from hushtable.privacy.ledger.ledger_tables import BoundTable, parse_table, table_document
-from hushtable.privacy.ledger.records import FORMAT, Entry, Quote, Reservation, canonical
+from hushtable.privacy.ledger.decision import MAX_TEXT, Decision
+from hushtable.privacy.ledger.records import (
+    FORMAT,
+    BoundTable,
+    Entry,
+    Quote,
+    Reservation,
+    canonical,
+    parse_table,
+    table_document,
+)
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.ledger.summary import RemainingBudget, left_of, summary
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
 
-__all__ = ["BoundTable", "Budget", "Entry", "Ledger", "Quote", "RemainingBudget", "Reservation"]
+
+__all__ = [
+    "BoundTable",
+    "Budget",
+    "Entry",
+    "Ledger",
+    "Quote",
+    "RemainingBudget",
+    "Reservation",
+]
+
+
+# Checks of arguments of ledger functions, before a file is opened or written.
+
+
+def resolved(path: str | os.PathLike[str]) -> Path:
+    """Return the absolute path of a file; raise `LedgerError` if it is not a path."""
+    try:
+        return Path(path).resolve()
+    except (OSError, ValueError, TypeError) as error:
+        raise LedgerError(f"{path!r} is not a path to a file: {error}.") from error
+
+
+def guarantee_documents(guarantees: Sequence[Guarantee]) -> list[dict[str, Any]]:
+    """Return guarantees as written in records."""
+    # A single guarantee is iterable too (over its fields), hence the check of both.
+    if isinstance(guarantees, Guarantee) or not all(isinstance(g, Guarantee) for g in guarantees):
+        raise ParameterError("guarantees must be a sequence of guarantees, such as [PureDP(...)].")
+    if not guarantees:
+        raise ParameterError("guarantees is empty; for a release without one, pass [NoGuarantee].")
+    return [guarantee.to_dict() for guarantee in guarantees]
+
+
+def text(name: str, value: str, *, required: bool = True) -> str:
+    """Return a text for a record; raise `ParameterError` if it is too long or empty."""
+    if not isinstance(value, str) or len(value) > MAX_TEXT or (required and not value.strip()):
+        raise ParameterError(
+            f"{name} must be text of 1 to {MAX_TEXT} characters; "
+            + (f"{len(value)} were given." if isinstance(value, str) else f"{value!r} was given.")
+        )
+    return value
+
+
+def require_schema(schema: object) -> None:
+    """Raise `ParameterError` if the argument is not a schema."""
+    if not hasattr(schema, "digest"):  # records contain only the digest of a schema
+        raise ParameterError(f"schema is a {type(schema).__name__}; pass a Schema.")
+
+
+def about(
+    schema: Schema | None, same_people: str | None, decision: Decision | None = None
+) -> dict[str, Any]:
+    """Return the part of a record about its table, the same-people reason and the decision."""
+    if schema is not None:
+        require_schema(schema)
+    if same_people is not None:
+        text("same_people", same_people)
+    return {"table": table_document(schema), "same_people": same_people, **decided(decision)}
+
+
+def decided(decision: Decision | None) -> dict[str, Any]:
+    """Return the decision as part of a record; empty if nothing is stated."""
+    if decision is not None and not isinstance(decision, Decision):
+        raise ParameterError(f"decision is a {type(decision).__name__}; pass a Decision.")
+    return {"decision": decision.to_dict()} if decision is not None and decision.is_stated else {}
+
+
+def starting_from(prior: Mapping[str, str] | None) -> dict[str, Any]:
+    """Return what a record says about a prior: nothing if there is none."""
+    if prior is None:
+        return {}
+    return {"prior": {name: text(f"prior ({name})", said) for name, said in prior.items()}}
+
+
+def salt() -> str:
+    """Return the random number of a record."""
+    # Without it, someone who knows a receipt could guess records until one yields the next receipt.
+    return secrets.token_hex(16)
+
+
+def number(name: str, value: int) -> int:
+    """Return the number of a record; raise `ParameterError` if it is not an integer."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ParameterError(f"{name} must be an integer, as listed by `show`; not {value!r}.")
+    return value
+
+
+def now() -> str:
+    """Return the time for a record."""
+    # For information only: no rule depends on the time, so changes of the clock do no harm.
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+# Last receipt of a ledger, stored in a small file beside the releases that it paid for.
+#
+# A ledger restored from an old copy looks intact, because its chain of records is valid. A later
+# receipt, stored elsewhere, reveals the rollback. The file contains nothing else: the receipt is a
+# digest of records with random salts, from which nothing about them can be read or guessed. It may
+# be published with the releases.
+
+_RECEIPT = re.compile(rb"([0-9a-f]{64})\n?")
+
+
+def path_of(folder: Path, ledger: str) -> Path:
+    """Return the path of the file with the last receipt of a ledger."""
+    return folder / f"ledger-{ledger}.receipt"
+
+
+def read(path: Path) -> str | None:
+    """Return the stored receipt, or None."""
+    try:
+        with path.open("rb") as file:
+            found = _RECEIPT.fullmatch(file.read(100))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise LedgerError(
+            f"{path} cannot be read ({error.strerror}), so it is unknown whether the ledger is an "
+            "old copy. Make the file readable for you."
+        ) from error
+    if found is None:
+        raise LedgerError(
+            f"{path} does not contain a receipt, so it is unknown whether the ledger is an old "
+            "copy. Write the receipt of the last release into it, from its statement.json."
+        )
+    return found[1].decode()
+
+
+def write(path: Path, receipt: str) -> None:
+    """Replace the stored receipt atomically; the caller must exclude concurrent writers."""
+    try:
+        replace_whole(path, f"{receipt}\n")
+    except OSError as error:
+        raise LedgerError(
+            f"the receipt cannot be written to {path}: {why_not_written(error)}."
+        ) from error
 
 
 class Ledger:
@@ -127,9 +272,9 @@ class Ledger:
         timeout : float
             Seconds to wait while other processes write.
         """
-        target = told.resolved(path)
+        target = resolved(path)
         if schema is not None:
-            told.require_schema(schema)
+            require_schema(schema)
             schema.require_confirmed()
             if unit is not None and unit != schema.unit:
                 raise ParameterError("unit and schema disagree; leave out unit.")
@@ -140,17 +285,17 @@ class Ledger:
         record = {
             "seq": 0,
             "kind": "init",
-            "time": told.now(),
+            "time": now(),
             "format": FORMAT,
-            "name": told.text("name", name, required=False),
+            "name": text("name", name, required=False),
             "epsilon": str(as_written(epsilon, name="epsilon")),
             "delta": str(as_written(delta, name="delta")),
             "unit": unit.model_dump(mode="json"),
             "neighbors": neighbors,
             "allow_uncounted": allow_uncounted,
             "table": table_document(schema),
-            "salt": told.salt(),
-            **told.decided(decision),
+            "salt": salt(),
+            **decided(decision),
         }
         digest = LedgerState().apply(record)  # raises for an invalid cap before a file is created
         try:
@@ -185,7 +330,7 @@ class Ledger:
         timeout : float
             Seconds to wait while other processes write.
         """
-        return cls(told.resolved(path), timeout=timeout)
+        return cls(resolved(path), timeout=timeout)
 
     def quote(
         self,
@@ -268,16 +413,16 @@ class Ledger:
         LedgerError
             If the file cannot be written, or was changed.
         """
-        documents = told.documents(guarantees)
+        documents = guarantee_documents(guarantees)
         if problems := self._other_unit(schema):
             raise CompositionError(problems)
         state, seq = self._write(
             "charge",
-            purpose=told.text("purpose", purpose),
+            purpose=text("purpose", purpose),
             guarantees=documents,
-            reservation=None if reservation is None else told.number("reservation", reservation),
-            **told.about(schema, same_people, decision),
-            **told.starting_from(prior),
+            reservation=None if reservation is None else number("reservation", reservation),
+            **about(schema, same_people, decision),
+            **starting_from(prior),
         )
         return state.entry(seq)
 
@@ -316,8 +461,8 @@ class Ledger:
         self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
     ) -> tuple[LedgerState, Loss, list[str]]:
         """Return the state, the cost of guarantees, and the reasons why they would be refused."""
-        told.documents(guarantees)
-        content = told.about(schema, same_people)
+        guarantee_documents(guarantees)
+        content = about(schema, same_people)
         state = self._read()
         asked = state.priced(guarantees)
         table = parse_table(content["table"], record=0)
@@ -345,13 +490,13 @@ class Ledger:
         purpose : str
             Purpose, in words that may be shown.
         """
-        documents = told.documents(guarantees)
-        _, seq = self._write("reserve", purpose=told.text("purpose", purpose), guarantees=documents)
+        documents = guarantee_documents(guarantees)
+        _, seq = self._write("reserve", purpose=text("purpose", purpose), guarantees=documents)
         return seq
 
     def release_reservation(self, reservation: int) -> None:
         """Cancel a reservation: what is left in it becomes available again."""
-        self._write("cancel", reservation=told.number("reservation", reservation))
+        self._write("cancel", reservation=number("reservation", reservation))
 
     def mark_released(self, entry: int, digest: str) -> None:
         """Record that a charge's release is about to become visible. It can then never be voided.
@@ -366,9 +511,7 @@ class Ledger:
         digest : str
             Identification of the release, such as the hash of its statement.
         """
-        self._write(
-            "released", entry=told.number("entry", entry), digest=told.text("digest", digest)
-        )
+        self._write("released", entry=number("entry", entry), digest=text("digest", digest))
 
     def void(self, entry: int, reason: str) -> None:
         """Declare that no person ever saw anything computed from a charge, and take it back.
@@ -383,7 +526,7 @@ class Ledger:
         reason : str
             Who declares this and why.
         """
-        self._write("void", entry=told.number("entry", entry), reason=told.text("reason", reason))
+        self._write("void", entry=number("entry", entry), reason=text("reason", reason))
 
     def upgrade(self) -> None:
         """Add zCDP composition to a ledger of an older format; this is recorded.
@@ -460,15 +603,13 @@ class Ledger:
         with file.connection_to(self.path, self._timeout) as connection:
             # Holds the write lock, so that of two publishers the later one writes last.
             connection.execute("BEGIN IMMEDIATE")
-            on_file.write(
-                on_file.path_of(told.resolved(folder), self.id), self._replay(connection).head
-            )
+            write(path_of(resolved(folder), self.id), self._replay(connection).head)
 
     def require_receipt(self, folder: str | os.PathLike[str]) -> None:
         """Raise `LedgerError` if this ledger does not contain the receipt stored in the folder."""
-        path = on_file.path_of(told.resolved(folder), self.id)
+        path = path_of(resolved(folder), self.id)
         # Read before the chain: its record was committed before the receipt was written.
-        receipt = on_file.read(path)
+        receipt = read(path)
         if receipt is not None and receipt not in self._read().digests:
             raise LedgerError(
                 f"{self.path} is older than what was published from it: it does not contain the "
@@ -512,7 +653,7 @@ class Ledger:
             state = self._replay(connection)
             seq = len(state.digests)
             record = state.completed(
-                {"seq": seq, "kind": kind, "time": told.now(), "salt": told.salt(), **content}
+                {"seq": seq, "kind": kind, "time": now(), "salt": salt(), **content}
             )
             digest = state.apply(record, new=True)
             file.append(connection, record, digest)

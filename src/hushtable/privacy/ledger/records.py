@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from hushtable.errors import LedgerError
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger.budget import Budget, Concentrated, Loss
 from hushtable.privacy.ledger.decision import UNSTATED, Decision
+
+if TYPE_CHECKING:
+    from hushtable.schema import Schema
+
 
 FORMAT = 3
 """Format of new ledgers. From format 2 on, the first record says whether uncounted releases are
@@ -148,3 +154,41 @@ def canonical(record: dict[str, Any]) -> str:
 def digest_of(previous: str, body: str) -> str:
     """Return the digest of a record's text and the previous digest."""
     return hashlib.sha256(f"{previous}\n{body}".encode()).hexdigest()
+
+
+# Tables that a ledger pays for, identified by a digest of their schema.
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundTable:
+    """Table that a ledger pays for."""
+
+    name: str
+    digest: str
+    record: int = 0  # the record that bound the ledger to it; 0 is the first, any other a charge
+    reason: str = ""  # why it is about the same people as earlier tables
+
+    def describe(self) -> str:
+        """Return the name and the beginning of the digest."""
+        return f"{self.name!r} (schema {self.digest[:16]})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table ready for JSON."""
+        return asdict(self)
+
+
+def table_document(schema: Schema | None) -> dict[str, str] | None:
+    """Return what a record contains about the table of a schema."""
+    return None if schema is None else {"name": schema.name, "digest": schema.digest}
+
+
+def parse_table(document: Any, *, record: int, reason: str = "") -> BoundTable | None:
+    """Read what `table_document` wrote."""
+    if document is None:
+        return None
+    if set(document) != {"name", "digest"} or not _DIGEST.fullmatch(document["digest"]):
+        raise LedgerError("it names a table in a form that hushtable does not write.")
+    return BoundTable(name=str(document["name"]), digest=document["digest"], record=record,
+                 reason=reason)  # fmt: skip

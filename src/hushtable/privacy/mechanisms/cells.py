@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import itertools
 import math
+from abc import abstractmethod
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,16 +25,20 @@ from numpy.typing import NDArray
 from hushtable.arrays import Integers
 from hushtable.domain import Domain
 from hushtable.errors import SealedError
+from hushtable.privacy.accounting.run_account import DataPart
+from hushtable.privacy.accounting.sealed import SealedCounts, SealedValue, unseal
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
-from hushtable.privacy.mechanisms.added_noise import add_noise
-from hushtable.privacy.mechanisms.mechanism import Mechanism
+from hushtable.privacy.composition import optimal_delta
+from hushtable.privacy.mechanisms.mechanism import Mechanism, add_noise
+from hushtable.privacy.mechanisms.single_counts import CountMechanism
 from hushtable.privacy.noise.distributions import (
     FractionBounds,
     laplace_tail_bounds,
     laplace_variance,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.noise_draws import MAX_SCALE
+from hushtable.privacy.noise.samplers import MAX_SCALE
+from hushtable.privacy.noise.sparse_subset import Keys
 from hushtable.privacy.rational import exp_bounds
 
 _INT64 = 2**63
@@ -168,7 +173,7 @@ def indices_above_threshold(n: int, *, rate: Fraction, threshold: int, noise: No
 
     Examples
     --------
-    >>> from hushtable.privacy.noise.secure_noise import SecureNoise
+    >>> from hushtable.privacy.noise.sources import SecureNoise
     >>> indices_above_threshold(10, rate=Fraction(1), threshold=60, noise=SecureNoise())
     []
     """
@@ -204,7 +209,7 @@ def bernoulli_bounded(
 
     Examples
     --------
-    >>> from hushtable.privacy.noise.secure_noise import SecureNoise
+    >>> from hushtable.privacy.noise.sources import SecureNoise
     >>> bernoulli_bounded(lambda bits: (Fraction(1), Fraction(1)), size=2, noise=SecureNoise())
     [True, True]
     """
@@ -257,3 +262,134 @@ def _rounded_up(x: Fraction, digits: int = 24) -> Fraction:
     """Round up to a dyadic fraction of few digits, which samplers process fastest."""
     shift = max(0, digits - (x.numerator.bit_length() - x.denominator.bit_length()))
     return Fraction(-(-(x.numerator << shift) // x.denominator), 1 << shift)
+
+
+# Publication of occupied cells with noisy counts.
+
+
+class CellMechanism(Mechanism):
+    """Mechanism that publishes occupied cells; executors may apply it to the cells that they hold.
+
+    What it draws for a cell must therefore depend on that cell alone.
+    """
+
+    @abstractmethod
+    def draw_some(self, exact: Any, noise: Noise) -> Any:
+        """Draw the published part of some of the enumerated cells."""
+
+    def draw(self, exact: Any, noise: Noise) -> Any:
+        """Draw the published part of occupied cells, if no others are enumerated."""
+        if self.whole_domain or type(self).inserted is not CellMechanism.inserted:
+            raise SealedError(
+                "this mechanism also enumerates empty cells; use publish_cells instead of "
+                "noise.open."
+            )
+        return self.draw_some(exact, noise)
+
+    @property
+    def whole_domain(self) -> bool:
+        """True if empty cells must be enumerated too."""
+        return False
+
+    def inserted(self, noise: Noise) -> Keys | None:
+        """Draw cells to enumerate besides the occupied ones, independently of these; or None."""
+        return None
+
+
+@dataclass(frozen=True)
+class CellCounts(CellMechanism):
+    """Publication of cells through a mechanism for single counts.
+
+    If the mechanism may publish an empty cell, it enumerates the whole domain and publishes all
+    cells; otherwise only occupied cells can be published.
+    """
+
+    count: CountMechanism  # applied to each count
+
+    @property
+    def whole_domain(self) -> bool:
+        """True if empty cells must be enumerated too."""
+        return self.count.shows_absent
+
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
+        """Return the cost of the counts; which cells are published is a function of them."""
+        return self.count.cost(sensitivity)
+
+    def draw_some(self, exact: Any, noise: Noise) -> NoisyCells:
+        """Draw the published counts of some cells and omit suppressed ones."""
+        noisy = self.count.noisy(exact.counts, noise)
+        shown = np.ones(len(noisy), np.bool_) if self.whole_domain else noisy > 0
+        # Cells stay in the order of their codes, which reveals nothing beyond their presence.
+        return NoisyCells(exact.codes[shown], noisy[shown])
+
+
+# Publication of tuples with noisy counts, where a record has one tuple in several groups.
+
+
+class CommonTuples(NamedTuple):
+    """Occupied tuples (`hushtable.engine.baskets.Tuples`) that occur in enough records."""
+
+    tuples: Any
+    at_least: int  # smallest number of records
+
+
+class SealedTuples(SealedValue):
+    """Sealed occupied tuples; which tuples are occupied, and how many, is private."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(
+        cls, tuples: Any, sensitivity: Sensitivity, part: DataPart, *, at_least: int
+    ) -> SealedTuples:
+        """Seal tuples; those of fewer than `at_least` records were omitted."""
+        return cls(CommonTuples(tuples, at_least), sensitivity, part)
+
+    @property
+    def n_records(self) -> SealedCounts:
+        """Number of records, as one count."""
+        counts = np.array([unseal(self).tuples.n_records], np.int64)
+        return SealedCounts(counts, Sensitivity(rows=self.sensitivity.rows), self.part)
+
+
+@dataclass(frozen=True)
+class TupleCounts(Mechanism):
+    """Publication of tuples through a mechanism for single counts.
+
+    A record changes one count in each of n groups, so n mechanisms are composed. Their cost is a
+    point of the optimal composition theorem (Kairouz, Oh and Viswanath 2015); see
+    `hushtable.privacy.composition.shares_of`.
+
+    Parameters
+    ----------
+    count : CountMechanism
+        Applied to each count. It must not publish absent tuples, or tuples that were omitted as
+        rare.
+    spared : int
+        The i of the theorem: epsilon is that of n - 2 i mechanisms, at the price of a larger delta.
+    """
+
+    count: CountMechanism
+    spared: int = 0
+
+    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
+        """Return the cost of n mechanisms together."""
+        if sensitivity.rows != 1 or sensitivity.step != 1:
+            raise SealedError("tuples are charged per record; use a promise per row.")
+        n, each = sensitivity.cells, self.count.epsilon
+        delta: Fraction = getattr(self.count, "delta", Fraction(0))
+        used = optimal_delta(each, n, self.spared) if self.spared else Fraction(0)
+        # 1 - (1 - delta)**n <= n delta
+        return PrivacyCost((n - 2 * self.spared) * each, used + n * delta * (1 - used))
+
+    def draw(self, exact: CommonTuples, noise: Noise) -> tuple[Any, Integers]:
+        """Return the published tuples and their counts."""
+        if self.count.release_probability(exact.at_least - 1) > 0:
+            raise SealedError(
+                f"tuples of fewer than {exact.at_least} records were omitted, but this mechanism "
+                "would publish some of them."
+            )
+        noisy = self.count.noisy(exact.tuples.counts, noise)
+        shown = noisy > 0
+        # Exact counts are dropped; the noisy counts decide which tuples are published.
+        return replace(exact.tuples.take(shown), counts=noisy[shown], n_records=0), noisy[shown]

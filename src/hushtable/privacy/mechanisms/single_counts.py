@@ -24,8 +24,7 @@ from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.composition import delta_of_rows
-from hushtable.privacy.mechanisms.added_noise import add_noise
-from hushtable.privacy.mechanisms.mechanism import Mechanism
+from hushtable.privacy.mechanisms.mechanism import Mechanism, add_noise
 from hushtable.privacy.noise.distributions import (
     FractionBounds,
     laplace_mass,
@@ -33,7 +32,7 @@ from hushtable.privacy.noise.distributions import (
     laplace_variance,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.noise_draws import MAX_SCALE
+from hushtable.privacy.noise.samplers import MAX_SCALE
 from hushtable.privacy.rational import exp_bounds
 
 BITS = 256

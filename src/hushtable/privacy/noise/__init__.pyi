@@ -1,6 +1,5 @@
 from .noise import Noise
-from .secure_noise import SecureNoise
-from .seeded_noise import SeededNoise
+from .sources import SecureNoise, SeededNoise
 
 __all__ = [
     "Noise",

@@ -17,8 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hushtable.privacy.accounting.sealed import SealedValue, paid
-from hushtable.privacy.noise.index_draws import IndexSampler
-from hushtable.privacy.noise.noise_draws import CountNoiseSampler
+from hushtable.privacy.noise.samplers import CountNoiseSampler, IndexSampler
 from hushtable.privacy.noise.selection import SelectionSampler
 
 if TYPE_CHECKING:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -12,9 +15,15 @@ from numpy.typing import NDArray
 from hushtable import kernels
 from hushtable.arrays import Bools, Integers
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.privacy.noise.arguments import as_integers, not_fraction, not_whole, refuse_if
-from hushtable.privacy.noise.bit_reader import KERNEL_LIMIT, Words
-from hushtable.privacy.noise.random_words import RandomWords
+from hushtable.privacy.noise.bit_reader import DIGIT_BITS, KERNEL_LIMIT, BitReader, Words
+from hushtable.privacy.noise.random_words import (
+    RandomWords,
+    as_integers,
+    as_weights,
+    not_fraction,
+    not_whole,
+    refuse_if,
+)
 
 MAX_TRIALS = 10**12
 """Limit of n for `binomial` and `subset`; n = 1e9 takes some 0.2 s and 0.7 s."""
@@ -177,3 +186,243 @@ def _buffer_size(n: int, p: Fraction) -> int:
 def _check_trials(what: str, n: int) -> None:
     if n > MAX_TRIALS:
         raise TooLarge(f"{what}: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")
+
+
+# Random indexes: uniform, distinct, and weighted.
+
+
+class IndexSampler(RandomWords):
+    """Samplers of integers in [0, n), and of positions in a table of weights."""
+
+    def uniform_below(self, n: int, *, size: int) -> Integers:
+        """Draw `size` independent uniform integers in [0, n), n at most 2**62.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> set(SecureNoise().uniform_below(3, size=200).tolist())
+        {0, 1, 2}
+        """
+        refuse_if(not_whole("n", n, low=1, high=KERNEL_LIMIT), not_whole("size", size))
+        out = np.empty(size, np.int64)
+        self._fill(kernels.samplers.fill_below, (n,), out, bits_per_draw=2 * n.bit_length())
+        return out
+
+    def integer_below(self, n: int) -> int:
+        """Draw a uniform integer in [0, n) for n of any size.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> 0 <= SecureNoise().integer_below(10**40) < 10**40
+        True
+        """
+        refuse_if(not_whole("n", n, low=1))
+        return self._reader().below(n)
+
+    def distinct_below(self, n: int, *, k: int) -> Integers | list[int]:
+        """Draw k distinct integers in [0, n); all ordered selections are equally likely.
+
+        The result is an array if n is at most 2**62, otherwise a list of Python integers.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> sorted(map(int, SecureNoise().distinct_below(4, k=4)))
+        [0, 1, 2, 3]
+        """
+        refuse_if(not_whole("n", n), not_whole("k", k, high=n))
+        if n > KERNEL_LIMIT:
+            reader, seen = self._reader(), dict[int, None]()
+            while len(seen) < k:
+                seen.setdefault(reader.below(n))
+            return list(seen)
+        if n < 4 * k:
+            items = np.arange(n, dtype=np.int64)
+            bits = 2 * n.bit_length()
+            self._fill(kernels.samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
+            return items[:k].copy()
+        # The first k distinct values of a sequence of draws; k <= n/4 keeps repeats rare.
+        drawn = np.empty(0, np.int64)
+        while len(drawn) < k:
+            fresh = self.uniform_below(n, size=(k - len(drawn)) * 9 // 8 + 8)
+            drawn = _first_occurrences(np.concatenate((drawn, fresh)))
+        return drawn[:k]
+
+    def from_table(self, weights: Sequence[int], *, size: int) -> Integers:
+        """Draw `size` indexes, i with probability weights[i] / sum(weights).
+
+        The weights are Python integers of any size.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().from_table([0, 2**200, 0], size=3)
+        array([1, 1, 1])
+        """
+        refuse_if(not_whole("size", size))
+        ends = list(itertools.accumulate(as_weights("weights", weights)))
+        total = ends[-1]
+        del ends[bisect.bisect_left(ends, total) :]  # the last positive weight gets the rest
+        # With U uniform in [0, 1), the index is the number of ends[i]/total that are <= U.
+        thresholds = np.array([(end << 64) // total for end in ends], np.uint64)
+        out = np.empty(size, np.int64)
+        for begin in range(0, size, self._chunk):
+            part = out[begin : begin + self._chunk]
+            words = self._words(len(part))
+            part[:] = np.searchsorted(thresholds, words, side="left")
+            upper = np.searchsorted(thresholds, words, side="right")
+            for i in np.flatnonzero(part != upper):
+                # The first 64 bits of U and of some ends agree: compare the bits that follow.
+                rests = [(end << 64) % total for end in ends[part[i] : upper[i]]]
+                part[i] += self._count_passed(rests, total)
+        return out
+
+    def _count_passed(self, rests: list[int], total: int) -> int:
+        """Return how many of the ascending fractions rests[i]/total a uniform number reaches."""
+        reader, passed = self._reader(), 0
+        while rests and rests[-1] > 0:
+            word = reader.take(64)
+            digits = [(rest << 64) // total for rest in rests]
+            low, high = bisect.bisect_left(digits, word), bisect.bisect_right(digits, word)
+            passed += low
+            rests = [(rest << 64) % total for rest in rests[low:high]]
+        return passed + len(rests)
+
+
+def _first_occurrences(values: Integers) -> Integers:
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    first = np.r_[True, ordered[1:] != ordered[:-1]]
+    return values[np.sort(order[first])]
+
+
+# Samplers of noise for counts: geometric, discrete Laplace, discrete and rounded Gaussian.
+
+MAX_SCALE = 2**50
+"""Noise of a larger scale might exceed int64."""
+
+
+class CountNoiseSampler(RandomWords):
+    """Samplers of integer noise."""
+
+    def geometric(self, x: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers g >= 0 with P[g] = (1 - exp(-x)) * exp(-x * g), x > 0.
+
+        The time per draw does not depend on x.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().geometric(Fraction(10**6), size=3)
+        array([0, 0, 0])
+        """
+        refuse_if(not_rate("x", x), not_whole("size", size))
+        bits = 2 * x.denominator.bit_length() + 16
+        return self._draw(
+            kernels.samplers.fill_geometric, BitReader.geometric, x, size=size, bits_per_draw=bits
+        )
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers z with P[z] proportional to exp(-abs(z) / scale).
+
+        Added to counts with L1 sensitivity `sensitivity`, a scale of sensitivity/epsilon gives
+        epsilon-differential privacy.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().discrete_laplace(Fraction(10), size=5).dtype
+        dtype('int64')
+        """
+        refuse_if(
+            not_fraction("scale", scale, positive=True, high=MAX_SCALE), not_whole("size", size)
+        )
+        bits = 2 * scale.numerator.bit_length() + 24
+        return self._draw(
+            kernels.samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
+        )
+
+    def _draw(
+        self,
+        kernel: Callable[..., int],
+        slow: Callable[[BitReader, int, int], int],
+        parameter: Fraction,
+        *,
+        size: int,
+        bits_per_draw: int,
+    ) -> Integers:
+        numerator, denominator = parameter.numerator, parameter.denominator
+        if max(numerator, denominator) >= KERNEL_LIMIT:
+            reader = self._reader()
+            drawn = (slow(reader, numerator, denominator) for _ in range(size))
+            return np.fromiter(drawn, np.int64, size)
+        out = np.empty(size, np.int64)
+        self._fill(kernel, (numerator, denominator), out, bits_per_draw=bits_per_draw)
+        return out
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw `size` integers z with P[z] proportional to exp(-z**2 / (2 * variance)).
+
+        `variance` is the parameter of the distribution; for small values the true variance is
+        smaller. A variance with a long denominator needs Python integers, which are some hundred
+        times slower; round it up to a simple fraction to avoid this.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().discrete_gaussian(Fraction(9, 2), size=5).dtype
+        dtype('int64')
+        """
+        refuse_if(
+            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            not_whole("size", size),
+        )
+        a, b = variance.numerator, variance.denominator
+        scale = math.isqrt(a // b) + 1
+        over = 2 * a * b * scale * scale
+        # The kernel squares |z| * scale * b - a; |z| < 2**12 * scale except with prob. e**-4096.
+        if (scale * scale * b << 12) + a >= 1 << 63 or over >= 1 << 126:
+            reader = self._reader()
+            drawn = (reader.gaussian(a, b, scale) for _ in range(size))
+            return np.fromiter(drawn, np.int64, size)
+        out = np.empty(size, np.int64)
+        words_of_over = np.uint64(over >> 64), np.uint64(over & (1 << 64) - 1)
+        bits = 3 * scale.bit_length() + 48
+        self._fill(
+            kernels.samplers.fill_gaussian, (a, b, scale, *words_of_over), out, bits_per_draw=bits
+        )
+        return out
+
+    def rounded_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw `size` normal numbers of this variance, each rounded to the nearest integer.
+
+        P[z] is Phi((z + 1/2) / sigma) - Phi((z - 1/2) / sigma). Added to integers, this is the
+        Gaussian mechanism with its result rounded. The true variance is larger by 1/12, or by less
+        if the standard deviation is below a half.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> SecureNoise().rounded_gaussian(Fraction(9, 2), size=5).dtype
+        dtype('int64')
+        """
+        refuse_if(
+            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
+            not_whole("size", size),
+        )
+        a, b = variance.numerator, variance.denominator
+        out = np.empty(size, np.int64)
+        self._fill(
+            kernels.samplers.fill_rounded_gaussian, (math.sqrt(a / b), DIGIT_BITS), out,
+            bits_per_draw=240, undecided=lambda reader: reader.rounded_gaussian(a, b),
+        )  # fmt: skip
+        return out
+
+
+def not_rate(name: str, value: Fraction) -> str | None:
+    """Return what is wrong with the rate of a geometric distribution, or None."""
+    problem = not_fraction(name, value, positive=True)
+    if problem is None and value * MAX_SCALE < 1:
+        return f"{name}: {value} is below 1/{MAX_SCALE}; draws might not fit an int64."
+    return problem

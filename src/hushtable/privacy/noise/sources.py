@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import os
+import threading
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushtable import kernels
 from hushtable.arrays import Integers
+from hushtable.errors import ParameterError
 from hushtable.extras import needing
-from hushtable.privacy.noise.arguments import not_fraction, not_whole, refuse_if
-from hushtable.privacy.noise.noise_draws import MAX_SCALE, not_rate
-from hushtable.privacy.noise.secure_noise import SecureNoise
+from hushtable.privacy.noise.bit_reader import Words
+from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.noise.random_words import not_fraction, not_whole, refuse_if
+from hushtable.privacy.noise.samplers import MAX_SCALE, not_rate
+
+# Secure noise for releases, from the operating system.
+
+
+class SecureNoise(Noise):
+    """Noise from the operating system's randomness, for releases.
+
+    Every word is read from the operating system when it is needed. No key and no unused words are
+    stored, so there is no state that threads could share, that a forked child or a restored
+    snapshot could repeat, or that could be read later to recompute past noise.
+
+    Examples
+    --------
+    >>> SecureNoise().is_private
+    True
+    """
+
+    is_private = True
+
+    def _words(self, n: int) -> Words:
+        # A copy: some samplers write into their words.
+        return np.frombuffer(os.urandom(8 * n), np.uint64).copy()
 
 
 class OpenDPNoise(SecureNoise):
@@ -99,3 +127,58 @@ def _root_at_least(value: Fraction) -> float:
     while Fraction(root) ** 2 < value:
         root = math.nextafter(root, math.inf)
     return root
+
+
+# Noise sources by name.
+
+
+def make_noise(noise: Literal["secure", "opendp"] | Noise = "secure") -> Noise:
+    """Return the noise of that name, or the noise itself.
+
+    Examples
+    --------
+    >>> make_noise("secure").is_private
+    True
+    """
+    if isinstance(noise, Noise):
+        return noise
+    if noise == "secure":
+        return SecureNoise()
+    if noise == "opendp":
+        return OpenDPNoise()
+    raise ParameterError(f"noise: {noise!r} is unknown. Use 'secure', 'opendp' or a Noise.")
+
+
+# Reproducible noise for tests; its results are not private.
+
+
+class SeededNoise(Noise):
+    """Noise that is reproducible from a seed: for tests only, never private.
+
+    The algorithms are those of `SecureNoise`, on a ChaCha20 keystream whose key is derived from the
+    seed. Threads may share an instance, but then the order of their draws is not reproducible.
+
+    Examples
+    --------
+    >>> one, two = SeededNoise(7), SeededNoise(7)
+    >>> bool((one.uniform_below(100, size=9) == two.uniform_below(100, size=9)).all())
+    True
+    >>> one.is_private
+    False
+    """
+
+    is_private = False
+
+    def __init__(self, seed: int) -> None:
+        refuse_if(not_whole("seed", seed, low=None))
+        key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed")
+        self._key = np.frombuffer(key.digest(), "<u4").astype(np.uint32)
+        self._n_read = 0
+        self._lock = threading.Lock()
+
+    def _words(self, n: int) -> Words:
+        words = np.empty(n, np.uint64)
+        with self._lock:
+            begin, self._n_read = self._n_read, self._n_read + n
+        kernels.samplers.fill_words(self._key, begin, words)
+        return words

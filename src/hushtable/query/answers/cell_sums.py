@@ -23,17 +23,19 @@ cells (Cauchy-Schwarz inequality).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import ColumnCodes, Floats, Integers
-from hushtable.numeric import NORMAL
-from hushtable.query.answers.drawing import draw_inside
+from hushtable.numeric import NORMAL, normal_quantile
+from hushtable.query.answers.published import draw_inside
 from hushtable.query.answers.row_sums import RowFunction
-from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding
 
@@ -235,3 +237,122 @@ def _draw(
     picks = starts[codes] + np.floor(rng.random(len(codes)) * sizes[codes])
     run = np.searchsorted(ends, picks, side="right")
     return np.asarray(coarser.last[order][run] - (ends[run] - 1 - picks).astype(np.int64))
+
+
+# Distribution of the error of sums of published counts with independent, known noise.
+
+_MANY = 512
+"""From this number of terms on, quantiles use the Cornish-Fisher expansion. Its error is below
+10^-4 of the half-width, plus at most 1 for rounding outward to whole numbers."""
+
+
+@dataclass(frozen=True)
+class ErrorLaw:
+    """Distribution of the noise of one count; sums of n of them have exact quantiles.
+
+    Parameters
+    ----------
+    values : array of int
+        Consecutive integers, ascending.
+    probabilities : array of float
+        Their probabilities; the sum is 1 up to a negligible rest.
+
+    Examples
+    --------
+    >>> fair = ErrorLaw(np.array([0, 1]), np.array([0.5, 0.5]))
+    >>> fair.quantiles(100, 0.95)
+    (40.0, 60.0)
+    """
+
+    values: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+    @cached_property
+    def mean(self) -> float:
+        """Mean of one count's noise."""
+        return float(self.values @ self.probabilities)
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of one count's noise."""
+        return float((self.values - self.mean) ** 2 @ self.probabilities)
+
+    def quantiles(self, n: int, confidence: float) -> tuple[float, float]:
+        """Return the central interval of a sum of n that has this probability."""
+        if n == 0:
+            return 0.0, 0.0
+        tail = (1 - confidence) / 2
+        points = n * (len(self.values) - 1) + 1
+        if n >= _MANY:
+            return self._of_many(n, tail)
+        size = 1 << (points - 1).bit_length()
+        mass = np.fft.irfft(np.fft.rfft(self.probabilities, size) ** n, size)[:points]
+        below = np.cumsum(np.maximum(mass, 0.0))
+        below /= below[-1]
+        first = n * int(self.values[0])
+        low = int(np.searchsorted(below, tail))
+        high = int(np.searchsorted(below, 1 - tail))
+        return float(first + low), float(first + high)
+
+    def _of_many(self, n: int, tail: float) -> tuple[float, float]:
+        """Return the central interval of a nearly normal sum, from its first four moments."""
+        away, std = self.values - self.mean, self.variance**0.5
+        if std == 0.0:
+            return n * self.mean, n * self.mean
+        skew, fourth = (float(away**k @ self.probabilities) / std**k for k in (3, 4))
+        skew, kurtosis = skew / n**0.5, (fourth - 3) / n
+        ends = []
+        for z in (normal_quantile(tail), normal_quantile(1 - tail)):
+            bent = (z**2 - 1) * skew / 6 + (z**3 - 3 * z) * kurtosis / 24
+            bent -= (2 * z**3 - 5 * z) * skew**2 / 36
+            ends.append(n * self.mean + n**0.5 * std * (z + bent))
+        return float(math.floor(ends[0])), float(math.ceil(ends[1]))
+
+
+# Model error of conditions that split published groups.
+#
+# A release does not show where in a group its rows are. The share of rows that satisfy a condition
+# is estimated by p, the share of the group's combinations that do. For the standard deviation, the
+# distribution of rows in a group is modeled as a Dirichlet process around the uniform distribution
+# with concentration 1, because columns are rarely uniform and often most rows have one of many
+# values. The share of any fixed set of combinations then has the beta distribution (p, 1 - p).
+#
+# The interval is wider: from none of the group's rows to all of them. Analysts ask about a
+# condition, or its opposite, because such rows exist, and a column may contain a code among its
+# numbers, such as 999 for "never", that all rows of a group share. No release of groups can
+# distinguish this from uniform rows, so neither end may be excluded. The beta distribution alone,
+# with one row known to satisfy the condition, would exclude the last 2.5%, where such codes are.
+
+
+@dataclass(frozen=True)
+class CutError:
+    """Model error of a count whose condition splits groups.
+
+    Examples
+    --------
+    >>> error = cut_error(np.array([0.1]), np.array([1000.0]))
+    >>> round(error.std), round(error.below), round(error.above)
+    (212, 100, 900)
+    """
+
+    std: float  # standard deviation of the answer
+    below: float  # distance from the estimate to the lower end of the interval
+    above: float  # distance to the upper end
+    most: Floats  # share of each group at the upper end, which weights its noise there: 1
+
+
+def cut_error(shares: Floats, counts: Floats) -> CutError:
+    """Return the joint error of groups that one condition splits; errors have the same sign.
+
+    `shares` is the share of each group's combinations that satisfy the condition, above 0 and below
+    1. `counts` are estimated rows of the groups. Groups of equal share are added before clipping at
+    0, so that noise on many empty groups cancels.
+    """
+    distinct, which = np.unique(shares, return_inverse=True)
+    rows = np.maximum(np.bincount(which, counts, len(distinct)), 0.0)
+    return CutError(
+        std=float(rows @ np.sqrt(distinct * (1.0 - distinct) / 2.0)),
+        below=float(rows @ distinct),
+        above=float(rows @ (1.0 - distinct)),
+        most=np.ones(len(shares)),
+    )

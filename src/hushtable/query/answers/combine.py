@@ -25,9 +25,8 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
 from hushtable.numeric import CONFIDENCE
-from hushtable.query.answers.drawing import Generator, fresh
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
-from hushtable.query.answers.published import encoded
+from hushtable.query.answers.published import Generator, encoded, fresh
 from hushtable.query.answers.table import EstimateTable
 from hushtable.query.where import parse
 from hushtable.schema import Schema

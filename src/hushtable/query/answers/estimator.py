@@ -16,16 +16,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import Refused, ReleaseError
-from hushtable.query.answers.drawing import Generator
-from hushtable.query.answers.published import About, ComparableRelease, published_rows
+from hushtable.query.answers.published import About, ComparableRelease, Generator, published_rows
 from hushtable.schema import Date, Schema, Time, Timestamp
 from hushtable.schema.calendar import DAY
 from hushtable.schema.codes import to_codes
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
-    from hushtable.query.answers.row_sums import RowFunction
-    from hushtable.query.answers.sums import SumEstimates
+    from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 
 
 Scope = Literal["people", "population"]

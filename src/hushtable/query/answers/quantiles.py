@@ -17,8 +17,7 @@ from hushtable.arrays import Floats
 from hushtable.numeric import GAP_RANGE, NORMAL, between_ends
 from hushtable.query.answers.estimator import Estimate, Scope
 from hushtable.query.answers.moments import TOO_FEW, Ask, NumericQuery, condition_text
-from hushtable.query.answers.row_sums import RowFunction, Scale, numbers_of, present
-from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.row_sums import RowFunction, Scale, SumEstimates, numbers_of, present
 from hushtable.schema import Integer, Number
 
 _ALL_THRESHOLDS = 128  # columns with at most this many values are searched completely

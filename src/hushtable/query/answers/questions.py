@@ -15,11 +15,10 @@ from typing import Literal
 import numpy as np
 
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
-from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile
-from hushtable.query.answers import correlation as correlations
+from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
+from hushtable.query.answers import moments as correlations
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
-from hushtable.query.answers.formula import kind_of, read_formula
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
     codes_in_words,
@@ -28,12 +27,18 @@ from hushtable.query.answers.quantiles import (
     quantile,
     value_at,
 )
-from hushtable.query.answers.row_sums import ONE, RowFunction, Scale, condition, is_code
-from hushtable.query.answers.sums import SumEstimates
+from hushtable.query.answers.regression import kind_of, read_formula
+from hushtable.query.answers.row_sums import (
+    ONE,
+    RowFunction,
+    Scale,
+    SumEstimates,
+    condition,
+    is_code,
+)
 from hushtable.query.answers.table import EstimateTable, of_terms
 from hushtable.query.where import parse
 from hushtable.schema import CalendarColumn, Column, Integer, Number, Value
-from hushtable.simplex import project_to_simplex
 
 Family = Literal["each", "all"]
 

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
+from hushtable.numeric import project_to_simplex
 from hushtable.query.answers.cell_sums import PublishedCells
-from hushtable.query.answers.drawing import Generator, place_inside
+from hushtable.query.answers.published import Generator, place_inside
 from hushtable.query.answers.row_sums import RowFunction, is_code, power, present
 from hushtable.schema import Integer, Number
 from hushtable.schema.recoding import Recoding
-from hushtable.simplex import project_to_simplex
 
 N_STEPS = 12
 MOST = 4.0

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from hushtable.arrays import ColumnCodes
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.query.where import translate
-from hushtable.query.where.code_classes import CodeClasses, classify
-from hushtable.query.where.covering import CodeSets
+from hushtable.query.where.code_classes import CodeClasses, CodeSets, classify
 from hushtable.query.where.formula import Formula, Junction, evaluate, join
 from hushtable.query.where.tensor_network import MAX_CELLS, Network, Tensor, Wire, contract, total
 from hushtable.schema import Schema

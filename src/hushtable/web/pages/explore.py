@@ -5,6 +5,7 @@ It reads only a release, so the promise covers every answer.
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
@@ -13,17 +14,17 @@ from anyio import CapacityLimiter, to_thread
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
-from starlette.routing import Route
+from starlette.routing import Mount, Route
 
 from hushtable.errors import HushtableError
 from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE
 from hushtable.schema import Integer, Number, Schema
 from hushtable.web import words
-from hushtable.web.answers import AnswerCache
 from hushtable.web.charts import bars_file
-from hushtable.web.commands import spell
-from hushtable.web.questions import PageQuestion
-from hushtable.web.render import page
+from hushtable.web.pages.frame import around, project_of
+from hushtable.web.questions import AnswerCache, PageQuestion
+from hushtable.web.render import page, spell
+from hushtable.web.workbench import Project
 
 _KEPT = 500  # pages; about 10 kB each
 _AT_ONCE = 4  # queries computed concurrently; others wait
@@ -164,4 +165,52 @@ def _asked(request: Request, answers: AnswerCache, under: str) -> dict[str, Any]
 def _download(text: str, name: str, kind: str) -> Response:
     return Response(
         text, media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
+# Release explorer inside the workbench.
+
+_OPEN = 4  # releases kept in memory
+
+
+class ReleaseCache:
+    """Cache of the most recently opened releases, as long as their files do not change."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[tuple[str, int], AnswerCache] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, request: Request) -> AnswerCache:
+        """Return the release of an address."""
+        return self.open(project_of(request), request.path_params["release"])
+
+    def open(self, project: Project, name: str) -> AnswerCache:
+        """Return a release, opened or from the cache."""
+        with self._lock:
+            folder = project.release_folder(name)
+            key = (str(folder), (folder / STATEMENT).stat().st_mtime_ns)
+            if key not in self._held:
+                self._held[key] = AnswerCache(project.release(name))
+                while len(self._held) > _OPEN:
+                    self._held.popitem(last=False)[1].close()
+            self._held.move_to_end(key)
+            return self._held[key]
+
+    def close(self) -> None:
+        """Close all releases."""
+        with self._lock:
+            while self._held:
+                self._held.popitem()[1].close()
+
+
+def look(shelf: ReleaseCache) -> Mount:
+    """Return the release explorer for all releases of all projects."""
+    return Mount(
+        "/p/{project}/releases/{release}/look",
+        routes=routes(
+            shelf.find,
+            around=lambda request: around(request, project_of(request), "report"),
+            under="releases/",
+            keep=False,
+        ),
     )

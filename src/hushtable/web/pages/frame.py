@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from hushtable.web import words
-from hushtable.web.commands import spell
 from hushtable.web.jobs import Jobs
-from hushtable.web.render import page
+from hushtable.web.render import page, spell
 from hushtable.web.security import require_csrf
 from hushtable.web.workbench import Project, Workbench, done_steps
 

@@ -15,9 +15,8 @@ from starlette.routing import Route
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE, Release
 from hushtable.web import words
-from hushtable.web.commands import spell
 from hushtable.web.pages.frame import commands, go, jobs_of, project_of, screen, texts, writes
-from hushtable.web.render import report_page
+from hushtable.web.render import report_page, spell
 from hushtable.web.workbench import Project
 
 

@@ -19,8 +19,7 @@ from hushtable.schema import Categorical, Schema
 from hushtable.web import words
 from hushtable.web.pages.frame import command, go, project_of, screen, texts, writes
 from hushtable.web.render import page
-from hushtable.web.schema_editor import SchemaFile
-from hushtable.web.tree import TaxonomyEditor
+from hushtable.web.schema_editor import SchemaFile, TaxonomyEditor
 from hushtable.web.workbench import Project
 
 _CHECKING = threading.Lock()  # one check of the table at a time, however fast the user types

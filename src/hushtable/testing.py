@@ -1,16 +1,26 @@
-"""Contract checks of the laws that every method must keep, each on one example.
+"""Contract checks for authors of methods.
 
-A check takes an `Example` and an empty folder, and raises `ContractError` if a law is violated.
+`check_spec` checks the parts of a method, `check_method` checks all laws on an `Example`, and
+`check_audit` runs the auditor. `CHECKS` contains the laws individually, for test runners::
+
+    @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+    def test_the_contract(check, tmp_path):
+        check(Example(MyMethod(epsilon=1)), tmp_path)
+
+The methods of hushtable are tested with the same checks.
 """
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import json
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -19,20 +29,206 @@ from unittest import mock
 import pyarrow as pa
 
 from hushtable import engine as engines
+from hushtable.audit.cases.case import Case
+from hushtable.audit.report import Report
+from hushtable.audit.run import audit
+from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.errors import DataError, HushtableError, Refused
+from hushtable.errors import DataError, HushtableError, PredicateError, Refused
+from hushtable.methods.base import Method
+from hushtable.methods.parameters import Parameters
 from hushtable.methods.registry import estimator_kinds
+from hushtable.methods.spec import MethodSpec
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.noise.secure_noise import SecureNoise
-from hushtable.privacy.noise.seeded_noise import SeededNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish
+from hushtable.query.answers.estimator import Estimator
 from hushtable.release.release import Release
 from hushtable.release.statement import SEEDED
-from hushtable.schema import Categorical, Schema
-from hushtable.testing.estimator import check_estimator
-from hushtable.testing.example import Example
-from hushtable.testing.expect import ContractError, expect, expect_raised
+from hushtable.schema import Categorical, Identifier, Numeric, Schema
+
+__all__ = [
+    "CHECKS",
+    "Case",
+    "ContractError",
+    "Example",
+    "audit",
+    "check_audit",
+    "check_audit_sees",
+    "check_estimator",
+    "check_method",
+    "check_proof",
+    "check_source",
+    "check_spec",
+]
+
+
+# Example inputs for the contract checks of a method.
+
+
+@dataclass(frozen=True)
+class Example:
+    """A method with parameters, and the inputs it is checked on.
+
+    Parameters
+    ----------
+    method : Method
+        The method, with its parameters.
+    schema : Schema
+        A schema that the method supports. By default, that of the embedded sample.
+    table : pyarrow.Table
+        A few hundred artificial rows that match the schema. By default, the embedded sample.
+    questions : tuple of str
+        WHERE clauses that its releases must answer. By default, one or two for each column.
+    n_counted : int, optional
+        True value of ``count("TRUE")``. By default, the number of rows.
+    has_rows : bool, default=True
+        Whether a release has rows (`Release.frame`). If not, `Release.frame` must raise an error.
+    refuses_few : str
+        Regular expression that the error for a table with one row must match. Empty if every table
+        is published, including an empty one.
+    seed : int, default=7
+        Seed of the run that is repeated.
+
+    Examples
+    --------
+    >>> from hushtable import DiffGen
+    >>> print(*Example(DiffGen(epsilon=1)).questions[:3], sep=", ")
+    "age" >= 50, "sex" = 'F', "region" = 'harbor'
+    """
+
+    method: Method
+    schema: Schema = dataclasses.field(default_factory=sample_schema)
+    table: pa.Table = dataclasses.field(default_factory=sample)
+    questions: tuple[str, ...] = ()
+    n_counted: int | None = None
+    has_rows: bool = True
+    refuses_few: str = ""
+    seed: int = 7
+
+    def __post_init__(self) -> None:
+        if not self.questions:
+            object.__setattr__(self, "questions", tuple(_about_each_column(self.schema)))
+
+
+def _about_each_column(schema: Schema) -> Iterator[str]:
+    for name, column in schema.attributes.items():
+        quoted = '"' + name.replace('"', '""') + '"'
+        if column.type == "categorical":
+            value = column.values[0].replace("'", "''")
+            yield f"{quoted} = '{value}'"
+        elif isinstance(column, Numeric):
+            yield f"{quoted} >= {column.value(column.n_values // 2)}"
+        if column.missing == "category":
+            yield f"{quoted} IS NULL"
+
+
+# Assertions of the contract checks.
+
+
+class ContractError(AssertionError):
+    """A method, or a part of it, violates the contract that every method must keep."""
+
+
+def expect(holds: object, otherwise: str) -> None:
+    """Raise `ContractError` with a message unless a condition holds.
+
+    Unlike ``assert``, this check is not removed by ``python -O``.
+    """
+    if not holds:
+        raise ContractError(otherwise)
+
+
+@contextmanager
+def expect_raised(kind: type[HushtableError], otherwise: str) -> Iterator[list[str]]:
+    """Require that the block raises an error of this class; its message is added to the list."""
+    said: list[str] = []
+    try:
+        yield said
+    except kind as error:
+        said.append(str(error))
+        return
+    raise ContractError(otherwise)
+
+
+# Contract checks of estimators.
+
+FAR = 12
+"""Maximum error of the estimated number of rows, in standard deviations.
+
+A 95% interval would fail in 5% of the runs. An error above 12 standard deviations has a probability
+below 1e-6, even with the exponential tails of Laplace noise.
+"""
+
+
+def check_estimator(release: Release, example: Example) -> None:
+    """Check the answers that every release must give.
+
+    Parameters
+    ----------
+    release : Release
+        A release of the example's table, made with its method.
+    example : Example
+        Defines the queries to answer, and the true total.
+
+    Raises
+    ------
+    ContractError
+        If an answer is wrong or inconsistent, or an invalid query is answered.
+    """
+    n_counted = example.table.num_rows if example.n_counted is None else example.n_counted
+    everyone = release.count("TRUE")
+    expect(
+        abs(everyone.value - n_counted) <= FAR * everyone.std + 1,
+        f"count('TRUE') is {everyone}; the table has {n_counted}",
+    )
+    for where in example.questions:
+        estimate = release.count(where)
+        inside = 0 <= estimate.low <= estimate.value <= estimate.high
+        expect(inside, f"{where}: the interval of {estimate} does not contain it, or is below 0")
+        for part in ("privacy_std", "model_std"):
+            std = getattr(estimate, part)
+            expect(std >= 0, f"{where}: {part} is {std}; it must be at least 0")
+        read = json.loads(json.dumps(estimate.to_dict()))["value"]
+        expect(read == estimate.value, f"{where}: {estimate.value} is read from JSON as {read}")
+    nobody = release.count("FALSE")
+    nothing = nobody.value == nobody.low == nobody.high == 0
+    expect(nothing, f"count('FALSE') is {nobody}; it must be exactly 0")
+    _refuses_wrong_clauses(release)
+    _gives_rows(release, example)
+
+
+def _refuses_wrong_clauses(release: Release) -> None:
+    columns = release.schema.columns
+    first = next(iter(release.schema.attributes))
+    hidden = [name for name, column in columns.items() if isinstance(column, Identifier)]
+    absent = "x" * (1 + max(map(len, columns)))
+    wrong = [f"\"{name}\" = 'v00001'" for name in hidden]
+    wrong += [f"{absent} > 3", f'"{first}" >', f'"{first}" > (SELECT 1)', "1; DROP TABLE x"]
+    for where in wrong:
+        with expect_raised(PredicateError, f"{where} is answered; it must be refused"):
+            release.count(where)
+
+
+def _gives_rows(release: Release, example: Example) -> None:
+    if not example.has_rows:
+        with expect_raised(
+            HushtableError, "the release has rows, but the example says it has none"
+        ):
+            release.frame()
+        return
+    columns = release.frame().column_names
+    names = [name for name in columns if not name.endswith("_std")]
+    published = list(release.schema.attributes)
+    expect(names == published, f"rows have the columns {names}; the schema has {published}")
+    beside = set(columns) - {*names, *(f"{name}_std" for name in names)}
+    expect(not beside, f"rows have columns that are not in the schema: {sorted(beside)}")
+
+
+# Contract checks of the laws that every method must keep, each on one example.
+#
+# A check takes an `Example` and an empty folder, and raises `ContractError` if a law is violated.
 
 CANARY = "zebra-4711"
 """A value that is in no schema, and must not appear in any output."""
@@ -318,3 +514,158 @@ def _counted(example: Example) -> list[PureDP | ApproxDP]:
 def _expect_nothing_left(folder: Path) -> None:
     left = [path.name for path in folder.iterdir()]
     expect(not left, f"a failed run left {', '.join(left)} behind")
+
+
+# Checks that use the auditor: it accepts a method, and detects a broken one.
+
+
+def check_audit(method: Parameters, **options: Any) -> Report:
+    """Audit a method; raise unless it was tested and no violation was found.
+
+    Parameters
+    ----------
+    method : Parameters
+        The method. Its listing names the neighbors that it is tested on.
+    **options
+        Options of `hushtable.audit.audit`, such as ``runs`` and ``seconds``. By default, a method
+        that keeps its promise is accused with probability at most 1e-6 (``confidence``).
+
+    Returns
+    -------
+    Report
+        The audit report.
+
+    Raises
+    ------
+    ContractError
+        If the auditor found a violation, or could not test a promise.
+
+    Examples
+    --------
+    >>> from hushtable.methods import ContingencyTable
+    >>> check_audit(ContingencyTable(epsilon=1), runs=400, largest=1, tests=["loss"]).verdict
+    'NO VIOLATION FOUND'
+    """
+    report = audit(method, **options)
+    expect(report.verdict == "NO VIOLATION FOUND", "\n".join(report.lines()))
+    return report
+
+
+def check_audit_sees(broken: Parameters, **options: Any) -> Report:
+    """Audit an intentionally broken method; raise unless the violation is found.
+
+    An audit that passes proves little if its neighbors would pass any method. Break the method
+    where a mistake is likely, in a subclass of the same name, and check that its neighbors detect
+    it. Insufficient noise needs no audit: the account of the run refuses it, and nothing is
+    published.
+
+    Parameters
+    ----------
+    broken : Parameters
+        The broken method.
+    **options
+        As for `check_audit`.
+
+    Returns
+    -------
+    Report
+        The audit report.
+
+    Raises
+    ------
+    ContractError
+        If the auditor did not find a violation.
+    """
+    report = audit(broken, **options)
+    expect(report.verdict == "VIOLATION", f"not detected: {chr(10).join(report.lines())}")
+    return report
+
+
+# Contract checks of a method's parts: its code, its proof and its listing.
+
+_SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
+_OPENERS = {"unseal", "paid", "add_noise", "CheckedEngine", "MemoryEngine"}
+_DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian", "choose_top"}
+_OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
+
+
+def check_source(path: Path, *, draws: bool = False) -> None:
+    """Check law 2: a module of a method uses neither other randomness nor data access.
+
+    It must not import functions that open sealed counts, define its own mechanism, or draw noise
+    for counts. `draws` allows the last for methods without differential privacy.
+    """
+    problems = [
+        f"{path.name}, line {line}: {told}"
+        for line, told in _reaches(ast.parse(path.read_text()), draws)
+    ]
+    expect(not problems, "\n".join(problems))
+
+
+def _reaches(tree: ast.Module, draws: bool) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]
+            for name in sorted(_OPENERS & {alias.name for alias in node.names}):
+                yield (
+                    node.lineno,
+                    f"{name} must not be used in methods: open counts with noise.open",
+                )
+        elif isinstance(node, ast.Attribute):
+            names = [ast.unparse(node)]
+            if "_SealedValue__" in node.attr:
+                yield node.lineno, "accesses the content of a sealed value"
+            if node.attr in _DRAWS and not draws:
+                yield node.lineno, f"draws {node.attr} directly: open counts with noise.open"
+        elif isinstance(node, ast.ClassDef):
+            bases = {base.id for base in node.bases if isinstance(base, ast.Name)}
+            if "Mechanism" in bases:
+                yield node.lineno, f"{node.name} is a mechanism; define it in hushtable.privacy"
+        for name in names:
+            is_random = name.startswith(("numpy.random", "np.random"))
+            if is_random or name.split(".")[0] in _SOURCES:
+                yield getattr(node, "lineno", 0), f"uses {name}"
+
+
+def check_proof(path: Path) -> None:
+    """Check law 3: the proof of a method is stored with its module, and has all required parts."""
+    proof = path.with_suffix(".md")
+    expect(proof.is_file(), f"{path.name} has no proof in the same folder: {proof.name}")
+    text = proof.read_text().lower()
+    lacking = [part for part in _OF_A_PROOF if part not in text]
+    expect(not lacking, f"{proof.name} does not mention: {', '.join(lacking)}")
+
+
+def check_spec(spec: MethodSpec) -> None:
+    """Load all parts that a listing names, and check the method's proof and code.
+
+    Parameters
+    ----------
+    spec : MethodSpec
+        Listing of the method in its package.
+
+    Raises
+    ------
+    ContractError
+        If a part is missing or violates a law.
+
+    Examples
+    --------
+    >>> from hushtable.methods.registry import find
+    >>> check_spec(find("diffgen"))
+    """
+    kind = spec.load(spec.method)
+    expect(issubclass(kind, Parameters), f"{spec.method} is not a method")
+    expect(kind.name == spec.name, f"the class of {spec.name} has the name {kind.name}")
+    path = Path(inspect.getfile(kind))
+    check_proof(path)
+    check_source(path, draws=bool(kind.sees_exact_counts))
+    if spec.audit:
+        case = spec.load(spec.audit)
+        expect(isinstance(case, Case), f"{spec.audit} is not a Case")
+    if spec.kind:
+        reader = spec.load(spec.estimator)
+        expect(issubclass(reader, Estimator), f"{spec.estimator} is not an Estimator")

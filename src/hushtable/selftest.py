@@ -1,0 +1,470 @@
+"""Self-test of an installation.
+
+It compares noise with exact probabilities, methods with numbers from their papers and with the
+auditor, and tests the ledger with concurrent and killed processes. It reads no private data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc
+
+from hushtable.arrays import Integers
+from hushtable.errors import HushtableError
+from hushtable.files.progress import Progress, silent
+from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
+from hushtable.kernels.graph_edges import projected_degrees
+from hushtable.kernels.split_scores import split_score
+from hushtable.methods import AlphaBeta, Degrees, DiffGen, NoisyCounts, Partition, Quilt, Uncertain
+from hushtable.methods.alpha_beta.frapp import same_privacy_retention
+from hushtable.methods.parameters import Parameters
+from hushtable.privacy.bounded_adversary import Ratios
+from hushtable.privacy.guarantee import PureDP
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.mechanisms.scored_splits import Max, exponent
+from hushtable.privacy.mechanisms.single_counts import ThresholdMatrix
+from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.privacy.noise.sources import SecureNoise
+from hushtable.privacy.unit import Unit
+from hushtable.schema import Schema
+
+__all__ = [
+    "CHECKS",
+    "CheckResult",
+    "SelfCheck",
+    "run_checks",
+]
+
+
+# Checks and their results.
+
+Word = Literal["holds", "FAILS", "not tested"]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """Outcome of a check, with the figures behind it."""
+
+    word: Word
+    said: str
+
+
+@dataclass(frozen=True)
+class SelfCheck:
+    """A check; `run` runs it."""
+
+    group: str
+    name: str
+    run: Callable[[], CheckResult]
+
+
+@dataclass(frozen=True)
+class CheckRow:
+    """Result of a check, with its duration in seconds."""
+
+    group: str
+    name: str
+    word: Word
+    said: str
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain data."""
+        return asdict(self)
+
+
+def held(found: bool, said: str) -> CheckResult:
+    """Return a verdict that a check holds or fails."""
+    return CheckResult("holds" if found else "FAILS", said)
+
+
+# Samplers compared with their exact probabilities, using this machine's randomness.
+#
+# Each check is a chi-square test on cells with at least `MIN_EXPECTED` expected draws, at
+# significance level `ALPHA`: a correct sampler fails once in a hundred million runs. The first
+# check tests the test itself: it fails to detect a scale that is wrong by 3% with probability below
+# 1e-6.
+
+ALPHA = 1e-8
+MIN_EXPECTED = 100
+N = 400_000
+_GROUP = "noise"
+
+Mass = Callable[[Integers], NDArray[np.float64]]
+
+
+def p_value(drawn: Integers, mass: Mass) -> float:
+    """Return the chi-square p-value of a sample of integers; rare values are pooled."""
+    values, observed = np.unique(drawn, return_counts=True)
+    grid = np.arange(values[0], values[-1] + 1)
+    counts = np.zeros(len(grid))
+    counts[values - values[0]] = observed
+    expected = len(drawn) * mass(grid)
+    common = expected >= MIN_EXPECTED
+    cells = [((counts[common] - expected[common]) ** 2 / expected[common]).sum()]
+    n_cells = int(common.sum())
+    rare = len(drawn) - expected[common].sum()
+    if rare >= MIN_EXPECTED:
+        cells.append((len(drawn) - counts[common].sum() - rare) ** 2 / rare)
+        n_cells += 1
+    return float(chdtrc(n_cells - 1, sum(cells)))
+
+
+def _uniform(n: int) -> Mass:
+    return lambda v: np.where((v >= 0) & (v < n), 1 / n, 0.0)
+
+
+def _coin(p: float) -> Mass:
+    return lambda v: np.where(v == 1, p, np.where(v == 0, 1 - p, 0.0))
+
+
+def _laplace(scale: float) -> Mass:
+    return lambda v: laplace_mass(1 / scale, v)
+
+
+def _geometric(x: float) -> Mass:
+    return lambda v: np.where(v >= 0, -math.expm1(-x) * np.exp(-x * np.maximum(v, 0)), 0.0)
+
+
+def _gaussian(variance: float) -> Mass:
+    reach = 40 * math.ceil(math.sqrt(variance)) + 40
+    total = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2 * variance)).sum()
+    return lambda v: np.exp(-(v.astype(np.float64) ** 2) / (2 * variance)) / total
+
+
+def _rounded_gaussian(variance: float) -> Mass:
+    def of_one(z: float) -> float:
+        low, high = (math.erfc(x / math.sqrt(2 * variance)) / 2 for x in (z + 0.5, z - 0.5))
+        return high - low
+
+    return lambda v: np.array([of_one(z) for z in np.abs(v).tolist()])
+
+
+def _choices(gaps: list[int]) -> Mass:
+    weights = np.exp(np.array(gaps) / 2.0)
+    return lambda v: (weights / weights.sum())[v]
+
+
+def _chosen(gaps: list[int], noise: SecureNoise) -> Integers:
+    """Choose with an exponent of 1/2 per unit of score."""
+    one = Fraction(1)
+    drawn = [noise.choose(gaps, epsilon=one, sensitivity=one, monotone=False) for _ in range(5_000)]
+    return np.array(drawn, np.int64)
+
+
+SAMPLERS: dict[str, tuple[Callable[[SecureNoise], Any], Mass]] = {
+    "uniform numbers": (lambda noise: noise.uniform_below(10, size=N), _uniform(10)),
+    "Bernoulli": (lambda noise: noise.bernoulli(Fraction(1, 3), size=N), _coin(1 / 3)),
+    "Bernoulli(exp(-x))": (
+        lambda noise: noise.bernoulli_exp(Fraction(7, 2), size=N), _coin(math.exp(-3.5)),
+    ),
+    "geometric": (
+        lambda noise: noise.geometric(Fraction(1, 7), size=N), _geometric(1 / 7),
+    ),
+    "discrete Laplace": (
+        lambda noise: noise.discrete_laplace(Fraction(10), size=N), _laplace(10.0),
+    ),
+    "discrete Gaussian": (
+        lambda noise: noise.discrete_gaussian(Fraction(30), size=N), _gaussian(30.0),
+    ),
+    "rounded Gaussian": (
+        lambda noise: noise.rounded_gaussian(Fraction(30), size=N), _rounded_gaussian(30.0),
+    ),
+    "exponential mechanism": (partial(_chosen, [0, 3, 1, 2]), _choices([0, 3, 1, 2])),
+}  # fmt: skip
+"""By name: a function that draws, and the exact probabilities."""
+
+
+def _check(name: str) -> CheckResult:
+    draw, mass = SAMPLERS[name]
+    drawn = np.asarray(draw(SecureNoise())).astype(np.int64)
+    p = p_value(drawn, mass)
+    return held(p > ALPHA, f"{len(drawn):,} draws, p = {p:.2g}")
+
+
+def _can_fail() -> CheckResult:
+    drawn = SecureNoise().discrete_laplace(Fraction(10), size=N)
+    p = p_value(drawn, _laplace(10.3))
+    return held(p < ALPHA, f"a scale that is wrong by 3% has p = {p:.2g}")
+
+
+SAMPLER_CHECKS = (
+    SelfCheck(_GROUP, "the test detects a wrong sampler", _can_fail),
+    *(
+        SelfCheck(_GROUP, f"{name}: exact probabilities", partial(_check, name))
+        for name in SAMPLERS
+    ),
+)
+
+
+# Short audits of one method per family.
+#
+# Only tests that need few runs: sources of randomness, recorded costs, and certain differences
+# between neighbors. Promises other than differential privacy have no account, so their loss is
+# measured. `hushtable audit` measures the loss of all methods, which takes longer.
+
+SECONDS = 3.0
+"""Approximate CPU seconds of each audit."""
+
+TESTS = ("generator", "account", "elsewhere", "differences")
+MEASURED = ("uncertain",)
+
+METHODS: dict[str, Callable[[], Parameters]] = {
+    "counts": lambda: NoisyCounts(epsilon=1, delta="1e-3", k=3),
+    "partition": lambda: Partition(epsilon=1),
+    "degrees": lambda: Degrees(epsilon=1, max_degree=2),
+    "uncertain": lambda: Uncertain(k=2),
+    "diffgen": lambda: DiffGen(epsilon=1, specializations=2),
+    "alpha_beta": lambda: AlphaBeta(alpha="9/20", beta="1/20"),
+    "quilt": lambda: Quilt(epsilon=1, delta="1e-6", particles=1000),
+}
+
+
+def _families_check(family: str) -> CheckResult:
+    from hushtable.audit import audit  # noqa: PLC0415 - slow to import
+
+    method = METHODS[family]()
+    tests = (*TESTS, "loss") if family in MEASURED else TESTS
+    report = audit(method, seconds=SECONDS, tests=tests)
+    if report.verdict == "VIOLATION":
+        return CheckResult("FAILS", f"{method.name}: see hushtable audit {method.name}")
+    tested = f"{method.name}: {report.n_runs:,} runs"
+    if report.verdict == "NOT TESTED":
+        left = [one for one in report.findings if one.verdict == "NOT TESTED"]
+        return CheckResult(
+            "not tested", f"{tested}, {len(left)} of {len(report.findings)} tests not run"
+        )
+    return CheckResult("holds", f"{tested}, no violation found")
+
+
+METHOD_CHECKS = tuple(
+    SelfCheck("promises", f"audit of {name}", partial(_families_check, name)) for name in METHODS
+)
+
+
+# Tests of the ledger on this machine's disk: concurrent and killed processes, forged records.
+
+N_CHARGES = 40
+"""Number of charges that fit under the cap."""
+
+N_KILLED = 3
+
+_SPENDER = """
+import sys
+from fractions import Fraction
+from hushtable.errors import BudgetExceeded
+from hushtable.privacy.guarantee import PureDP
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.unit import Unit
+promise = PureDP(epsilon=Fraction(1, 10), unit=Unit(kind="row"), neighbors="add-remove")
+book = Ledger.open(sys.argv[1])
+try:
+    while True:
+        book.charge([promise], purpose="selftest")
+        print("charged", flush=True)
+except BudgetExceeded:
+    print("refused", flush=True)
+"""
+
+
+@contextlib.contextmanager
+def _book() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="hushtable-selftest-") as folder:
+        path = Path(folder) / "table.ledger"
+        Ledger.create(path, epsilon=Fraction(N_CHARGES, 10))
+        yield path
+
+
+def _spender(path: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(  # noqa: S603 - this program itself
+        [sys.executable, "-c", _SPENDER, str(path)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def _race() -> CheckResult:
+    """Run processes that charge until they are refused; kill some of them."""
+    with _book() as path:
+        doomed = [_spender(path) for _ in range(N_KILLED)]
+        told = 0
+        for process in doomed:
+            assert process.stdout is not None  # noqa: S101 - stdout is a pipe
+            told += process.stdout.readline().startswith("charged")
+            process.kill()
+            told += process.stdout.read().count("charged")
+            process.wait()
+            process.stdout.close()
+        last = [_spender(path) for _ in range(2)]
+        said = [process.communicate()[0] for process in last]
+        told += sum(text.count("charged") for text in said)
+        book = Ledger.open(path)
+        book.verify()
+        entries = len(book.entries())
+        # A killed process may have recorded a charge without reporting it.
+        kept = entries == N_CHARGES and told <= entries <= told + N_KILLED
+        refused = all(text.endswith("refused\n") for text in said)
+        return held(
+            kept and refused,
+            f"{entries} of {N_CHARGES} charges, {told} reported, {N_KILLED} processes killed",
+        )
+
+
+def _forged() -> CheckResult:
+    """Change a record, and delete the last one: the ledger must detect both."""
+    with _book() as path:
+        book = Ledger.open(path)
+        promise = PureDP(epsilon=Fraction(1, 10), unit=Unit(kind="row"), neighbors="add-remove")
+        for _ in range(3):
+            book.charge([promise], purpose="selftest")
+        noticed = 0
+        for change in (
+            "UPDATE records SET body = replace(body, '1/10', '1/99') WHERE seq = 2",
+            "DELETE FROM records WHERE seq = (SELECT max(seq) FROM records)",
+        ):
+            copy = path.with_name("copy.ledger")
+            shutil.copy(path, copy)
+            with contextlib.closing(sqlite3.connect(copy)) as forger:
+                changed = forger.execute(change).rowcount
+                forger.commit()
+            try:
+                Ledger.open(copy).verify()
+            except HushtableError:
+                noticed += changed
+            copy.unlink()
+        return held(noticed == 2, f"{noticed} of 2 forgeries detected")
+
+
+LEDGER_CHECKS = (
+    SelfCheck("ledger", "concurrent and killed processes", _race),
+    SelfCheck("ledger", "forged records", _forged),
+)
+
+
+# Numbers from the papers and their corrections, compared with this implementation.
+#
+# The reference values were computed independently to twenty digits; the tests contain the full
+# lists.
+
+_DOUBLE = 1e-12
+
+
+def _close(found: list[float], wanted: list[str], tolerance: float = _DOUBLE) -> CheckResult:
+    off = max(abs(x / float(y) - 1) for x, y in zip(found, wanted, strict=True))
+    return held(off <= tolerance, f"{len(wanted)} numbers, relative error at most {off:.1g}")
+
+
+def _release_probabilities() -> CheckResult:
+    wanted = {
+        3: "0.001", 4: "0.0016487212707001281468", 5: "0.0027182818284590452354",
+        8: "0.012182493960703473438", 11: "0.054598150033144239078", 14: "0.24469193226422038792",
+    }  # fmt: skip
+    paper = ThresholdMatrix(epsilon=Fraction(1), delta=Fraction(1, 1000), k=3)
+    return _close([paper.release_probability(count) for count in wanted], list(wanted.values()))
+
+
+def _partitions_and_degrees() -> CheckResult:
+    ends = np.array([[0, 1], [0, 2], [0, 3], [0, 4], [1, 2], [3, 4]], np.int32)
+    degrees = projected_degrees(ends[:, 0], ends[:, 1], 5, 2).tolist()
+    left, right = np.array([1, 0], np.int64), np.array([0, 2], np.int64)
+    found = int(split_score(left, left + right, True))  # twice quality (3)
+    return held(degrees == [2, 2, 2, 1, 1] and found == 5, "projected degrees, quality of a split")
+
+
+def _uncertain_scales() -> CheckResult:
+    points = np.array([[0, 0], [1, 0], [0, 1], [2, 2], [3, 1], [-1, 2]], np.float64)
+    two = np.full(6, 2.0)
+    wanted = {
+        "gaussian": ["1.1236673616373035185", "1.1065253908028602838", "1.0128468525101310095",
+                     "1.3638416256907093148", "1.5909192002831332496", "1.5519941179817857643"],
+        "uniform": ["2.0", "2.25", "2.0", "3.0", "3.4142135623730950488", "3.2909944487358056284"],
+    }  # fmt: skip
+    solved = [*gaussian_scales(points, two), *uniform_scales(points, two)]
+    exact = [float(text) for text in (*wanted["gaussian"], *wanted["uniform"])]
+    # The search approaches scales from above: never too small, and at most 0.5% too large.
+    off = [x / y - 1 for x, y in zip(solved, exact, strict=True)]
+    safe = min(off) >= -_DOUBLE and max(off) <= 0.005
+    return held(safe, f"12 scales, at most {100 * max(off):.2g}% too large, none too small")
+
+
+def _budgets() -> CheckResult:
+    numbers = {f"x{i}": {"type": "integer", "low": 0, "high": 99} for i in range(6)}
+    target = {"type": "categorical", "values": ["Y", "N"], "role": "target"}
+    schema = Schema.from_dict({"name": "t", "columns": {**numbers, "class": target}})
+    method = DiffGen(epsilon=Fraction(1, 10), specializations=4, score="max", calibration="paper")
+    plan = method.plan(schema)
+    prime = plan.round_epsilon(4)
+    paper = exponent(Max(), epsilon=prime, sensitivity=1, monotone=False)
+    found = [prime, plan.structure_epsilon, paper]
+    return _close(
+        [float(number) for number in found],
+        ["0.0035714285714285714286", "0.05", "0.0017857142857142857143"],
+    )
+
+
+def _posteriors() -> CheckResult:
+    d, gamma = Fraction(10 * 30162, 648023040), Fraction(1, 5)
+    twice = Ratios.of_repeated_views(keep=Fraction(1, 2), insert=d / gamma, views=2)
+    retention = same_privacy_retention(d=d, gamma=gamma, n_tuples=30162, n_domain=648023040)
+    found = [twice.high, twice.posterior(d, "independent"), twice.low, retention]
+    return _close(
+        [float(number) for number in found],
+        ["354.22364894627676219", "0.14159325071640042504", "0.25087508745228902552",
+         "0.02433486343428751444"],
+    )  # fmt: skip
+
+
+PAPER_CHECKS = tuple(
+    SelfCheck("papers", name, look)
+    for name, look in {
+        "000, release probabilities": _release_probabilities,
+        "001, regions and degrees": _partitions_and_degrees,
+        "002, scales of uncertain records": _uncertain_scales,
+        "003, budgets and exponents": _budgets,
+        "004, posteriors of a bounded adversary": _posteriors,
+    }.items()
+)
+
+
+# Execution of all checks.
+
+CHECKS: tuple[SelfCheck, ...] = (
+    *SAMPLER_CHECKS,
+    *PAPER_CHECKS,
+    *LEDGER_CHECKS,
+    *METHOD_CHECKS,
+)
+
+
+def run_checks(
+    checks: Sequence[SelfCheck] = CHECKS, *, progress: Progress = silent
+) -> list[CheckRow]:
+    """Run checks and return their results; an error counts as a failure."""
+    rows = []
+    for number, check in enumerate(checks):
+        progress(check.name, number / len(checks))
+        begun = time.monotonic()
+        try:
+            found = check.run()
+        except HushtableError as error:
+            found = CheckResult("FAILS", str(error))
+        except Exception as error:  # any error is a failed check
+            found = CheckResult("FAILS", f"{type(error).__name__}: {error}")
+        seconds = time.monotonic() - begun
+        rows.append(CheckRow(check.group, check.name, found.word, found.said, seconds))
+    progress("done", 1.0)
+    return rows
