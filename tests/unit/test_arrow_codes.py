@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hushtable import engine as engines
 from hushtable.engine import MemoryEngine, SqlEngine, connect
-from hushtable.engine.coded_rows import CodedRows, Encoded
+from hushtable.engine.coded_rows import Encoded, EncodedRows
 from hushtable.engine.encode_arrow import encode_here
 from hushtable.engine.sources.arrow_rows import plain_column
 from hushtable.engine.sources.header import read_header
@@ -125,7 +125,7 @@ def _same(one: Encoded, two: Encoded) -> None:
 def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], start: int) -> None:
     whole, schema = case
     table = whole.slice(start)  # the same memory, read from elsewhere
-    plain = CodedRows(table, read_header(table), schema)
+    plain = EncodedRows(table, read_header(table), schema)
     codes = encode_here(table["x"], schema.attributes["x"], schema.missing_values, texts=False)
     assert codes is not None
     assert codes.dtype == np.int32
@@ -256,7 +256,7 @@ def test_texts_are_read_as_numbers_like_the_database_does(outside: str, tmp_path
     pa_csv.write_csv(pa.table(dict.fromkeys(columns, texts)), file)
     source = engines.open(file).source()
     expected = encoded_rows(source, schema)
-    found = CodedRows(file, read_header(file), schema).in_memory()
+    found = EncodedRows(file, read_header(file), schema).in_memory()
     for name in columns:
         assert found.codes[name].tolist() == expected.codes[name].tolist(), name
 

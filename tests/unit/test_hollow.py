@@ -166,11 +166,19 @@ def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
     assert not method.plan(schema).uninformative(needed)
 
 
+@pytest.mark.parametrize("epsilon", ["1/10", 1, 30, 300])
+def test_needed_rows_are_found_however_few_they_are(epsilon):
+    plan = ht.Quilt(epsilon=epsilon, delta="1e-6").plan(NARROW)
+    needed = plan.needed_rows()
+    assert not plan.uninformative(needed)
+    assert needed == 2 or plan.uninformative(needed - max(1, needed // 50))
+
+
 def test_a_fit_that_fails_all_the_same_is_told_in_statement_and_warning(tmp_path, monkeypatch):
     """The command line writes such warnings to standard error."""
     monkeypatch.setattr(LogLinearModel, "lost_columns", lambda self: {0: 0.5})
     schema = NARROW.model_copy(update={"rows": 1000})
-    with pytest.warns(HushtableWarning, match="The fit went wrong"):
+    with pytest.warns(HushtableWarning, match="The model could not be fitted"):
         release = publish(
             tmp_path, ht.Quilt(epsilon=1, delta="1e-6"), schema, TABLE.select(["c0", "c1"])
         )

@@ -186,7 +186,7 @@ def test_answers(release: Release, data: dict[str, pa.Table]) -> None:
         ("visits.ward = previous.ward AND persons.old", Refused, "also uses other tables"),
         ("visits.wart = 'er'", PredicateError, "there is no column 'wart'"),
         ("EXISTS (visits.ward = 'er' AND visits.day > 3)", SchemaError, "one column"),
-        ("age >=", PredicateError, "cannot be read"),
+        ("age >=", PredicateError, "cannot be parsed"),
     ],
 )
 def test_questions_that_are_refused_say_why(

@@ -199,7 +199,7 @@ def test_the_displayed_commands_are_equivalent(
         done = CliRunner().invoke(app, said[name])
         assert done.exit_code == 0, done.output
     assert (published.folder / "visits" / said["dossier"][-1]).is_file()
-    assert "Rehearsed on" in done.output
+    assert "Dry run on" in done.output
 
 
 def test_a_release_is_evaluated(published: DeskClient) -> None:

@@ -58,7 +58,7 @@ class CodedBatch(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CodedRows:
+class EncodedRows:
     """Rows of a file or frame, to be read and encoded once.
 
     Parameters

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from hushtable.engine.coded_rows import CodedRows
+from hushtable.engine.coded_rows import EncodedRows
 from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.sources.duckdb_files import open_in_duckdb
@@ -191,7 +191,7 @@ class PrivateTable:
                 partial(encoded_rows, source, schema), schema, noise or SecureNoise()
             )
         table.require_different_names()
-        rows = CodedRows(
+        rows = EncodedRows(
             table.data,
             table.header,
             schema,

@@ -361,18 +361,18 @@ class QuiltPlan(Plan[SealedTable]):
 
     @property
     def judged_share(self) -> float:
-        """A tenth of the rows: where groups of that size are noise, no pair is seen, and fits fail.
+        """One tenth of the rows: if groups of that size are noise, no pair is visible and fits fail.
 
-        A plan that also starts from something public knows more than its own noise tells.
+        A plan with a prior or earlier measurements knows more than its own noise suggests.
         """
         return 0.1 if self.prior is None and self.earlier is None else super().judged_share
 
     def needed_rows(self) -> int:
-        """Return how many rows a release needs that is not mostly noise, roughly."""
+        """Estimate, within 2%, the number of rows from which a release is not mostly noise."""
         few, many = 1, 2
         while self.uninformative(many) and many < _MANY_ROWS:
             few, many = many, 2 * many
-        while many - few > many // 50:
+        while many - few > max(1, many // 50):
             middle = (few + many) // 2
             few, many = (middle, many) if self.uninformative(middle) else (few, middle)
         return many
