@@ -166,7 +166,7 @@ def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
     assert not method.plan(schema).uninformative(needed)
 
 
-@pytest.mark.parametrize("epsilon", ["1/10", 1, 30, 300])
+@pytest.mark.parametrize("epsilon", ["1/10", 1, 30, 100])
 def test_needed_rows_are_found_however_few_they_are(epsilon):
     plan = ht.Quilt(epsilon=epsilon, delta="1e-6").plan(NARROW)
     needed = plan.needed_rows()
@@ -182,7 +182,7 @@ def test_a_fit_that_fails_all_the_same_is_told_in_statement_and_warning(tmp_path
         release = publish(
             tmp_path, ht.Quilt(epsilon=1, delta="1e-6"), schema, TABLE.select(["c0", "c1"])
         )
-    assert "The fit went wrong" in release.statement.for_people()
+    assert "The model could not be fitted" in release.statement.for_people()
 
 
 def test_a_useful_forecast_is_not_refused(tmp_path):

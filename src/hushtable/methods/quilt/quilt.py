@@ -361,7 +361,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     @property
     def judged_share(self) -> float:
-        """One tenth of the rows: if groups of that size are noise, no pair is visible and fits fail.
+        """One tenth of the rows: if groups of that size are noise, pairs are too and fits fail.
 
         A plan with a prior or earlier measurements knows more than its own noise suggests.
         """
