@@ -172,7 +172,7 @@ def test_algorithm_4_one_view_too_many_is_caught() -> None:
     for view in drawn:
         times[view[:, 0]] += 1
     assert lower_bound_of_epsilon(*both_sides(times == 3)) > limit
-    with pytest.raises(Exception, match="could go from"):
+    with pytest.raises(Exception, match="could rise from"):
         AlphaBeta(
             d=d,
             gamma=gamma,
