@@ -48,9 +48,9 @@ TERMINATED = 143
 
 MEANING = {
     DONE: "done; a warning on standard error if a step after a complete release failed",
-    REFUSED: "refused, failed, or a check that does not hold; one message on standard error",
-    WRONG_USAGE: "wrong usage: an unknown or impossible option or argument",
-    NOT_TESTED: "an audit that found no violation and left a promise untested",
+    REFUSED: "refused, failed, or a check failed; one message on standard error",
+    WRONG_USAGE: "wrong usage: an unknown or invalid option or argument",
+    NOT_TESTED: "the audit found no violation but could not test a promise",
     INTERRUPTED: "interrupted (Ctrl-C); standard error says whether anything was charged",
     TERMINATED: "terminated (SIGTERM); the same",
 }
