@@ -66,7 +66,7 @@ def test_a_stopped_publish_says_whether_it_was_charged(
     if charged:
         (entry,) = entries
         assert f"Entry {entry.id} of the ledger was charged" in said
-        assert "The charge stands" in said
+        assert "The charge remains" in said
     else:
         assert entries == ()
         assert "Nothing was charged" in said
@@ -107,7 +107,7 @@ def test_a_publish_that_is_stopped_while_duckdb_counts_says_that_the_charge_stan
         process.send_signal(number)
         said = process.stderr.read()
         assert process.wait(timeout=300) == code, said
-    assert "The charge stands" in said
+    assert "The charge remains" in said
     assert "internal error" not in said
     assert hidden(scene.releases) == []
 
@@ -145,7 +145,7 @@ def test_a_signal_while_something_is_recorded_waits_until_it_is_known(
     assert hidden(scene.releases) == []
     if moment == "charge":
         assert done.returncode == 130
-        assert "The charge stands" in done.stderr
+        assert "The charge remains" in done.stderr
         assert entry.status == "charged"
     else:  # it is marked, so it must appear
         assert scene.check() == 1

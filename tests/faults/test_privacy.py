@@ -131,7 +131,7 @@ cli.main()
     assert done.returncode == 1
     assert "internal error (ValueError)" in done.stderr
     assert "Entry 1 of the ledger was charged" in done.stderr
-    assert "pipeline.py" in done.stderr  # where it happened
+    assert "publishing/run.py" in done.stderr  # where it happened
     assert "could not convert" not in done.stderr
     assert_silent(done.stdout, done.stderr)
     scene.check()

@@ -51,5 +51,5 @@ def test_people_are_protected_and_not_rows(panel: Path) -> None:
     assert promise.unit.kind == "person"  # type: ignore[attr-defined]
     answer = release.count("female = 1")
     assert answer.what == "rows"
-    assert "at most 5 rows" in " ".join(answer.notes)
+    assert "At most 5 rows" in " ".join(answer.notes)
     assert answer.low < answer.high

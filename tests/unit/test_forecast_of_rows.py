@@ -9,7 +9,7 @@ from hushtable.methods import Frapp, Mondrian, RandomSampling, TopDownSpecializa
 from hushtable.methods.base import Method
 from hushtable.methods.count_error import ROWS
 
-SAID = "counted one by one"
+SAID = "published separately"
 
 
 def schema_of(n_columns: int, *, values: int = 40) -> ht.Schema:
@@ -57,5 +57,5 @@ def test_noise_over_much_of_a_range_is_said() -> None:
         schema = ht.Schema.from_dict({"name": "t", "columns": columns})
         return dict(ht.Uncertain(k=5).forecast(schema, rows=1600).lines)
 
-    assert "counted one by one" in str(lines(7)[ROWS])
+    assert "published separately" in str(lines(7)[ROWS])
     assert ROWS not in lines(2)

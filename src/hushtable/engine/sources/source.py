@@ -82,8 +82,8 @@ class TableSource:
         try:
             backend = self.table.get_backend()
             backend._run_pre_execute_hooks(expression)
-            found = backend.con.sql(backend.compile(expression))
-            for batch in found.to_arrow_reader(BATCH_ROWS):
+            # Not named: a traceback that shows variables would show the rows of a relation.
+            for batch in backend.con.sql(backend.compile(expression)).to_arrow_reader(BATCH_ROWS):
                 yield pa.Table.from_batches([batch]).rename_columns(list(names))
                 empty = False
         except HushtableError:
