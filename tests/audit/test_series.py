@@ -131,7 +131,9 @@ def test_rows_as_the_unit_instead_of_people_are_caught(
     assert loss(series) > 3 * PLAN.rho  # four times, except for choices
     # The verification of a series also detects it in the releases.
     (series.folder / "schema.yaml").write_text(schema().to_yaml())
-    with pytest.raises(Refused, match="its noise is for 1 rows per person, but the schema allows 2"):
+    with pytest.raises(
+        Refused, match="its noise is for 1 rows per person, but the schema allows 2"
+    ):
         Series.open(series.folder).check()
 
 

@@ -740,7 +740,7 @@ class TestTampering:
         digest = digest_of(digest, last + " ")
         sql(used.path, "UPDATE records SET body = ?, digest = ? WHERE seq = 7", last + " ", digest)
         sql(used.path, "UPDATE head SET digest = ?", digest)
-        with pytest.raises(LedgerError, match="spelling"):
+        with pytest.raises(LedgerError, match="canonical form"):
             Ledger.open(used.path)
 
     def test_older_copy_is_found_by_a_receipt(self, path: Path, ledger: Ledger) -> None:

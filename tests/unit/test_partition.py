@@ -611,7 +611,7 @@ def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last
         assert cuts == list(range(first + 1, last + 1))
 
 
-def test_a_number_of_one_column_comes_from_its_own_counts() -> None:
+def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
     """Three in four have no pay, and the others are paid little, at the end of a wide range.
 
     At this epsilon there is next to no noise, so this is about where rows are taken to be: regions

@@ -123,9 +123,9 @@ def test_every_method_has_a_curve_or_a_reason(method: Method) -> None:
             Columns(epsilon=1, delta="1e-6", k=10, max_columns=1, columns=[["age"], ["sex"]]),
             "lose some at random",
         ),
-        (NoisyCounts(epsilon=1, delta="1e-6", k=10), "give rows"),
-        (Frapp(retention="1/5"), "give rows"),
-        (DiffGen(epsilon=1), "give rows"),
+        (NoisyCounts(epsilon=1, delta="1e-6", k=10), "pass rows"),
+        (Frapp(retention="1/5"), "pass rows"),
+        (DiffGen(epsilon=1), "pass rows"),
         (DiffGen(epsilon=1, specializations=12, max_groups=10), "max_groups"),
     ],
     ids=lambda value: value.name if isinstance(value, Method) else None,
@@ -137,7 +137,7 @@ def test_what_cannot_be_known_beforehand_is_said(method: Method, reason: str) ->
 
 def test_suppression_that_no_epsilon_undoes_is_said() -> None:
     fine = NoisyCounts(epsilon=1, delta="1e-6", k=10)
-    with pytest.raises(Refused, match="never published: generalize more"):
+    with pytest.raises(Refused, match="never published; generalize more"):
         needed_epsilon(fine, sample_schema(), ErrorTarget.parse("count error 5 at 1%"), rows=ROWS)
 
 

@@ -97,8 +97,8 @@ def test_the_browser_is_opened_with_a_ticket(
         ready()
         held.close()
 
-    def make(*_: Any, door: TokenGate, **__: Any) -> None:
-        doors.append(door)
+    def make(*_: Any, gate: TokenGate, **__: Any) -> None:
+        doors.append(gate)
 
     monkeypatch.setattr("hushtable.web.app.run", run)
     monkeypatch.setattr("hushtable.web.app.make_workbench", make)

@@ -286,7 +286,7 @@ def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
     --------
     >>> from hushtable.privacy.noise.sources import SeededNoise
     >>> places = lines_of(lambda: SeededNoise(1).integer_below(3))
-    >>> {Path(file).name for file, _ in places} >= {"index_draws.py", "seeded_noise.py"}
+    >>> {Path(file).name for file, _ in places} >= {"samplers.py", "sources.py"}
     True
     """
     found: set[tuple[str, int]] = set()

@@ -300,7 +300,7 @@ def drafted(
     >>> visits = pa.table({"id": [n // 3 for n in range(90)], "sex": ["F", "M", "F"] * 30})
     >>> made = drafted(visits)
     >>> made.schema.unit.describe()
-    "one person (column 'id', at most 3 rows of whom are used)"
+    "one person (column 'id', at most 3 rows used)"
     """
     book = codebook if isinstance(codebook, Codebook) else read_codebook(*codebook)
     told = FileFormat() if reading is None else reading

@@ -18,6 +18,7 @@ def signals_held() -> Iterator[None]:
 
     Examples
     --------
+    >>> before = signal.signal(signal.SIGINT, signal.default_int_handler)
     >>> try:
     ...     with signals_held():
     ...         signal.raise_signal(signal.SIGINT)
@@ -26,6 +27,7 @@ def signals_held() -> Iterator[None]:
     ...     print("interrupted")
     recorded
     interrupted
+    >>> handler = signal.signal(signal.SIGINT, before)
     """
     if threading.current_thread() is not threading.main_thread():
         yield

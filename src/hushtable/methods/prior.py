@@ -63,6 +63,7 @@ def cost_in_words(cost: Budget) -> str:
 
     Examples
     --------
+    >>> from fractions import Fraction
     >>> cost_in_words(Budget(epsilon=Fraction(1, 10), delta=Fraction(0)))
     'epsilon 0.1, delta 0'
     """

@@ -84,8 +84,8 @@ class NoisyCounts(Method):
     Traceback (most recent call last):
     ...
     hushtable.errors.ParameterError: epsilon is -1; it must be above 0. Typical values are 0.1 to 5.
-    delta is 2; at most 0.01 is allowed, since delta = 0.01 already permits publishing one person \
-in a hundred in full. Choose a delta well below one over the number of people, such as 1e-6.
+    delta is 2; it must be at most 0.01, since delta = 0.01 already permits publishing 1% of all \
+people in full. Choose a delta well below one over the number of people, such as 1e-6.
     k is 0; it must be a whole number of at least 1.
     """
 
