@@ -32,3 +32,15 @@ def test_a_class_name_that_is_defined_twice_is_found(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("class Account: ...\n")
     (tmp_path / "two.py").write_text("def make():\n    class Account: ...\n")
     assert class_names(sorted(tmp_path.iterdir())) == {"Account": ["one.py", "two.py"]}
+
+
+MAY_REPEAT = {"__init__.py", "estimator.py"}  # packages; the class that reads a family's releases
+
+
+def test_file_names_occur_at_most_twice() -> None:
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in MODULES:
+        folder = path.relative_to(PACKAGE).parent.as_posix()
+        if path.name not in MAY_REPEAT and folder not in {"cli", "web/pages"}:
+            found[path.name].append(folder)
+    assert not {name: folders for name, folders in found.items() if len(folders) > 2}
