@@ -3,8 +3,9 @@
 The code of a row, and whose row it is, must depend on that row alone. So no database evaluates an
 expression over a file, where statistics and optimizers could decide. Arrow reads the rows, NumPy
 encodes columns of plain types, and DuckDB the others, in batches that have no statistics. The path
-of a column depends on its type alone, never on another column. A few rows of each table are encoded
-by `reference_encoder` as well; a difference ends the run.
+of a column depends on its type and, for text files, on the size of the file (small ones are read by
+Python), never on another column; tests hold all paths to the same codes. A few rows of each table
+are encoded by `reference_encoder` as well; a difference ends the run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A table that is in Spark: the executors count, and only counts travel to the driver."""
+"""A table in Spark: the executors count; the driver gets counts, and a few rows to verify codes."""
 
 from __future__ import annotations
 
