@@ -12,10 +12,11 @@ from __future__ import annotations
 import dataclasses
 import re
 from abc import ABC
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from inspect import cleandoc
+from pathlib import Path
 from types import NoneType
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
@@ -26,10 +27,28 @@ from hushtable.privacy.rational import as_rational
 Reader = Callable[[str, Any], Any]
 """Takes the name of a parameter and the given value; returns the value or raises."""
 
+ParameterKind = Literal[
+    "number", "integer", "integers", "choice", "flag", "rules", "names", "groups", "path", "text"
+]
+"""Kind of a parameter: one or several values, rules by column, or groups of column names."""
+
 _READ_BY = "read by"
+_KIND = "kind"
 
 
-def parameter(*, read: Reader | None = None, **more: Any) -> Any:
+@dataclass(frozen=True)
+class ParameterField:
+    """Declaration of one parameter of a method, for command lines and forms."""
+
+    name: str
+    kind: ParameterKind
+    choices: tuple[str, ...]  # the allowed values, if `kind` is "choice"
+    default: Any  # None if the parameter is required
+    required: bool
+    help: str  # one sentence
+
+
+def parameter(*, read: Reader | None = None, kind: ParameterKind | None = None, **more: Any) -> Any:
     """Declare a parameter of a method.
 
     Parameters
@@ -37,10 +56,12 @@ def parameter(*, read: Reader | None = None, **more: Any) -> Any:
     read : callable, optional
         Reader that converts the given value. By default the annotation decides: a ``Literal``
         accepts its names, a ``bool`` true or false; any other value is used as given.
+    kind : str, optional
+        Kind of the parameter on the command line and in forms. By default the annotation decides.
     **more
         Arguments of `dataclasses.field`, such as ``default``.
     """
-    return field(metadata={_READ_BY: read}, **more)
+    return field(metadata={_READ_BY: read, _KIND: kind}, **more)
 
 
 # --- readers: each takes the name of a parameter and the given value ------------------------------
@@ -150,12 +171,77 @@ def _as_given(name: str, given: Any) -> Any:
 
 def _reader_of(hint: Any) -> Reader:
     """Return the reader for an annotation."""
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    if NoneType in get_args(hint) and len(kinds) == 1:
-        hint = kinds[0]
+    hint = _without_none(hint)
     if get_origin(hint) is Literal:
         return _one_of(get_args(hint))
     return _flag if hint is bool else _as_given
+
+
+def _without_none(hint: Any) -> Any:
+    """Return the annotation of a value that is not None."""
+    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+    return kinds[0] if NoneType in get_args(hint) and len(kinds) == 1 else hint
+
+
+def _kind_of(hint: Any) -> ParameterKind:
+    """Return the kind of a parameter with this annotation."""
+    origin, of = get_origin(hint), (hint, *get_args(hint))
+    if isinstance(origin, type) and issubclass(origin, Sequence):
+        several: ParameterKind = "groups" if get_origin(of[1]) is tuple else "names"
+        return "integers" if int in of else several
+    tests: tuple[tuple[bool, ParameterKind], ...] = (
+        (origin is Literal, "choice"),
+        (hint is bool, "flag"),
+        (hint is int, "integer"),
+        (isinstance(origin, type) and issubclass(origin, Mapping), "rules"),
+        (Path in of, "path"),
+        (Fraction in of, "number"),
+    )
+    return next((kind for holds, kind in tests if holds), "text")
+
+
+# --- rules as text --------------------------------------------------------------------------------
+
+_UNITS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "log")
+_TIME = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
+
+
+def read_rule(text: str) -> Any:
+    """Parse the rule of one column, as `write_rule` writes it.
+
+    A rule is a taxonomy level, a bin width, a calendar unit, ``log``, or cuts separated by commas.
+    Cuts are numbers, dates or times. Raise `ParameterError` for any other text.
+
+    Examples
+    --------
+    >>> [read_rule(text) for text in ("3", "0.5", "quarter", "18,40,65", "2024-07-01,2025-01-01")]
+    [3, 0.5, 'quarter', [18, 40, 65], ['2024-07-01', '2025-01-01']]
+    """
+    try:
+        parts = [_part_of_rule(part.strip()) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"{text!r} is not a rule; give a level, a width, a unit such as month, or cuts "
+            "separated by commas."
+        ) from None
+    return parts[0] if len(parts) == 1 else parts
+
+
+def _part_of_rule(text: str) -> int | float | str:
+    if text in _UNITS or _TIME.match(text):
+        return text
+    return float(text) if "." in text else int(text)
+
+
+def write_rule(rule: Any) -> str:
+    """Write the rule of one column as text.
+
+    Examples
+    --------
+    >>> write_rule([18, 40, 65]), write_rule("quarter")
+    ('18,40,65', 'quarter')
+    """
+    return ",".join(map(str, rule)) if isinstance(rule, list | tuple) else str(rule)
 
 
 # --- base class -----------------------------------------------------------------------------------
@@ -207,6 +293,30 @@ class Parameters(ABC):
             for f in dataclasses.fields(self)
             if getattr(self, f.name) is not None
         }
+
+    @classmethod
+    def fields(cls) -> tuple[ParameterField, ...]:
+        """Return the declarations of all parameters."""
+        hints, said = get_type_hints(cls), cls.help()
+        found = []
+        for declared in dataclasses.fields(cls):
+            hint = _without_none(hints[declared.name])
+            kind = declared.metadata.get(_KIND) or _kind_of(hint)
+            default = declared.default
+            if declared.default_factory is not dataclasses.MISSING:
+                default = declared.default_factory()
+            required = default is dataclasses.MISSING
+            found.append(
+                ParameterField(
+                    name=declared.name,
+                    kind=kind,
+                    choices=tuple(map(str, get_args(hint))) if kind == "choice" else (),
+                    default=None if required else default,
+                    required=required,
+                    help=said.get(declared.name, ""),
+                )
+            )
+        return tuple(found)
 
     @classmethod
     def help(cls) -> dict[str, str]:

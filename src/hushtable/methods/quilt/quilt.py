@@ -155,7 +155,7 @@ class Quilt(Method):
     target: str | None = parameter(default=None)
     particles: int = parameter(read=whole(at_least=LEAST_PARTICLES), default=40_000)
     max_published: int = parameter(read=whole(), default=1_000_000)
-    prior: Prior | None = parameter(read=read_prior, default=None)
+    prior: Prior | None = parameter(read=read_prior, kind="path", default=None)
     prior_public: str | None = parameter(read=_reason, default=None)
     accounting: Literal["gaussian", "concentrated"] = parameter(default="gaussian")
 
