@@ -1,9 +1,12 @@
-"""The tree in the architecture is the tree there is."""
+"""The tree in the architecture is the tree there is; strings name no module of another package."""
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "hushtable"
@@ -40,3 +43,48 @@ def test_what_is_there_is_named() -> None:
         if (path / "__init__.py").exists()
     }
     assert rooms | modules | families == named()
+
+
+MODULE = re.compile(r"hushtable(\.\w+)+(:\w+)?")
+UPWARD = {
+    # Quilt(prior="folder") reads a release, and methods must not import code for releases.
+    "methods/prior.py": {"hushtable.release.stored_prior:StoredPrior"},
+}
+"""Strings that may name a module of another package, which import-linter does not see."""
+
+
+def named_elsewhere(source: str, package: str) -> set[str]:
+    """Return the strings in a module's source that name a module outside its package."""
+    return {
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and MODULE.fullmatch(node.value)
+        and not re.match(rf"{re.escape(package)}(\W|$)", node.value)
+    }
+
+
+def test_strings_name_no_module_of_another_package() -> None:
+    found = {}
+    for path in PACKAGE.rglob("*.py"):
+        package = ".".join(path.relative_to(PACKAGE.parent).parts[:-1])
+        if names := named_elsewhere(path.read_text(encoding="utf-8"), package):
+            found[path.relative_to(PACKAGE).as_posix()] = names
+    assert found == UPWARD
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("hushtable.audit.cases.known:CASES", True),
+        ("hushtable.release", True),
+        ("hushtable.methods.quilt.quilt:Quilt", False),
+        ("hushtable.methods.quilt", False),
+        ("hushtable.methods.quilted", True),
+        ("see hushtable.release", False),
+    ],
+)
+def test_a_module_of_another_package_in_a_string_is_found(text: str, is_found: bool) -> None:
+    source = f"SPEC = dict(audit={text!r})"
+    assert bool(named_elsewhere(source, "hushtable.methods.quilt")) is is_found

@@ -9,6 +9,7 @@ from typing import Any
 
 from hushtable.audit import noise_check, side_effects
 from hushtable.audit.cases import Case
+from hushtable.audit.cases.known import CASES
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
 from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest, observations_of, some_inputs, watched_for
@@ -170,14 +171,15 @@ def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool)
 
 
 def case_of(name: str) -> Case[Any]:
-    """Return the audit case that a method's listing names."""
+    """Return the audit case of a built-in method, or the one that a method's `MethodSpec` names."""
     spec = registry.find(name)
-    if spec is None or not spec.audit:
+    case: Case[Any] | None = CASES.get(name)
+    if case is None and spec is not None and spec.audit:
+        case = spec.load(spec.audit)
+    if case is None:
         raise ParameterError(
-            f"method {name!r} has no audit case; name one as `audit` in its listing, see "
-            "hushtable.methods.spec."
+            f"method {name!r} has no audit case; name one as `audit` in its MethodSpec."
         )
-    case: Case[Any] = spec.load(spec.audit)
     return case
 
 

@@ -16,6 +16,7 @@ from hushtable.cli.screen import one_bar, print_lines
 
 if TYPE_CHECKING:
     from hushtable.methods.parameters import Parameters
+    from hushtable.methods.spec import MethodSpec
 
 
 def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
@@ -64,9 +65,15 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
     return audit
 
 
+def _has_case(spec: MethodSpec) -> bool:
+    from hushtable.audit.cases.known import CASES  # noqa: PLC0415 - slow to import
+
+    return spec.name in CASES or bool(spec.audit)
+
+
 audit_group = method_group(
     "audit",
     _audit_command,
-    among=lambda spec: bool(spec.audit),
+    among=_has_case,
     help_text="Search for violations of a method's promise; reads no data.",
 )

@@ -19,35 +19,36 @@ class MethodSpec:
         Name of the method on the command line.
     method : str
         Class of the method, which carries its parameters.
-    audit : str
-        The `hushtable.audit.cases.Case` that tests its promise; "" if there is none.
     kind : str
         Kind of estimator that its statements name; "" if it publishes no release.
     estimator : str
         Class that reads this kind of release.
-    attack : str
-        Attack specific to its releases, which `hushtable evaluate` runs in addition to the general
-        ones; "" if there is none. See `hushtable.evaluation.risk.attacks.OwnAttack`.
     takes : {"table", "tables", "graph"}
         Input: one table, linked tables, or a graph.
     baseline : bool
         Whether the method is a baseline for comparison.
+    audit : str
+        The `hushtable.audit.cases.Case` that tests the promise of a method of another package;
+        `hushtable.audit.cases.known` lists those of built-in methods.
+    attack : str
+        Attack specific to the releases of a method of another package, which `hushtable evaluate`
+        runs in addition to the general ones; see `hushtable.evaluation.risk.attacks.OwnAttack`.
 
     Examples
     --------
-    >>> listing = MethodSpec(name="even", method="fractions:Fraction", audit="")
-    >>> listing.load(listing.method)(1, 2)
+    >>> spec = MethodSpec(name="even", method="fractions:Fraction")
+    >>> spec.load(spec.method)(1, 2)
     Fraction(1, 2)
     """
 
     name: str
     method: str
-    audit: str
     kind: str = ""
     estimator: str = ""
-    attack: str = ""
     takes: Input = "table"
     baseline: bool = False
+    audit: str = ""
+    attack: str = ""
 
     @property
     def class_name(self) -> str:

@@ -1,11 +1,11 @@
-"""Worst cases of the methods that publish noisy counts of tuples."""
+"""Worst known neighbors of the built-in methods, by method name."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -48,8 +48,6 @@ from hushtable.methods.degrees.degrees import Degrees
 from hushtable.methods.diffgen.contingency_table import ContingencyTable
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.methods.diffgen.dp_c45 import DpC45
-from hushtable.methods.diffgen.top_down_specialization import TopDownSpecialization
-from hushtable.methods.partition.mondrian import Mondrian
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.methods.uncertain.condensation import Condensation
@@ -191,12 +189,6 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
             yield pair("a person who changes a choice (000-1)", even, tips)
 
 
-NOISY_COUNTS = Case(tuples_schema, noisy_counts_pairs, planned)
-COLUMNS = Case(sparse_schema, sparse_pairs, planned)
-GENERALIZE_SUPPRESS = Case(tuples_schema, no_pairs, planned)
-RANDOM_SAMPLING = Case(lambda _: counted_schema({}), no_pairs, planned)
-
-
 # Worst cases of the alpha-beta algorithm and of FRAPP.
 
 _MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
@@ -260,10 +252,6 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
     return Prepared(plan.guarantees, run)
 
 
-ALPHA_BETA = Case(set_schema, set_pairs, all_views)
-FRAPP: Case[Frapp] = Case(lambda _: counted_schema({}), exchanged_pairs, planned)
-
-
 # Worst cases of degree sequences.
 
 
@@ -313,11 +301,6 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
     return Prepared(plan.guarantees, run)
 
 
-DEGREES: Case[Degrees] = Case(
-    lambda method: method.schema("audit"), graph_pairs, measured, small_graphs
-)
-
-
 # Worst cases of DiffGen and of its baselines.
 
 
@@ -358,18 +341,6 @@ def grown(method: DpC45, schema: Schema) -> Prepared:
         return Released(tables={}, settings={"tree": asdict(method.fit(engine, noise))})
 
     return Prepared(method.guarantee(schema), run)
-
-
-DP_C45: Case[DpC45] = Case(lambda method: predicted_schema(method.target), predicted_pairs, grown)
-DIFFGEN: Case[DiffGen] = Case(
-    lambda method: predicted_schema(method.target), predicted_pairs, planned
-)
-CONTINGENCY_TABLE: Case[ContingencyTable] = Case(
-    lambda _: counted_schema({}), contingency_pairs, planned
-)
-TOP_DOWN_SPECIALIZATION: Case[TopDownSpecialization] = Case(
-    lambda method: predicted_schema(method.target), no_pairs, planned
-)
 
 
 # Worst cases of recursive partitioning and of Mondrian.
@@ -443,10 +414,6 @@ def telling_pair(schema: Schema) -> Pair:
     )  # fmt: skip
 
 
-PARTITION = Case(cut_schema, cut_pairs, planned)
-MONDRIAN: Case[Mondrian] = Case(lambda method: predicted_schema(method.target), no_pairs, planned)
-
-
 # Worst cases of quilt.
 
 
@@ -464,9 +431,6 @@ def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:
         yield with_and_without(schema, "a pair of columns that becomes dependent", even, [row])
 
 
-QUILT = Case(paired_schema, paired_pairs, planned)
-
-
 # Audit cases of noisy records and condensation; their promises are not about neighbors.
 
 
@@ -479,5 +443,23 @@ def numeric_schema(method: Uncertain | Condensation) -> Schema:
     return made_schema(columns)
 
 
-UNCERTAIN = Case(numeric_schema, no_pairs, planned)
-CONDENSATION = Case(numeric_schema, no_pairs, planned)
+CASES: Mapping[str, Case[Any]] = {
+    "alpha-beta": Case(set_schema, set_pairs, all_views),
+    "columns": Case(sparse_schema, sparse_pairs, planned),
+    "condensation": Case(numeric_schema, no_pairs, planned),
+    "contingency-table": Case(lambda _: counted_schema({}), contingency_pairs, planned),
+    "degrees": Case(lambda method: method.schema("audit"), graph_pairs, measured, small_graphs),
+    "diffgen": Case(lambda method: predicted_schema(method.target), predicted_pairs, planned),
+    "dp-c45": Case(lambda method: predicted_schema(method.target), predicted_pairs, grown),
+    "frapp": Case(lambda _: counted_schema({}), exchanged_pairs, planned),
+    "generalize-suppress": Case(tuples_schema, no_pairs, planned),
+    "mondrian": Case(lambda method: predicted_schema(method.target), no_pairs, planned),
+    "noisy-counts": Case(tuples_schema, noisy_counts_pairs, planned),
+    "partition": Case(cut_schema, cut_pairs, planned),
+    "quilt": Case(paired_schema, paired_pairs, planned),
+    "random-sampling": Case(lambda _: counted_schema({}), no_pairs, planned),
+    "top-down-specialization": Case(
+        lambda method: predicted_schema(method.target), no_pairs, planned
+    ),
+    "uncertain": Case(numeric_schema, no_pairs, planned),
+}

@@ -19,6 +19,7 @@ import pyarrow as pa
 from hushtable.evaluation.risk import attribute_inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, make_attack_tables
+from hushtable.evaluation.risk.likelihood_linkage import likelihood_attack
 from hushtable.methods.registry import find
 from hushtable.release.release import Release
 from hushtable.schema import Schema
@@ -29,6 +30,9 @@ Step = Callable[[str], None]
 
 OwnAttack = Callable[[pa.Table, Schema, Release, np.random.Generator], list[Outcome]]
 """Function of the private table, its schema, the release and a random generator."""
+
+OWN_ATTACKS: Mapping[str, OwnAttack] = {"uncertain": likelihood_attack}
+"""Attacks specific to the releases of a built-in method."""
 
 NO_CONTROL = (
     "No control table was given, so rates are only compared with a naive attacker. Knowledge about "
@@ -107,10 +111,9 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     if scene.control is not None:
         tell("membership")
         attacks += membership.run(scene)
-    spec = None if release is None else find(release.statement.method)
-    if release is not None and spec is not None and spec.attack:
+    own = None if release is None else own_attack(release.statement.method)
+    if release is not None and own is not None:
         tell("the attack specific to this method")
-        own: OwnAttack = spec.load(spec.attack)
         attacks += own(original, schema, release, rng)
     tell("anonymity")
     return Risk(
@@ -118,6 +121,15 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
         anonymity=anonymity_of(published, schema, recode, quasi, sensitive),
         notes=_notes(scene, schema),
     )
+
+
+def own_attack(method: str) -> OwnAttack | None:
+    """Return the attack specific to a method's releases, if there is one."""
+    spec = find(method)
+    if spec is not None and spec.attack:
+        attack: OwnAttack = spec.load(spec.attack)
+        return attack
+    return OWN_ATTACKS.get(method)
 
 
 def anonymity_of(

@@ -6,14 +6,12 @@ SPECS = (
     MethodSpec(
         name="alpha-beta",
         method="hushtable.methods.alpha_beta.alpha_beta:AlphaBeta",
-        audit="hushtable.audit.cases.known:ALPHA_BETA",
         kind="insertions",
         estimator="hushtable.methods.alpha_beta.insertion_estimator:InsertionEstimator",
     ),
     MethodSpec(
         name="frapp",
         method="hushtable.methods.alpha_beta.frapp:Frapp",
-        audit="hushtable.audit.cases.known:FRAPP",
         kind="retention",
         estimator="hushtable.methods.alpha_beta.frapp:RetentionEstimator",
         baseline=True,

@@ -6,7 +6,6 @@ SPECS = (
     MethodSpec(
         name="degrees",
         method="hushtable.methods.degrees.degrees:Degrees",
-        audit="hushtable.audit.cases.known:DEGREES",
         kind="degrees",
         estimator="hushtable.methods.degrees.estimator:DegreeEstimator",
         takes="graph",
@@ -14,7 +13,6 @@ SPECS = (
     MethodSpec(
         name="hay-degrees",
         method="hushtable.methods.degrees.hay:HayDegrees",
-        audit="",
         takes="graph",
         baseline=True,
     ),

@@ -14,24 +14,20 @@ SPECS = (
     _generalized(
         name="diffgen",
         method="hushtable.methods.diffgen.diffgen:DiffGen",
-        audit="hushtable.audit.cases.known:DIFFGEN",
     ),
     _generalized(
         name="contingency-table",
         method="hushtable.methods.diffgen.contingency_table:ContingencyTable",
-        audit="hushtable.audit.cases.known:CONTINGENCY_TABLE",
         baseline=True,
     ),
     MethodSpec(
         name="dp-c45",
         method="hushtable.methods.diffgen.dp_c45:DpC45",
-        audit="hushtable.audit.cases.known:DP_C45",
         baseline=True,
     ),
     _generalized(
         name="top-down-specialization",
         method="hushtable.methods.diffgen.top_down_specialization:TopDownSpecialization",
-        audit="hushtable.audit.cases.known:TOP_DOWN_SPECIALIZATION",
         baseline=True,
     ),
 )

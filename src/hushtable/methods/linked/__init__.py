@@ -6,7 +6,6 @@ SPECS = (
     MethodSpec(
         name="linked",
         method="hushtable.methods.linked.linked:Linked",
-        audit="",
         kind="linked",
         estimator="hushtable.methods.linked.estimator:LinkedEstimator",
         takes="tables",

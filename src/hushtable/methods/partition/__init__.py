@@ -6,14 +6,12 @@ SPECS = (
     MethodSpec(
         name="partition",
         method="hushtable.methods.partition.partition:Partition",
-        audit="hushtable.audit.cases.known:PARTITION",
         kind="regions",
         estimator="hushtable.methods.partition.estimator:RegionEstimator",
     ),
     MethodSpec(
         name="mondrian",
         method="hushtable.methods.partition.mondrian:Mondrian",
-        audit="hushtable.audit.cases.known:MONDRIAN",
         kind="boxes",
         estimator="hushtable.methods.partition.mondrian:BoxEstimator",
         baseline=True,

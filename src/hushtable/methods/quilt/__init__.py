@@ -6,7 +6,6 @@ SPECS = (
     MethodSpec(
         name="quilt",
         method="hushtable.methods.quilt.quilt:Quilt",
-        audit="hushtable.audit.cases.known:QUILT",
         kind="quilt",
         estimator="hushtable.methods.quilt.estimator:QuiltEstimator",
     ),

@@ -14,13 +14,10 @@ SPECS = (
     _uncertain(
         name="uncertain",
         method="hushtable.methods.uncertain.uncertain:Uncertain",
-        audit="hushtable.audit.cases.known:UNCERTAIN",
-        attack="hushtable.evaluation.risk.likelihood_linkage:likelihood_attack",
     ),
     _uncertain(
         name="condensation",
         method="hushtable.methods.uncertain.condensation:Condensation",
-        audit="hushtable.audit.cases.known:CONDENSATION",
         baseline=True,
     ),
 )
