@@ -7,6 +7,7 @@ deterministic: no random draw decides whether a mistake is found.
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
 import math
@@ -25,12 +26,13 @@ import pyarrow as pa
 import pytest
 
 import contract.examples as method_examples
+import hushtable
 from hushtable.engine import connect
 from hushtable.engine.baskets import ItemColumns
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import SealedGraph
 from hushtable.engine.sealed_table import SealedTable, seal
-from hushtable.errors import SealedError
+from hushtable.errors import ParameterError, SealedError
 from hushtable.methods import (
     AlphaBeta,
     Columns,
@@ -50,7 +52,13 @@ from hushtable.methods.parameters import parameter
 from hushtable.methods.partition import tree as tree_module
 from hushtable.methods.partition.tree import PartitionTree
 from hushtable.methods.registry import specs
-from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit, TotalCost
+from hushtable.privacy.accounting.run_account import (
+    Draw,
+    QueryRecord,
+    RunAccount,
+    SpendingLimit,
+    TotalCost,
+)
 from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts, SealedValue, unseal
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.guarantee import Guarantee, KAnonymity, PureDP
@@ -77,7 +85,7 @@ from hushtable.privacy.mechanisms.tuple_perturbation import (
     ViewHistory,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.sources import SecureNoise
+from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.privacy.unit import Unit
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
@@ -1143,6 +1151,81 @@ def test_plans_do_not_run_themselves() -> None:
     for plan in plans:
         assert plan.run is Plan.run, plan
         assert plan.accounted is Plan.accounted, plan
+
+
+# --- observers of draws, for audits ---------------------------------------------------------------
+
+
+class Recorder:
+    """Observer that records each draw, and replays outcomes of another run while there are some."""
+
+    def __init__(self, outcomes: list[Any] | None = None) -> None:
+        self.outcomes, self.script = list[Any](), list(outcomes or [])
+        self.records, self.exact = list[QueryRecord](), list[Any]()
+
+    def observe(self, record: QueryRecord, draw: Draw, exact: Any, noise: Any) -> Any:
+        drawn = draw(exact, SeededNoise(len(self.records)))
+        self.records.append(record)
+        self.exact.append(exact)
+        self.outcomes.append(self.script.pop(0) if self.script else drawn)
+        return self.outcomes[-1]
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=method_examples.COARSE),
+        DiffGen(epsilon=1, specializations=2),
+        Partition(epsilon=1),
+    ],
+    ids=lambda method: method.name,
+)
+def test_an_observer_sees_and_replaces_every_draw(method: Method) -> None:
+    data, public = method_examples.sample(), method_examples.sample_schema()
+    plan, noise = method.plan(public), SeededNoise(shifted(1))
+    first = Recorder()
+    made = plan.accounted(connect(data, public), noise, observer=first)
+    assert first.records == made.account.records
+    assert first.records
+
+    second, again = Recorder(first.outcomes), SeededNoise(shifted(1))
+    neighbor = connect(data.slice(1), public)
+    replayed = plan.accounted(neighbor, again, observer=second)
+    assert replayed.released.tables == made.released.tables
+    pairs = zip(first.exact, second.exact, strict=True)
+    assert any(pickle.dumps(one) != pickle.dumps(two) for one, two in pairs)
+
+
+def test_publishing_never_passes_an_observer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = list[RunAccount]()
+    opened = RunAccount.__post_init__
+
+    def noticed(account: RunAccount) -> None:
+        opened(account)
+        made.append(account)
+
+    monkeypatch.setattr(RunAccount, "__post_init__", noticed)
+    data, public = method_examples.sample(), method_examples.sample_schema()
+    publish(data, public, DiffGen(epsilon=1, specializations=2), out=tmp_path / "release")
+    assert [account.observer for account in made] == [None]
+    with pytest.raises(ParameterError, match="observer"):
+        publish(data, public, DiffGen(epsilon=1), out=tmp_path / "no", observer=Recorder())  # type: ignore[call-arg]
+
+
+def test_only_plans_and_audits_name_an_observer() -> None:
+    """So no function of the publishing API has a parameter that leads to one."""
+    root = Path(hushtable.__file__).parent
+    naming = set[str]()
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = {getattr(node, field, None) for field in ("arg", "attr", "id", "value")}
+            if "observer" in {name for name in names if isinstance(name, str)}:
+                naming.add(path.relative_to(root).as_posix())
+    allowed = {"methods/base.py", "privacy/accounting/run_account.py"}
+    assert allowed <= naming
+    assert {path for path in naming - allowed if not path.startswith("audit/")} == set()
 
 
 def test_a_promise_per_row_is_lifted_to_the_unit() -> None:

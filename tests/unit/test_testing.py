@@ -180,7 +180,7 @@ def test_all_violations_are_reported_together() -> None:
         ("from numpy.random import default_rng", "uses numpy.random"),
         ("import numpy as np\nnp.random.random()", "uses np.random"),
         ("from duckdb import sql", "uses duckdb"),
-        ("from hushtable.privacy.accounting.sealed import paid", "open counts with noise.open"),
+        ("from hushtable.privacy.accounting.sealed import unseal", "open counts with noise.open"),
         ("noise.discrete_laplace(1)", "draws discrete_laplace directly"),
         ("counts._SealedValue__value", "accesses the content of a sealed value"),
         ("class Mine(Mechanism):\n    pass", "is a mechanism"),

@@ -249,18 +249,16 @@ def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
 
 
 def driven(noise: Noise, words: Words) -> Noise:
-    """Return a noise source of the same class that reads these words, then raises EOFError."""
+    """Return the noise with these words as its source; after the last it raises EOFError."""
     place = [0]
 
-    def read(self: Noise, n: int) -> Words:
+    def read(n: int) -> Words:
         start, place[0] = place[0], place[0] + n
         if place[0] > len(words):
             raise EOFError("no more words")
         return words[start : place[0]].copy()
 
-    made: Noise = object.__new__(type("Driven", (type(noise),), {"_words": read}))
-    made.__dict__.update(vars(noise))
-    return made
+    return noise.with_words(read)
 
 
 def _made_words(n: int, label: str) -> Words:

@@ -21,7 +21,7 @@ from hushtable.engine.cells import AllCells, OccupiedCells, WrittenParts
 from hushtable.engine.engine import Engine, LinkedEngines, WavePair
 from hushtable.engine.graph import Graph, SealedGraph
 from hushtable.errors import SealedError
-from hushtable.privacy.accounting.run_account import DataPart, RunAccount
+from hushtable.privacy.accounting.run_account import DataPart, Draw, RunAccount
 from hushtable.privacy.accounting.sealed import SealedCells, SealedCounts
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.mechanisms.cells import CellMechanism, NoisyCells, SealedTuples
@@ -116,10 +116,10 @@ class SealedTable:
         published rows of opened cells; it may run on parts of them in other processes, so it must
         be picklable. `what` describes the query in the account of the run.
         """
-        self.account.record(what, (self._part,), self.sensitivity, mechanism)
+        record = self.account.record(what, (self._part,), self.sensitivity, mechanism)
         return self.__engine.publish_cells(
             columns,
-            partial(_opened, mechanism, write),
+            partial(_opened, self.account.observed(record, mechanism.draw_some), write),
             noise,
             recode=recode,
             also=AllCells() if mechanism.whole_domain else mechanism.inserted(noise),
@@ -268,5 +268,5 @@ def accounted(source: Counting, account: RunAccount, ask: Callable[[Any], Made])
     return made
 
 
-def _opened(mechanism: CellMechanism, write: Write, cells: OccupiedCells, noise: Noise) -> pa.Table:
-    return write(mechanism.draw_some(cells, noise))
+def _opened(draw: Draw, write: Write, cells: OccupiedCells, noise: Noise) -> pa.Table:
+    return write(draw(cells, noise))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from hushtable.engine.graph import Graph, SealedGraph
     from hushtable.engine.sealed_table import Counting, SealedTable
     from hushtable.methods.prior import Prior
-    from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
+    from hushtable.privacy.accounting.run_account import DrawObserver, RunAccount, SpendingLimit
     from hushtable.privacy.noise.noise import Noise
 
 SourceT = TypeVar("SourceT")
@@ -192,11 +192,12 @@ class Plan(ABC, Generic[SourceT]):
         noise: Noise,
         *,
         on_query: Callable[[int, float], None] | None = None,
+        observer: DrawObserver | None = None,
     ) -> RunResult:
         """Seal the source, make the release, and check its cost against the promise.
 
         `on_query` is called after each query, with the number of queries and the share of the
-        promise spent.
+        promise spent. `observer` is for audits: it sees the exact counts of each query.
 
         Raise `SealedError`, and return no release, if the cost differs from the promise or if a
         count was opened without paying.
@@ -210,6 +211,7 @@ class Plan(ABC, Generic[SourceT]):
             sees_exact_counts=self.method.sees_exact_counts,
             spends_all=self.spends_all,
             on_query=on_query,
+            observer=observer,
         )
         released = accounted(source, account, lambda sealed: self.release(sealed, noise))
         return RunResult(released, account)

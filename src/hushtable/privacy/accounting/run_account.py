@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from numbers import Rational
-from typing import Any
+from typing import Any, Protocol
 
 from hushtable.errors import SealedError
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
@@ -194,6 +195,20 @@ class QueryRecord:
     cost: PrivacyCost | None  # None if exact counts were opened
 
 
+Draw = Callable[[Any, Any], Any]
+"""Draw of a mechanism: a function of exact counts and noise that returns the outcome."""
+
+
+class DrawObserver(Protocol):
+    """Observer of the draws of a run, for audits only: it sees exact counts.
+
+    Only `hushtable.methods.base.Plan.accounted` takes an observer, and publishing never passes one.
+    """
+
+    def observe(self, record: QueryRecord, draw: Draw, exact: Any, noise: Any) -> Any:
+        """Return the outcome of a recorded query: `draw(exact, noise)` or a replayed outcome."""
+
+
 @dataclass(eq=False)
 class RunAccount:
     """Account of one run: records queries before they are answered and enforces the promise.
@@ -209,12 +224,16 @@ class RunAccount:
     on_query : callable, optional
         Called after each recorded query, with the number of queries and the share of the promise
         spent in the queried part.
+    observer : DrawObserver, optional
+        Receives each draw of a recorded query, with the exact counts. Only for audits.
 
     Examples
     --------
     >>> from hushtable.privacy.mechanisms.mechanism import Laplace
     >>> account = RunAccount(SpendingLimit(Fraction(1)))
-    >>> account.record("rows", [account.root], Sensitivity(rows=1), Laplace(Fraction(2)))
+    >>> laplace = Laplace(Fraction(2))
+    >>> account.record("rows", [account.root], Sensitivity(rows=1), laplace).cost.epsilon
+    Fraction(1, 2)
     >>> account.spent().epsilon
     Fraction(1, 2)
     >>> account.settle()
@@ -228,6 +247,7 @@ spends less than promised did not follow its plan. Nothing is published; please 
     sees_exact_counts: str = ""
     spends_all: bool = True
     on_query: Callable[[int, float], None] | None = field(default=None, repr=False)
+    observer: DrawObserver | None = field(default=None, repr=False)
     records: list[QueryRecord] = field(default_factory=list, repr=False)
     parts: list[DataPart] = field(init=False, repr=False)
     settled: bool = field(init=False, default=False)
@@ -248,7 +268,7 @@ spends less than promised did not follow its plan. Nothing is published; please 
 
     def record(
         self, what: str, parts: Sequence[DataPart], sensitivity: Sensitivity, mechanism: Any
-    ) -> None:
+    ) -> QueryRecord:
         """Record a query of disjoint parts through a mechanism, or raise `SealedError`."""
         if self.settled:
             raise SealedError(
@@ -273,9 +293,15 @@ spends less than promised did not follow its plan. Nothing is published; please 
             # Costs along one path from the whole to a part add up. This is the whole cost unless a
             # part was divided twice; `settle` checks that case.
             self._require_covered(what, part.path)
-        self.records.append(QueryRecord(what, tuple(parts), sensitivity, mechanism, cost))
+        record = QueryRecord(what, tuple(parts), sensitivity, mechanism, cost)
+        self.records.append(record)
         if self.on_query is not None and parts:
             self.on_query(len(self.records), self.promise.share_of(parts[0].path))
+        return record
+
+    def observed(self, record: QueryRecord, draw: Draw) -> Draw:
+        """Return the draw of a recorded query, passed through the observer if there is one."""
+        return draw if self.observer is None else partial(self.observer.observe, record, draw)
 
     def record_unprotected(self, what: str) -> None:
         """Record that counts are opened without noise, or raise `SealedError`."""

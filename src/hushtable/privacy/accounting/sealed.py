@@ -6,7 +6,7 @@ stored. To see anything of them, a method must pay: `Noise.open` records the cos
 the run and then draws a noisy result. The proofs are in ``sealed.md``.
 
 This guards against accidents, not against intent: Python hides nothing from code that wants to see
-it. `unseal` and `paid` are for the noise layer; a test checks that no method imports them.
+it. `unseal` is for the noise layer; a test checks that no method imports it.
 """
 
 from __future__ import annotations
@@ -112,19 +112,6 @@ for _what, _names in _REFUSED.items():
 def unseal(seal: SealedValue) -> Any:
     """Return the sealed value; only for the noise layer, which keeps it sealed or was paid."""
     return seal._SealedValue__inside
-
-
-def paid(seal: SealedValue, mechanism: Any, what: str) -> Any:
-    """Record a query and return the sealed value; only for the noise layer, which draws from it."""
-    if not isinstance(seal, SealedValue):
-        raise SealedError(
-            f"{what}: {type(seal).__name__} is not sealed; only values sealed by the engine can be "
-            "opened."
-        )
-    parts = seal.all_parts
-    if parts:
-        parts[0].account.record(what, parts, seal.sensitivity, mechanism)
-    return unseal(seal)
 
 
 class SealedCounts(SealedValue):

@@ -6,17 +6,18 @@ rounded, truncated or approximated by floats. (int64 results omit events whose p
 e**-4000.) The running time of some draws depends on their outcome; an adversary must not be able to
 time them.
 
-Each kind of draw has its own module: `index_draws`, `coin_draws`, `noise_draws` and `selection`,
-all based on the words of `random_words`. `SecureNoise` (`secure_noise`) is for releases.
-`SeededNoise` (`seeded_noise`) is reproducible and for tests only: its results are not private.
-`OpenDPNoise` (`opendp_noise`) uses OpenDP for the distributions that OpenDP has.
+The samplers are in `samplers` and `selection`, based on the words of `random_words`. The sources
+are in `sources`: `SecureNoise` is for releases. `SeededNoise` is reproducible and for tests only:
+its results are not private. `OpenDPNoise` uses OpenDP for the distributions that OpenDP has.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
-from hushtable.privacy.accounting.sealed import SealedValue, paid
+from hushtable.errors import SealedError
+from hushtable.privacy.accounting.run_account import Draw
+from hushtable.privacy.accounting.sealed import SealedValue, unseal
 from hushtable.privacy.noise.samplers import CountNoiseSampler, IndexSampler
 from hushtable.privacy.noise.selection import SelectionSampler
 
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 class Noise(IndexSampler, CountNoiseSampler, SelectionSampler):
     """Samplers of exact distributions on a stream of random words."""
-
-    is_private: ClassVar[bool]
-    """Whether results made with this noise may be called private."""
 
     def open(self, sealed: SealedValue, mechanism: Mechanism, what: str) -> Any:
         """Open sealed counts with a mechanism: record the cost, then draw the result.
@@ -58,4 +56,15 @@ class Noise(IndexSampler, CountNoiseSampler, SelectionSampler):
         >>> account.spent().epsilon
         Fraction(1, 1)
         """
-        return mechanism.draw(paid(sealed, mechanism, what), self)
+        if not isinstance(sealed, SealedValue):
+            raise SealedError(
+                f"{what}: {type(sealed).__name__} is not sealed; only values sealed by the engine "
+                "can be opened."
+            )
+        draw: Draw = mechanism.draw
+        parts = sealed.all_parts
+        if parts:
+            account = parts[0].account
+            record = account.record(what, parts, sealed.sensitivity, mechanism)
+            draw = account.observed(record, draw)
+        return draw(unseal(sealed), self)

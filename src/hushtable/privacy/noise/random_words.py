@@ -1,15 +1,16 @@
 """Random 64-bit words for the samplers.
 
 Every sampler of `hushtable.privacy.noise.noise.Noise` gets its randomness here. Subclasses define
-the source of the words (`secure_noise`, `seeded_noise`).
+the source of the words (`hushtable.privacy.noise.sources`).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from copy import copy
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,26 @@ class RandomWords(ABC):
     # Words fetched at a time; one megabyte fits in the cache. Tests set it to 1.
     _chunk: ClassVar[int] = 1 << 17
 
+    is_private: bool
+    """Whether results made with these words may be called private."""
+
     @abstractmethod
     def _words(self, n: int) -> Words:
         """Return n independent uniform 64-bit words that were never returned before."""
+
+    def with_words(self, words: Callable[[int], Words]) -> Self:
+        """Return a copy that reads words from this source, and whose results are not private.
+
+        Examples
+        --------
+        >>> from hushtable import SecureNoise
+        >>> noise = SecureNoise().with_words(lambda n: np.zeros(n, np.uint64))
+        >>> noise.uniform_below(100, size=3), noise.is_private
+        (array([0, 0, 0]), False)
+        """
+        other = copy(self)
+        vars(other).update(_words=words, is_private=False)
+        return other
 
     def _reader(self) -> BitReader:
         return BitReader(self._words)
