@@ -584,7 +584,7 @@ def check_audit_sees(broken: Parameters, **options: Any) -> Report:
 # Contract checks of a method's parts: its code, its proof and its listing.
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
-_OPENERS = {"unseal", "add_noise", "CheckedEngine", "MemoryEngine"}
+_OPENERS = {"unseal", "add_noise", "MemoryEngine", "SqlEngine"}
 _DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian", "choose_top"}
 _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from hushtable.audit.events import Event
 from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
 from hushtable.engine.memory_engine import MemoryEngine
@@ -57,9 +58,8 @@ class CodedEngine(MemoryEngine):
     """
 
     def __init__(self, table: TableInput, noise: Noise) -> None:
-        self._schema, self._noise, self._source = table.schema, noise, None
-        names = list(table.schema.attributes)
-        codes = np.array(table.rows, np.int32).reshape(len(table.rows), len(names))
+        codes = np.array(table.rows, np.int32).reshape(-1, len(table.schema.attributes))
+        columns = dict(zip(table.schema.attributes, codes.T.copy(), strict=True))
         persons = None
         self._is_random = False
         if table.schema.unit.kind == "person":
@@ -67,15 +67,14 @@ class CodedEngine(MemoryEngine):
             persons = np.array(owners, np.int32)
             most = max(Counter(owners).values(), default=0)
             self._is_random = most > (table.schema.unit.max_rows or 1)
-        columns = {name: codes[:, place].copy() for place, name in enumerate(names)}
-        self.__dict__["_encoded"] = (columns, persons)  # replaces the cached property
+        super().__init__(lambda: Encoded(columns, persons), table.schema, noise)
         self._answers: dict[Any, Any] = {}
 
     def renew(self, noise: Noise) -> None:
         """Select rows again, if a person has more rows than are used."""
         self._noise = noise
         if self._is_random:
-            self.__dict__.pop("_rows_and_persons", None)
+            self.resample_rows(noise)
             self._answers.clear()
 
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:

@@ -1,4 +1,4 @@
-"""Checks common to all engines: invalid queries, and counts that do not sum to the rows.
+"""Engines: the queries that a method may run on the private table, and checks of their results.
 
 A promise assumes that each row is in one cell. So the counts of any engine must sum to the rows
 that count; otherwise the run stops before it draws noise for them. (Cells that executors count and
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -46,167 +47,9 @@ if TYPE_CHECKING:
     from hushtable.schema.linked_schema import LinkedSchema  # many models: slow to import
 
 
-# Interfaces of engines: the queries that a method may run on the private table.
-
 MAX_HISTOGRAM = 10_000_000  # cells of one dense histogram
 MAX_GROUP = 12  # columns of one dense table
 
-
-class Engine(Protocol):
-    """Counting queries on the private table, encoded by the schema's rules.
-
-    With unit ``person``, at most ``max_rows`` rows of each person count (a uniformly random subset
-    if there are more), and rows without a person do not count. Where the schema says ``forbid`` or
-    ``refuse``, a query over rows that break such a rule raises a `DataError` that lists all broken
-    rules of the queried columns. All other rules assign each row to a cell.
-    """
-
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        ...
-
-    def n_rows(self) -> int:
-        """Count the rows."""
-        ...
-
-    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
-        """Count each value of each column; with `by`, an array (value, value of `by`)."""
-        ...
-
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> OccupiedCells:
-        """Count the occupied cells of some columns, after recoding."""
-        ...
-
-    def publish_cells(
-        self,
-        columns: Sequence[str],
-        rows_of: RowsOf,
-        noise: Noise,
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-        also: Keys | AllCells | None = None,
-    ) -> pa.Table | WrittenParts:
-        """Return the published rows of the occupied cells, with independent noise per cell.
-
-        If the domain may be too large for one machine, executors write the rows. The size of the
-        domain decides this, since the number of occupied cells is private.
-
-        `rows_of` returns the rows of some cells with fresh noise. It may run on parts of the cells
-        in other processes, so it must be picklable. `also` adds cells with count 0 if they are not
-        occupied: some, by their packed keys, or all cells of the domain (`AllCells`).
-        """
-        ...
-
-    def marginals(
-        self,
-        groups: Sequence[Sequence[str]],
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-    ) -> list[Counts]:
-        """Return the marginal table of each group of columns, including empty cells.
-
-        The axes of a table are the group's columns in the given order. The engine uses as few
-        scans as possible.
-        """
-        ...
-
-    def tuples(
-        self,
-        groups: ItemGroups,
-        *,
-        max_groups: int,
-        at_least: int = 1,
-        item_columns: ItemColumns | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
-    ) -> Tuples:
-        """Count the tuples of records in groups of items, see `hushtable.engine.baskets`.
-
-        Parameters
-        ----------
-        groups : sequence of sequences of int
-            Items of each group: positions of columns, or codes of the item column with
-            `item_columns`.
-        max_groups : int
-            Maximum number of groups per record; of more, a uniformly random subset counts.
-        at_least : int
-            Tuples of fewer records are left out.
-        item_columns : ItemColumns, optional
-            For a long table, in which a record is a person. Otherwise a record is a row.
-        max_values : int, optional
-            With `item_columns`: maximum number of values per person; of more, a uniformly random
-            subset counts.
-        recode : mapping of str to Recoding, optional
-            Recodings of the values; the item column cannot be recoded.
-        """
-        ...
-
-    def pairs(
-        self,
-        item_columns: ItemColumns,
-        *,
-        items: Sequence[int] | None = None,
-        max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
-    ) -> ItemPairs:
-        """Count the persons of a long table who have both items of a pair, by equality of values.
-
-        Only pairs of `items`, in ascending order, are counted; by default, of all items.
-        """
-        ...
-
-    def sizes(
-        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
-    ) -> Counts:
-        """Count the persons of a long table by their number of values, starting at 1."""
-        ...
-
-    def rule_breaks(self) -> list[RuleBreak]:
-        """Return all broken rules, and the rows without a person, for the custodian."""
-        ...
-
-
-@runtime_checkable
-class LinkedEngines(Protocol):
-    """Counting queries on linked tables: one engine per table.
-
-    The engines count wide rows, each of which belongs to a person; see
-    `hushtable.engine.linked_tables`.
-    """
-
-    @property
-    def schema(self) -> LinkedSchema:
-        """The public schema of the tables."""
-        ...
-
-    def engine(self, name: str) -> Engine:
-        """Return the engine that counts the wide rows of one table."""
-        ...
-
-    def steps(self, name: str) -> Engine:
-        """Return the engine that counts rows of one table together with their previous row."""
-        ...
-
-
-@runtime_checkable
-class WavePair(Protocol):
-    """Counting queries on a wave, and on the people who are also in the previous wave."""
-
-    @property
-    def now(self) -> Engine:
-        """The engine that counts the rows of the wave."""
-        ...
-
-    @property
-    def followed(self) -> Engine | None:
-        """The engine that counts people in both waves; None if there is no previous wave."""
-        ...
-
-
-# Checks common to all engines: validity of a query, and rows that break rules of the schema.
 
 N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
@@ -372,15 +215,20 @@ def not_once(columns: Sequence[str]) -> DataError:
     )
 
 
-class CheckedEngine(ABC):
-    """Base class of engines, which checks all queries and results."""
+class Engine(ABC):
+    """Counting queries on the private table, encoded by the schema's rules.
 
-    _schema: Schema
+    With unit ``person``, at most ``max_rows`` rows of each person count (a uniformly random subset
+    if there are more), and rows without a person do not count. Where the schema says ``forbid`` or
+    ``refuse``, a query over rows that break such a rule raises a `DataError` that lists all broken
+    rules of the queried columns. All other rules assign each row to a cell.
 
-    @property
-    def schema(self) -> Schema:
-        """The public schema."""
-        return self._schema
+    The public methods check the query and that the counts sum to the rows that count. Subclasses
+    only count.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self.schema = schema
 
     @abstractmethod
     def n_rows(self) -> int:
@@ -388,12 +236,12 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def rule_breaks(self) -> list[RuleBreak]:
-        """Return all broken rules of the table, for the custodian."""
+        """Return all broken rules, and the rows without a person, for the custodian."""
 
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
         """Count each value of each column; with `by`, an array (value, value of `by`)."""
-        require_columns(self._schema, columns, by=by)
-        require_dense(self._schema, columns, by=by)
+        require_columns(self.schema, columns, by=by)
+        require_dense(self.schema, columns, by=by)
         answer = self._histograms(columns, by)
         for name, counts in answer.items():
             self._require_each_row_once([name] if by is None else [name, by], counts)
@@ -403,7 +251,7 @@ class CheckedEngine(ABC):
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
     ) -> OccupiedCells:
         """Count the occupied cells of some columns, after recoding."""
-        require_columns(self._schema, columns)
+        require_columns(self.schema, columns)
         cells = self._counts(columns, recode or {})
         self._require_each_row_once(columns, cells.counts)
         return cells
@@ -417,8 +265,16 @@ class CheckedEngine(ABC):
         recode: Mapping[str, Recoding] | None = None,
         also: Keys | AllCells | None = None,
     ) -> pa.Table | WrittenParts:
-        """Return the published rows of the occupied cells, with independent noise per cell."""
-        require_columns(self._schema, columns)
+        """Return the published rows of the occupied cells, with independent noise per cell.
+
+        If the domain may be too large for one machine, executors write the rows. The size of the
+        domain decides this, since the number of occupied cells is private.
+
+        `rows_of` returns the rows of some cells with fresh noise. It may run on parts of the cells
+        in other processes, so it must be picklable. `also` adds cells with count 0 if they are not
+        occupied: some, by their packed keys, or all cells of the domain (`AllCells`).
+        """
+        require_columns(self.schema, columns)
         executors = self._executors(columns, recode or {}, noise)
         if executors is not None:
             return executors(rows_of, noise, also=also)
@@ -437,8 +293,12 @@ class CheckedEngine(ABC):
         *,
         recode: Mapping[str, Recoding] | None = None,
     ) -> list[Counts]:
-        """Return the marginal table of each group of columns, in as few scans as possible."""
-        shapes = require_marginals(self._schema, groups, recode)
+        """Return the marginal table of each group of columns, including empty cells.
+
+        The axes of a table are the group's columns in the given order. The engine uses as few
+        scans as possible.
+        """
+        shapes = require_marginals(self.schema, groups, recode)
         tables = self._marginals(groups, shapes, recode or {})
         for group, table in zip(groups, tables, strict=True):
             self._require_each_row_once(group, table)
@@ -454,15 +314,33 @@ class CheckedEngine(ABC):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> Tuples:
-        """Count the tuples of records in groups of items."""
+        """Count the tuples of records in groups of items, see `hushtable.engine.baskets`.
+
+        Parameters
+        ----------
+        groups : sequence of sequences of int
+            Items of each group: positions of columns, or codes of the item column with
+            `item_columns`.
+        max_groups : int
+            Maximum number of groups per record; of more, a uniformly random subset counts.
+        at_least : int
+            Tuples of fewer records are left out.
+        item_columns : ItemColumns, optional
+            For a long table, in which a record is a person. Otherwise a record is a row.
+        max_values : int, optional
+            With `item_columns`: maximum number of values per person; of more, a uniformly random
+            subset counts.
+        recode : mapping of str to Recoding, optional
+            Recodings of the values; the item column cannot be recoded.
+        """
         recode = recode or {}
-        require_groups(self._schema, groups, item_columns)
+        require_groups(self.schema, groups, item_columns)
         if item_columns is None and max_groups >= len(groups):
             return self._unbounded_tuples(groups, recode, at_least=at_least)
         bounds = TupleLimits(max_groups, at_least)
         if item_columns is None:
             tuples = self._wide_tuples(groups, recode, bounds)
-            columns = list(self._schema.attributes)
+            columns = list(self.schema.attributes)
         else:
             tuples = self._listed_tuples(
                 groups, LongTableQuery(item_columns, max_values, recode), bounds
@@ -483,8 +361,8 @@ class CheckedEngine(ABC):
         self, groups: ItemGroups, recode: Mapping[str, Recoding], *, at_least: int
     ) -> Tuples:
         """Count the tuples of rows without a limit: the cells of each group."""
-        names = list(self._schema.attributes)
-        missing, n_values = missing_codes(self._schema, recode)
+        names = list(self.schema.attributes)
+        missing, n_values = missing_codes(self.schema, recode)
         parts = []
         for number, items in enumerate(groups):
             group = sorted(items)
@@ -510,8 +388,11 @@ class CheckedEngine(ABC):
         max_values: int | None = None,
         recode: Mapping[str, Recoding] | None = None,
     ) -> ItemPairs:
-        """Count the persons of a long table with both items of a pair, by equality of values."""
-        require_groups(self._schema, [[0]], item_columns)
+        """Count the persons of a long table who have both items of a pair, by equality of values.
+
+        Only pairs of `items`, in ascending order, are counted; by default, of all items.
+        """
+        require_groups(self.schema, [[0]], item_columns)
         pairs = self._pairs(LongTableQuery(item_columns, max_values, recode or {}), items)
         # A row has at most one item, and a person with a pair has each of its items.
         both = int((pairs.agree + pairs.differ).max(initial=0))
@@ -523,8 +404,8 @@ class CheckedEngine(ABC):
         self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
     ) -> Counts:
         """Count the persons of a long table by their number of values, starting at 1."""
-        require_groups(self._schema, [[0]], item_columns)
-        most = most_listed(self._schema, item_columns)
+        require_groups(self.schema, [[0]], item_columns)
+        most = most_listed(self.schema, item_columns)
         found = self._sizes(LongTableQuery(item_columns, None, recode or {}))
         # Each value has its own row, and nobody has more rows than the unit allows.
         n_values = int((found * np.arange(len(found))).sum())
@@ -569,3 +450,29 @@ class CheckedEngine(ABC):
 
     @abstractmethod
     def _sizes(self, listed: LongTableQuery) -> Counts: ...
+
+
+class LinkedEngines(ABC):
+    """Counting queries on linked tables: one engine per table.
+
+    The engines count wide rows, each of which belongs to a person; see
+    `hushtable.engine.linked_tables`.
+    """
+
+    schema: LinkedSchema
+
+    @abstractmethod
+    def engine(self, name: str) -> Engine:
+        """Return the engine that counts the wide rows of one table."""
+
+    @abstractmethod
+    def steps(self, name: str) -> Engine:
+        """Return the engine that counts rows of one table together with their previous row."""
+
+
+@dataclass(frozen=True, eq=False)
+class WavePair:
+    """Engines of a wave, and of the people who are also in the previous wave."""
+
+    now: Engine
+    followed: Engine | None  # None if there is no previous wave

@@ -17,7 +17,7 @@ from functools import cached_property, partial
 import lazy_loader
 
 from hushtable.engine.encode import Expression, as_text, encode, is_missing
-from hushtable.engine.engine import Engine
+from hushtable.engine.engine import Engine, LinkedEngines
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.open_table import EngineName, PrivateTable
 from hushtable.engine.open_table import open as open_one
@@ -133,7 +133,7 @@ def in_one_place(
     }
 
 
-class LinkedEngine:
+class LinkedEngine(LinkedEngines):
     """Engines for the wide rows of linked tables.
 
     In memory, `noise` chooses the rows that count if a person has too many.
@@ -142,14 +142,9 @@ class LinkedEngine:
     def __init__(
         self, tables: Mapping[str, PrivateTable], schema: LinkedSchema, noise: Noise
     ) -> None:
-        self._tables, self._schema, self._noise = tables, schema, noise
+        self._tables, self.schema, self._noise = tables, schema, noise
         self._engines: dict[str, Engine] = {}
         self._wide: dict[str, TableSource] = {}
-
-    @property
-    def schema(self) -> LinkedSchema:
-        """The public schema of the tables."""
-        return self._schema
 
     def engine(self, name: str) -> Engine:
         """Return the engine that counts the wide rows of one table."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from hushtable.engine.cells import Counts, OccupiedCells
 from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.engine import (
     N_RULES,
-    CheckedEngine,
+    Engine,
     person_break,
     refuse_broken,
     require_columns,
@@ -43,7 +44,7 @@ _PART = 1 << 14  # rows counted together, so that their codes stay in the cache
 _DENSE_PER_ROW = 4  # cells per row up to which counting in an array is faster than sorting
 
 
-class MemoryEngine(CheckedEngine):
+class MemoryEngine(Engine):
     """Engine that counts with NumPy.
 
     `read` reads and encodes the rows once, at the first query. `noise` chooses the rows that count
@@ -51,8 +52,30 @@ class MemoryEngine(CheckedEngine):
     """
 
     def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
-        self._schema, self._noise = schema, noise
+        super().__init__(schema)
+        self._noise = noise
         self._read: Callable[[], Encoded] | None = read
+
+    @classmethod
+    def from_codes(
+        cls,
+        schema: Schema,
+        codes: Mapping[str, Codes32],
+        noise: Noise,
+        *,
+        persons: Codes32 | None = None,
+    ) -> Self:
+        """Return an engine on rows that are given as codes.
+
+        `codes` has every published column; `persons` has the number of each row's person (-1:
+        nobody), if the unit is a person.
+        """
+        return cls(lambda: Encoded(dict(codes), persons), schema, noise)
+
+    def resample_rows(self, noise: Noise) -> None:
+        """Choose the rows of each person again, by other random numbers."""
+        self._noise = noise
+        vars(self).pop("_rows_and_persons", None)
 
     @cached_property
     def _encoded(self) -> Encoded:
@@ -71,7 +94,7 @@ class MemoryEngine(CheckedEngine):
         codes, persons = self._encoded
         if persons is None:
             return Encoded(codes, None)
-        max_rows = self._schema.unit.max_rows
+        max_rows = self.schema.unit.max_rows
         assert max_rows is not None  # noqa: S101 - Unit checks it
         kept = _bounded(persons, max_rows, self._noise)
         return Encoded({name: column[kept] for name, column in codes.items()}, persons[kept])
@@ -82,7 +105,7 @@ class MemoryEngine(CheckedEngine):
 
     def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
         self._refuse_broken([*columns] if by is None else [*columns, by])
-        sizes, rows = self._schema.domain.sizes, self._rows
+        sizes, rows = self.schema.domain.sizes, self._rows
         if by is None:
             return {
                 name: np.bincount(rows[name], minlength=sizes[name]).astype(np.int64)
@@ -100,7 +123,7 @@ class MemoryEngine(CheckedEngine):
 
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
         self._refuse_broken(columns)
-        domain = recoded_domain(self._schema, columns, recode)
+        domain = recoded_domain(self.schema, columns, recode)
         codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
         for position, name in enumerate(columns):
             column = self._rows[name]
@@ -124,7 +147,7 @@ class MemoryEngine(CheckedEngine):
         )
         new_codes = {
             name: recode[name].apply(np.arange(column.size)).astype(np.int32)
-            for name, column in self._schema.attributes.items()
+            for name, column in self.schema.attributes.items()
             if name in place and name in recode
         }
         part = np.empty((len(columns), _PART), np.int32)
@@ -157,9 +180,9 @@ class MemoryEngine(CheckedEngine):
         return self._listed_records(listed).sizes
 
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
-        names = list(self._schema.attributes)
+        names = list(self.schema.attributes)
         self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
-        missing, n_values = missing_codes(self._schema, recode)
+        missing, n_values = missing_codes(self.schema, recode)
         owners, items, values = [], [], []
         for item in sorted({item for group in groups for item in group}):
             column = self._rows[names[item]].astype(np.int64)
@@ -184,13 +207,13 @@ class MemoryEngine(CheckedEngine):
         value_column = recode.get(item_columns.value)
         if value_column is not None:
             values = value_column.apply(values)
-        no_value = (value_column or self._schema.attributes[item_columns.value]).missing_code
-        no_item = self._schema.attributes[item_columns.item].missing_code
+        no_value = (value_column or self.schema.attributes[item_columns.value]).missing_code
+        no_item = self.schema.attributes[item_columns.item].missing_code
         there = np.ones(len(items), np.bool_)
         for codes, missing in ((items, no_item), (values, no_value)):
             if missing is not None:
                 there &= codes != missing
-        n_items, n_values = listed_sizes(self._schema, item_columns, recode)
+        n_items, n_values = listed_sizes(self.schema, item_columns, recode)
         records = Records.of(
             persons[there].astype(np.int64), items[there], values[there],
             n_items=n_items, n_values=n_values,
@@ -199,19 +222,19 @@ class MemoryEngine(CheckedEngine):
 
     def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
         """Return the rows as codes; only for tables that the caller owns."""
-        require_columns(self._schema, columns)
+        require_columns(self.schema, columns)
         self._refuse_broken(columns)
         return {name: self._rows[name].astype(np.int64) for name in columns}
 
     def rule_breaks(self) -> list[RuleBreak]:
         """Return all broken rules of the table, for the custodian."""
         codes, persons = self._encoded
-        breaks = rule_breaks(self._schema, _negative(codes, self._schema.attributes))
+        breaks = rule_breaks(self.schema, _negative(codes, self.schema.attributes))
         n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
-        return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
+        return [*breaks, person_break(self.schema, n_nobody)] if n_nobody else breaks
 
     def _refuse_broken(self, columns: Sequence[str]) -> None:
-        refuse_broken(rule_breaks(self._schema, _negative(self._rows, dict.fromkeys(columns))))
+        refuse_broken(rule_breaks(self.schema, _negative(self._rows, dict.fromkeys(columns))))
 
 
 def _negative(

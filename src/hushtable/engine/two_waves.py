@@ -16,7 +16,7 @@ from functools import partial
 import lazy_loader
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.engine import Engine
+from hushtable.engine.engine import Engine, WavePair
 from hushtable.engine.linked_tables import in_one_place, known_key
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.open_table import EngineName, PrivateTable
@@ -83,17 +83,17 @@ class OpenedWaves:
         if problems:
             raise DataError(problems)
 
-    def connect(self, schema: Schema, *, noise: Noise | None = None) -> WaveEngines:
+    def connect(self, schema: Schema, *, noise: Noise | None = None) -> WavePair:
         """Return the engines that count by the schema's rules."""
         coins = noise or SecureNoise()
         now = self.tables[NOW].connect(schema, noise=coins)
         if BEFORE not in self.tables:
-            return WaveEngines(now, None)
+            return WavePair(now, None)
         read = {}
         for name, table in self.tables.items():
             read[name] = table.read_as(schema.reading).loaded()
             read[name].check(schema)
-        return WaveEngines(now, _followed(read, schema, coins))
+        return WavePair(now, _followed(read, schema, coins))
 
 
 def open_waves(
@@ -115,14 +115,6 @@ def open_waves(
         for name, data in given.items()
     }
     return OpenedWaves(opened)
-
-
-@dataclass(frozen=True, eq=False)
-class WaveEngines:
-    """Engines of a wave and of people also in the previous wave; see `WavePair`."""
-
-    now: Engine
-    followed: Engine | None
 
 
 def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) -> Engine:

@@ -32,9 +32,10 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.engine import EngineName
+from hushtable.engine.engine import WavePair
 from hushtable.engine.output_guard import silenced
 from hushtable.engine.sealed_table import SealedTable, SealedWaves
-from hushtable.engine.two_waves import WaveEngines, open_waves, previous
+from hushtable.engine.two_waves import open_waves, previous
 from hushtable.errors import ReleaseError
 from hushtable.files.progress import Progress, silent
 from hushtable.kernels import row_exchange
@@ -529,7 +530,7 @@ def publish_wave(
     progress("planning", 0.0)
     source = make_noise(noise)
 
-    def ready() -> Callable[[], WaveEngines]:
+    def ready() -> Callable[[], WavePair]:
         tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
         tables.check(plan.schema)
         return lambda: tables.connect(plan.schema, noise=source)

@@ -11,7 +11,7 @@ counts are fetched. Every request is processed in the same way:
 - *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
   any other, so that the error can name every broken rule at once (`answers.Broken`).
 
-That each row was counted once is checked above this, for all engines: see `CheckedEngine`.
+That each row was counted once is checked above this, for all engines: see `Engine`.
 Where the cells might be too many for one machine, executors of Spark publish them themselves: see
 `hushtable.engine.spark.writing`.
 """
@@ -35,7 +35,7 @@ from hushtable.engine.baskets import (
     missing_codes,
 )
 from hushtable.engine.cells import Counts, OccupiedCells, WrittenParts
-from hushtable.engine.engine import CheckedEngine, not_once, person_break
+from hushtable.engine.engine import Engine, not_once, person_break
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource
 from hushtable.engine.spark.spark_source import SparkSource
@@ -64,14 +64,15 @@ ibis = lazy_loader.load("ibis")
 MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
-class SqlEngine(CheckedEngine):
+class SqlEngine(Engine):
     """Engine that counts in DuckDB or Spark; only codes and counts are fetched.
 
     `coded` reads the table and encodes its rows: codes, and the person of each row (`PERSON`).
     """
 
     def __init__(self, coded: Callable[[], TableSource], schema: Schema) -> None:
-        self._coded, self._schema = coded, schema
+        super().__init__(schema)
+        self._coded = coded
         self._elements: dict[object, TableSource] = {}
 
     # --- the rows that count ----------------------------------------------------------------------
@@ -84,16 +85,16 @@ class SqlEngine(CheckedEngine):
             return coded
         n_raw = n_rows(coded.origin, coded.origin.table)
         # What Spark counts is compared with the raw rows (`n_rows`), which saves a scan.
-        compared_later = isinstance(coded, SparkSource) and self._schema.unit.column is None
+        compared_later = isinstance(coded, SparkSource) and self.schema.unit.column is None
         if not compared_later and n_rows(coded, coded.table) != n_raw:
-            raise not_once(list(self._schema.attributes))
-        check_some_rows(coded.origin, self._schema, n_raw)
+            raise not_once(list(self.schema.attributes))
+        check_some_rows(coded.origin, self.schema, n_raw)
         return coded if compared_later else replace(coded, origin=None)
 
     @cached_property
     def _rows(self) -> TableSource:
         """The rows that count; chosen once, so that all answers are about the same rows."""
-        person, max_rows = self._schema.unit.column, self._schema.unit.max_rows
+        person, max_rows = self.schema.unit.column, self.schema.unit.max_rows
         if person is None or max_rows is None:
             return self._all
         if not self._n_nobody() and self._most_rows() <= max_rows:
@@ -106,7 +107,7 @@ class SqlEngine(CheckedEngine):
         The engine's own random numbers suffice: the promise holds for every outcome of random
         numbers that do not depend on the data, and rows are only ranked within a person.
         """
-        places = {f"c{position}": name for position, name in enumerate(self._schema.attributes)}
+        places = {f"c{position}": name for position, name in enumerate(self.schema.attributes)}
         rows = self._all.select({"person": PERSON, **places})
         rows = rows.filter(rows.person.notnull())
         drawn = rows.mutate(coin=ibis.random())
@@ -123,7 +124,7 @@ class SqlEngine(CheckedEngine):
         return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
 
     def _n_nobody(self) -> int:
-        if self._schema.unit.column is None:
+        if self.schema.unit.column is None:
             return 0
         rows = self._all.select({"person": PERSON})
         return n_rows(self._all, rows.filter(rows.person.isnull()))
@@ -140,7 +141,7 @@ class SqlEngine(CheckedEngine):
     # --- cells ------------------------------------------------------------------------------------
 
     def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
-        sizes, broken = self._schema.domain.sizes, RuleBreakCounts(self._schema)
+        sizes, broken = self.schema.domain.sizes, RuleBreakCounts(self.schema)
         answer: dict[str, Counts] = {}
         for name, codes, counts in count_each(self._rows, columns, by=by):
             names = [name] if by is None else [name, by]
@@ -151,9 +152,9 @@ class SqlEngine(CheckedEngine):
         return answer
 
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
-        domain = recoded_domain(self._schema, columns, recode)
+        domain = recoded_domain(self.schema, columns, recode)
         codes, counts = count_cells(self._rows, domain, recode, most=MAX_CELLS)
-        broken = RuleBreakCounts(self._schema)
+        broken = RuleBreakCounts(self.schema)
         broken.set_aside(columns, codes, counts)
         broken.refuse()
         return OccupiedCells(domain, codes, counts)
@@ -161,14 +162,14 @@ class SqlEngine(CheckedEngine):
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
     ) -> Callable[..., WrittenParts] | None:
-        domain = recoded_domain(self._schema, columns, recode)
+        domain = recoded_domain(self.schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
         if domain.size <= MAX_CELLS or not noise.is_private:
             return None
         rows = self._rows
         if not isinstance(rows, SparkSource):
             return None
-        broken_rules(rows, self._schema, columns).refuse()
+        broken_rules(rows, self.schema, columns).refuse()
         query, wide = tally(rows, domain, recode)
         return partial(
             publish_on_executors, rows, query, domain=domain, wide=wide, n_rows=self.n_rows
@@ -180,27 +181,27 @@ class SqlEngine(CheckedEngine):
         shapes: Sequence[tuple[int, ...]],
         recode: Mapping[str, Recoding],
     ) -> list[Counts]:
-        return count_groups(self._rows, self._schema, groups, shapes, recode)
+        return count_groups(self._rows, self.schema, groups, shapes, recode)
 
     # --- tuples and pairs of items ----------------------------------------------------------------
 
     def _wide_tuples(
         self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
     ) -> Tuples:
-        elements = wide_elements(self._rows, self._schema, groups, recode)
-        sizes = len(self._schema.attributes), missing_codes(self._schema, recode)[1]
+        elements = wide_elements(self._rows, self.schema, groups, recode)
+        sizes = len(self.schema.attributes), missing_codes(self.schema, recode)[1]
         counted = count_tuples(elements, groups, bounds, sizes)
         return replace(counted, n_records=self.n_rows())
 
     def _listed_tuples(
         self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
     ) -> Tuples:
-        sizes = listed_sizes(self._schema, listed.item_columns, listed.recode)
+        sizes = listed_sizes(self.schema, listed.item_columns, listed.recode)
         return count_tuples(self._listed_elements(listed), groups, bounds, sizes)
 
     def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
         elements = self._listed_elements(listed)
-        n_items = self._schema.attributes[listed.item_columns.item].n_values
+        n_items = self.schema.attributes[listed.item_columns.item].n_values
         return count_pairs(elements, elements.table, n_items=n_items, items=items)
 
     def _sizes(self, listed: LongTableQuery) -> Counts:
@@ -211,13 +212,13 @@ class SqlEngine(CheckedEngine):
         """Return the elements of persons, chosen once for all queries with the same bounds."""
         asked = (listed.item_columns, listed.max_values, tuple(listed.recode.items()))
         if asked not in self._elements:
-            self._elements[asked] = listed_elements(self._rows, self._schema, *listed)
+            self._elements[asked] = listed_elements(self._rows, self.schema, *listed)
         return self._elements[asked]
 
     # --- for the custodian ------------------------------------------------------------------------
 
     def rule_breaks(self) -> list[RuleBreak]:
         """Return all broken rules, and the rows without a person, for the custodian."""
-        breaks = broken_rules(self._all, self._schema, list(self._schema.attributes)).breaks()
+        breaks = broken_rules(self._all, self.schema, list(self.schema.attributes)).breaks()
         n_nobody = self._n_nobody()
-        return [*breaks, person_break(self._schema, n_nobody)] if n_nobody else breaks
+        return [*breaks, person_break(self.schema, n_nobody)] if n_nobody else breaks
