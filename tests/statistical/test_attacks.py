@@ -54,7 +54,7 @@ def named(risk: Risk, name: str, of: str = "") -> list[Outcome]:
 
 
 def figure(outcomes: Iterable[Outcome], name: str) -> float:
-    (value,) = [d.value for o in outcomes for d in o.details if d.metric.name == name]
+    (value,) = [d.value for o in outcomes for d in o.details if d.metric == name]
     return value
 
 
@@ -109,7 +109,7 @@ def test_random_rows_are_worth_nothing(random: Risk) -> None:
         if outcome.name in {"linkability", "attribute inference", "membership"}:
             assert not is_above(outcome.attack, outcome.naive), (outcome.name, outcome.of)
     area = next(
-        d for o in named(random, "membership") for d in o.details if d.metric.name.endswith("AUC")
+        d for o in named(random, "membership") for d in o.details if d.metric.endswith("AUC")
     )
     # From 2,000 people on either side the standard error is below 0.0092; six of them.
     assert abs(area.value - 0.5) < 0.056

@@ -134,13 +134,13 @@ def test_a_predicate_counts_the_matching_rows() -> None:
 def test_an_outcome_is_compared_with_the_control_if_given() -> None:
     outcome = Outcome(
         name="a", of="", attacker="Someone.", attack=Rate.of(900, 1000), control=Rate.of(500, 1000),
-        naive=Rate.of(10, 1000), n=1000,
+        naive=Rate.of(10, 1000),
     )  # fmt: skip
     assert outcome.reference == outcome.control
     assert outcome.succeeds
     assert outcome.to_dict()["compared_with"] == "control"
     none = Outcome(
-        name="a", of="", attacker="Someone.", attack=Rate.of(0, 0), control=None, naive=None, n=0
+        name="a", of="", attacker="Someone.", attack=Rate.of(0, 0), control=None, naive=None
     )
     assert not none.succeeds
     assert none.excess is None
@@ -150,7 +150,7 @@ def test_an_outcome_is_compared_with_the_control_if_given() -> None:
 def test_an_insignificant_difference_is_not_a_success() -> None:
     outcome = Outcome(
         name="a", of="", attacker="Someone.", attack=Rate.of(540, 1000), control=Rate.of(490, 1000),
-        naive=None, n=1000,
+        naive=None,
     )  # fmt: skip
     assert difference(outcome.attack, Rate.of(490, 1000)).low > 0  # at 95% it would be significant
     assert not outcome.succeeds
@@ -307,10 +307,10 @@ def test_noisy_records_are_also_attacked_by_likelihood(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     (found,) = [o for o in risks[0].attacks if o.name == "likelihood linkage"]
-    assert found.n == 400
+    assert found.attack.n == 400
     assert found.naive is not None
     assert found.attack.value < 0.5
-    assert {d.metric.name for d in found.details} == {
+    assert {d.metric for d in found.details} == {
         "mean posterior of the owner",
         "records that fewer than k fit",
         "guessing within the level",

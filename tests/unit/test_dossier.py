@@ -176,7 +176,7 @@ def test_answers_contain_the_evidence(made: Path) -> None:
     assert {row[1].split(" = ")[0] for row in groups.rows} == {"age", "sex"}
     assert dossier.internal.startswith("INTERNAL: compares releases with the private table")
     assert {answer.source for answer in dossier.answers.values()} == {
-        "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody",
+        "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "none",
     }  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def test_seeded_noise_is_stated(tmp_path: Path) -> None:
     publish(TABLE, SCHEMA, METHOD, out=tmp_path / "s", noise=SeededNoise(1))
     dossier = make_dossier([tmp_path / "s"], beside=tmp_path)
     assert said(dossier, "randomness").startswith("WARNING: the noise of s is seeded")
-    assert said(dossier, "variant") == "None: there is no privacy guarantee"
+    assert said(dossier, "variant") == "None: the release has no privacy guarantee"
     assert not dossier.answers["formula"].is_stated
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import hushtable
 from hushtable import __version__
 from hushtable.dossier.content import (
+    NOT_STATED,
     SECTIONS,
     STANDARDS,
     AnswerSource,
@@ -24,12 +25,14 @@ from hushtable.dossier.content import (
 )
 from hushtable.dossier.evidence import Evidence, gather
 from hushtable.errors import HushtableError
+from hushtable.evaluation.figures import best_accuracies
 from hushtable.methods.registry import specs
 from hushtable.privacy.guarantee import ApproxDP, Guarantee, NoGuarantee, PureDP, compose
 from hushtable.privacy.values import rounded, shown
 from hushtable.release.release import Release
 
 MOST_GROUPS = 30
+WORST_CASE = "The bound holds for every data set and every unit: it is a maximum, not an average."
 LEAST_SHARE = 0.01  # of the rows: smaller groups have large relative errors in any release
 
 
@@ -44,7 +47,7 @@ class DraftAnswer:
 
 def answer_all(evidence: Evidence) -> tuple[Section, ...]:
     """Answer every question from the evidence."""
-    said = {
+    drafts = {
         **_about_the_data(evidence),
         **_about_the_promise(evidence),
         **_about_spending(evidence),
@@ -53,46 +56,43 @@ def answer_all(evidence: Evidence) -> tuple[Section, ...]:
         **_measured(evidence),
     }
     for name, lines in evidence.facts.items():
-        before = said.get(name)
+        recorded = drafts.get(name, DraftAnswer((), "custodian"))
         # Recorded answers come first; a file of facts can add to them but not replace them.
-        said[name] = DraftAnswer((*before.lines, *lines) if before else lines,
-                          before.source if before else "custodian")  # fmt: skip
-    return tuple(
-        Section(
-            title=title,
-            answers=tuple(
-                DossierAnswer(id=q.id, question=q.text)
-                if q.id not in said
-                else DossierAnswer(
-                    id=q.id,
-                    question=q.text,
-                    answer=said[q.id].lines,
-                    source=said[q.id].source,
-                    figures=said[q.id].figures,
+        drafts[name] = DraftAnswer((*recorded.lines, *lines), recorded.source)
+    unknown = DraftAnswer((NOT_STATED,), "none")
+    sections = []
+    for title, questions in SECTIONS.items():
+        answers = []
+        for name, text in questions.items():
+            draft = drafts.get(name, unknown)
+            answers.append(
+                DossierAnswer(
+                    id=name,
+                    question=text,
+                    answer=draft.lines,
+                    source=draft.source,
+                    figures=draft.figures,
                 )
-                for q in questions
-            ),
-        )
-        for title, questions in SECTIONS.items()
-    )
+            )
+        sections.append(Section(title=title, answers=tuple(answers)))
+    return tuple(sections)
 
 
-def _each(evidence: Evidence, say: Callable[[Release], Iterable[str]]) -> tuple[str, ...]:
+def _each(evidence: Evidence, describe: Callable[[Release], Iterable[str]]) -> tuple[str, ...]:
     """Collect lines about each release; lines that do not apply to all are prefixed with names."""
-    alike: dict[str, list[str]] = {}
+    names_of: dict[str, list[str]] = {}
     for name, release in evidence.releases.items():
-        for line in say(release):
-            alike.setdefault(line, []).append(name)
-    everybody = len(evidence.releases)
+        for line in describe(release):
+            names_of.setdefault(line, []).append(name)
     return tuple(
-        line if len(names) == everybody else f"{', '.join(names)}: {line}"
-        for line, names in alike.items()
+        line if len(names) == len(evidence.releases) else f"{', '.join(names)}: {line}"
+        for line, names in names_of.items()
     )
 
 
-def _stated(said: Mapping[str, tuple[str, ...]], source: AnswerSource) -> dict[str, DraftAnswer]:
+def _stated(lines: Mapping[str, Sequence[str]], source: AnswerSource) -> dict[str, DraftAnswer]:
     """Wrap the answers that are not empty."""
-    return {name: DraftAnswer(lines, source) for name, lines in said.items() if lines}
+    return {name: DraftAnswer(tuple(some), source) for name, some in lines.items() if some}
 
 
 # --- from the statements --------------------------------------------------------------------------
@@ -139,11 +139,8 @@ def _domain(column: Mapping[str, Any]) -> str:
 
 
 def _about_the_promise(evidence: Evidence) -> dict[str, DraftAnswer]:
-    def of(say: Callable[[Guarantee], str | None]) -> tuple[str, ...]:
-        return _each(
-            evidence,
-            lambda r: [line for promise in r.statement.guarantees if (line := say(promise))],
-        )
+    def of(describe: Callable[[Guarantee], str | None]) -> tuple[str, ...]:
+        return _each(evidence, lambda r: filter(None, map(describe, r.statement.guarantees)))
 
     return _stated(
         {
@@ -152,14 +149,7 @@ def _about_the_promise(evidence: Evidence) -> dict[str, DraftAnswer]:
             "promise": of(lambda p: p.explain()),
             "formula": of(_formula),
             "variant": of(_variant),
-            "worst-case": of(
-                lambda p: (
-                    "The bound holds for every data set and every unit: it is a maximum, not an "
-                    "average."
-                    if isinstance(p, PureDP | ApproxDP)
-                    else None
-                )
-            ),
+            "worst-case": of(lambda p: WORST_CASE if isinstance(p, PureDP | ApproxDP) else None),
             "left-out": _each(evidence, lambda r: r.statement.unprotected),
         },
         "statement",
@@ -176,18 +166,14 @@ def _neighbors(promise: Guarantee) -> str | None:
 
 
 def _formula(promise: Guarantee) -> str | None:
-    if isinstance(promise, PureDP):
-        return (
-            "P[S] <= exp(epsilon) P'[S] for all neighboring data sets and every set S of "
-            f"outcomes, where P and P' are their probabilities; epsilon = {shown(promise.epsilon)}"
-        )
-    if isinstance(promise, ApproxDP):
-        return (
-            "P[S] <= exp(epsilon) P'[S] + delta for all neighboring data sets and every set S of "
-            f"outcomes, where P and P' are their probabilities; epsilon = {shown(promise.epsilon)},"
-            f" delta = {shown(promise.delta)}"
-        )
-    return None
+    if not isinstance(promise, PureDP | ApproxDP):
+        return None
+    delta = f", delta = {shown(promise.delta)}" if isinstance(promise, ApproxDP) else ""
+    return (
+        f"P[S] <= exp(epsilon) P'[S]{' + delta' if delta else ''} for all neighboring data sets "
+        "and every set S of outcomes, where P and P' are their probabilities; "
+        f"epsilon = {shown(promise.epsilon)}{delta}"
+    )
 
 
 def _variant(promise: Guarantee) -> str:
@@ -198,7 +184,7 @@ def _variant(promise: Guarantee) -> str:
         by = f"; from Gaussian DP with mu {rounded(promise.mu)}" if promise.mu else by
         return f"Approximate DP: epsilon {shown(promise.epsilon)}, delta {shown(promise.delta)}{by}"
     if isinstance(promise, NoGuarantee):
-        return "None: there is no privacy guarantee"
+        return "None: the release has no privacy guarantee"
     return f"Not differential privacy: {promise.family}"
 
 
@@ -241,10 +227,10 @@ def _proof(release: Release) -> Iterable[str]:
 
 
 def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
-    said = _decided(evidence)
+    found = _decided(evidence)
     book = evidence.ledger
     if book is None:
-        return said | _sum_of_releases(evidence)
+        return found | _sum_of_releases(evidence)
     given = {r.statement.ledger.receipt for r in evidence.releases.values() if r.statement.ledger}
     counted = [e for e in evidence.entries.values() if e.counted and e.status != "void"]
     others = sum(entry.receipt not in given for entry in counted)
@@ -270,7 +256,7 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
             "WARNING: the ledger also records releases whose cost it cannot count; they are not "
             f"included in this total ({book['n_uncounted']} so far)."
         )
-    said["total"] = DraftAnswer(tuple(total), "ledger")
+    found["total"] = DraftAnswer(tuple(total), "ledger")
     accounting = ["Basic composition: the sums of epsilons and of deltas stay within the cap."]
     if book["concentrated"]:
         limit, used = (book["concentrated"][part]["rho"] for part in ("limit", "spent"))
@@ -280,27 +266,30 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
             "was fixed before any data was read (hushtable/privacy/ledger/ledger.md).",
             f"rho spent: {float(Fraction(used)):.4g} of {float(Fraction(limit)):.4g}.",
         ]
-    said["accounting"] = DraftAnswer(tuple(accounting), "ledger")
-    said["further-releases"] = DraftAnswer((book["left"]["in_words"],), "ledger")
-    return said
+    found["accounting"] = DraftAnswer(tuple(accounting), "ledger")
+    found["further-releases"] = DraftAnswer((book["left"]["in_words"],), "ledger")
+    return found
 
 
 def _decided(evidence: Evidence) -> dict[str, DraftAnswer]:
     """Collect who is responsible for the cap and each release, from ledger or statements."""
-    found: dict[str, list[str]] = {"responsible": [], "reason": [], "review_by": []}
-    source: AnswerSource = "statement"
+    decisions = {}
     if evidence.ledger is not None:
-        source = "ledger"
-        for part, text in evidence.ledger["decision"].items():
-            found[part].append(f"for the cap: {text}")
+        decisions["the cap"] = evidence.ledger["decision"]
     for name, release in evidence.releases.items():
         receipt = release.statement.ledger
         entry = evidence.entries.get(receipt.receipt) if receipt else None
         decision = entry.decision if entry else release.statement.decision
-        for part, text in (decision.to_dict() if decision else {}).items():
-            found[part].append(f"for {name}: {text}")
-    names = {"responsible": "responsible", "reason": "reason", "review_by": "review"}
-    return _stated({names[part]: tuple(lines) for part, lines in found.items()}, source)
+        decisions[name] = decision.to_dict() if decision else {}
+    lines = {
+        question: [f"for {what}: {made[part]}" for what, made in decisions.items() if part in made]
+        for part, question in (
+            ("responsible", "responsible"),
+            ("reason", "reason"),
+            ("review_by", "review"),
+        )
+    }
+    return _stated(lines, "statement" if evidence.ledger is None else "ledger")
 
 
 def _sum_of_releases(evidence: Evidence) -> dict[str, DraftAnswer]:
@@ -324,7 +313,7 @@ def _sum_of_releases(evidence: Evidence) -> dict[str, DraftAnswer]:
 
 def _about_every_release(evidence: Evidence) -> dict[str, DraftAnswer]:
     """Return answers that hold for every release, and further ones if all promises are DP."""
-    said = {
+    found = {
         "access": (
             "A release is a fixed set of files; recipients cannot query the private data. Every "
             "answer is computed from the files alone, at no privacy cost.",
@@ -343,10 +332,10 @@ def _about_every_release(evidence: Evidence) -> dict[str, DraftAnswer]:
     seeded = [name for name, r in evidence.releases.items() if r.statement.seeded]
     if seeded:
         warning = f"WARNING: the noise of {', '.join(seeded)} is seeded and gives no protection."
-        said["randomness"] = (warning,)
+        found["randomness"] = (warning,)
     promises = [p for r in evidence.releases.values() for p in r.statement.guarantees]
     if all(isinstance(promise, PureDP | ApproxDP) for promise in promises):
-        said |= {
+        found |= {
             "attackers": (
                 "Anyone who receives the releases, with unlimited computing power and any prior "
                 "knowledge, including the data of all other people.",
@@ -363,26 +352,26 @@ def _about_every_release(evidence: Evidence) -> dict[str, DraftAnswer]:
                 "does not depend on floating-point arithmetic.",
             ),
         }
-    return _stated(said, "hushtable")
+    return _stated(found, "hushtable")
 
 
 # --- from evaluations and audits ------------------------------------------------------------------
 
 
 def _measured(evidence: Evidence) -> dict[str, DraftAnswer]:
-    said = _audited(evidence)
+    found = _audited(evidence)
     if not evidence.evaluations:
-        return said
+        return found
     parts: dict[str, list[str]] = {}
     groups: list[tuple[float, tuple[str, ...]]] = []
-    for name, found in evidence.evaluations:
+    for name, evaluation in evidence.evaluations:
         mark = "" if len(evidence.releases) == 1 else f"{name}: "
-        for part, lines in _of_evaluation(found).items():
+        for part, lines in _of_evaluation(evaluation).items():
             parts.setdefault(part, []).extend(f"{mark}{line}" for line in lines)
-        groups += [(off, (name, *row)) for off, row in _groups(found)]
-    said |= _stated({part: tuple(lines) for part, lines in parts.items()}, "evaluation")
+        groups += [(off, (name, *row)) for off, row in _groups(evaluation)]
+    found |= _stated(parts, "evaluation")
     if groups:
-        said["subgroups"] = DraftAnswer(
+        found["subgroups"] = DraftAnswer(
             (
                 f"The {min(len(groups), MOST_GROUPS)} groups with the largest relative errors, "
                 f"among groups with at least {LEAST_SHARE:.0%} of the data. A group is one value "
@@ -394,7 +383,7 @@ def _measured(evidence: Evidence) -> dict[str, DraftAnswer]:
                 rows=tuple(row for _, row in sorted(groups, reverse=True)[:MOST_GROUPS]),
             ),
         )
-    return said
+    return found
 
 
 def _audited(evidence: Evidence) -> dict[str, DraftAnswer]:
@@ -406,15 +395,13 @@ def _audited(evidence: Evidence) -> dict[str, DraftAnswer]:
             if release.statement.method == report["method"]
             and release.statement.parameters == report["parameters"]
         ]
-        settings = (
-            f"with the settings of {', '.join(of)}" if of else "with settings of no release here"
-        )
+        settings = f"the settings of {', '.join(of)}" if of else "settings of no release here"
         for finding in report["findings"]:
-            seen = finding.get("would_have_seen") or finding.get("reason")
-            what = f" (would have detected {seen})" if finding.get("would_have_seen") else ""
-            what = f" ({seen})" if seen and not what else what
+            what = f" ({finding['reason']})" if finding.get("reason") else ""
+            if seen := finding.get("would_have_seen"):
+                what = f" (would have detected {seen})"
             lines.append(
-                f"{report['method']}, {settings}: {finding['verdict']}{what}, in "
+                f"{report['method']}, with {settings}: {finding['verdict']}{what}, in "
                 f"{report['n_runs']:,} runs on artificial data. The probability of a false alarm "
                 f"is at most {1 - report['confidence']:.2g}."
             )
@@ -431,11 +418,11 @@ CRITERIA = {
 """Criterion that each attack addresses."""
 
 
-def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
-    utility, risk = found["utility"], found["risk"]
-    said: dict[str, list[str]] = {"utility": []}
+def _of_evaluation(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
+    utility, risk = evaluation["utility"], evaluation["risk"]
+    found: dict[str, list[str]] = {"utility": []}
     if pairs := utility.get("pairs"):
-        said["utility"].append(
+        found["utility"].append(
             f"mean total variation distance of pairs of columns: {pairs['mean']['value']:.3f} "
             f"(with independent columns it would be {pairs['independent']:.3f})"
         )
@@ -443,35 +430,29 @@ def _of_evaluation(found: Mapping[str, Any]) -> dict[str, list[str]]:
     if workload and workload["lines"]:
         line = workload["lines"][0]
         held = line.get("coverage")
-        said["utility"].append(
+        found["utility"].append(
             f"{workload['n']} random count queries: median relative error "
             f"{line['median_relative_error']['value']:.1%}"
             + (f"; {held['value']:.1%} of the 95% intervals cover the true count" if held else "")
         )
     if learning := utility.get("learning"):
-        best = {
-            where: max(
-                one["accuracy"]["value"] for one in learning["lines"] if one["trained_on"] == where
-            )
-            for where in ("release", "original")
-        }
-        said["utility"].append(
+        best = best_accuracies(learning)
+        found["utility"].append(
             f"predicting {learning['target']}: best accuracy {best['release']:.1%} if trained on "
             f"the release, {best['original']:.1%} if trained on the data"
         )
     if "not_assessed" in risk:
-        return said | {part: [risk["not_assessed"]] for part in ("singling-out", "linkability",
-                                                               "inference")}  # fmt: skip
+        return found | {key: [risk["not_assessed"]] for key in CRITERIA.values()}
     for attack in risk["attacks"]:
-        said.setdefault(CRITERIA.get(attack["name"], "other-attacks"), []).append(_attack(attack))
-    said.setdefault("inference", []).extend(risk["notes"])
+        found.setdefault(CRITERIA.get(attack["name"], "other-attacks"), []).append(_attack(attack))
+    found.setdefault("inference", []).extend(risk["notes"])
     if anonymity := risk.get("anonymity"):
-        said["anonymity"] = [
+        found["anonymity"] = [
             f"{anonymity['n_rows']:,} published rows in {anonymity['n_groups']:,} groups with "
             f"equal values of {', '.join(anonymity['quasi'])}; the smallest group has "
             f"{anonymity['k']} rows."
         ]
-    return said
+    return found
 
 
 def _attack(attack: Mapping[str, Any]) -> str:
@@ -491,19 +472,18 @@ def _attack(attack: Mapping[str, Any]) -> str:
     )
 
 
-def _groups(found: Mapping[str, Any]) -> list[tuple[float, tuple[str, ...]]]:
+def _groups(evaluation: Mapping[str, Any]) -> list[tuple[float, tuple[str, ...]]]:
     """Return the relative error of each value's share, with a row for the table."""
     compared: list[tuple[float, tuple[str, ...]]] = []
-    for column in found["utility"]["columns"]:
+    for column in evaluation["utility"]["columns"]:
         shares = column["shares"]
         for label, original, published in zip(
             shares["labels"], shares["original"], shares["published"], strict=True
         ):
             if original >= LEAST_SHARE:
                 ratio = published / original - 1
-                row = (f"{column['name']} = {label}", f"{original:.2%}", f"{published:.2%}",
-                       f"{ratio:+.1%}")  # fmt: skip
-                compared.append((abs(ratio), row))
+                shown_shares = f"{original:.2%}", f"{published:.2%}", f"{ratio:+.1%}"
+                compared.append((abs(ratio), (f"{column['name']} = {label}", *shown_shares)))
     return compared
 
 

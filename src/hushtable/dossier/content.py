@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from pydantic import Field
@@ -12,7 +11,7 @@ from hushtable.privacy.values import FrozenValue
 NOT_STATED = "not stated"
 
 AnswerSource = Literal[
-    "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "nobody"
+    "statement", "ledger", "evaluation", "audit", "custodian", "hushtable", "none"
 ]
 """Origin of an answer; ``hushtable`` marks facts about every release that the software makes."""
 
@@ -25,18 +24,18 @@ class Figures(FrozenValue):
 
 
 class DossierAnswer(FrozenValue):
-    """A question and its answer; the source is "nobody" if it is not stated."""
+    """A question and its answer; the source is "none" if the answer is not stated."""
 
     id: str = Field(pattern=r"^[a-z-]+$")
     question: str
     answer: tuple[str, ...] = (NOT_STATED,)
     figures: Figures | None = None
-    source: AnswerSource = "nobody"
+    source: AnswerSource = "none"
 
     @property
     def is_stated(self) -> bool:
-        """Whether the question has an answer."""
-        return self.source != "nobody"
+        """True if the question has an answer."""
+        return self.source != "none"
 
 
 class Section(FrozenValue):
@@ -107,111 +106,89 @@ class SealedDossier(FrozenValue):
     seal: DossierSeal
 
 
-# Questions of a dossier, in order, and which of them only the custodian can answer.
+# Questions of a dossier, in order: a topic for each ID.
 
-
-@dataclass(frozen=True)
-class DossierQuestion:
-    """A question; ``by_custodian`` if only the custodian can answer it."""
-
-    id: str
-    text: str
-    by_custodian: bool = False
-
-
-def _c(name: str, text: str) -> DossierQuestion:
-    return DossierQuestion(name, text, by_custodian=True)
-
-
-_Q = DossierQuestion
-
-SECTIONS: dict[str, tuple[DossierQuestion, ...]] = {
-    "The data": (
-        _Q("data-set", "Which data set is described?"),
-        _c("curator", "Which organization holds the data and publishes the release?"),
-        _c(
-            "collection",
-            "How was the data collected, on what legal basis, and who had access?",
-        ),
-        _c("region", "Which region does it describe, and which law applies?"),
-        _c("sector", "Which sector is it from?"),
-        _Q("columns", "Which columns are published, and with which domains?"),
-        _Q("cells", "How are empty cells and out-of-domain values handled?"),
-        _Q("size", "How large is the release?"),
-        _c("changes", "Is the data set fixed, or does it grow over time?"),
-    ),
-    "What is published": (
-        _Q("product", "What is the data product, and when was it published?"),
-        _c("product-type", "Which type of data product is it?"),
-        _c("intended-use", "What is its intended use?"),
-        _c("recipients", "Who receives it, and under which terms?"),
-        _Q("access", "How can recipients query the data?"),
-    ),
-    "The promise": (
-        _Q("unit", "What is the unit of privacy?"),
-        _Q(
-            "neighbors",
-            "How do neighboring data sets differ?",
-        ),
-        _Q("promise", "What is promised, in words?"),
-        _Q("formula", "What is promised, as a formula?"),
-        _Q("variant", "Which definition of privacy is used, with which parameters?"),
-        _Q("worst-case", "Does the bound hold for every person, or on average?"),
-        _Q("left-out", "What does the promise not cover?"),
-        _Q("responsible", "Who chose the parameters and is responsible for them?"),
-        _Q("reason", "Why were these parameters chosen?"),
-        _Q("total", "What is the total privacy loss of all releases about the same people?"),
-        _Q("accounting", "How is the total computed?"),
-        _Q("further-releases", "Are further releases possible, and how many?"),
-    ),
-    "The mechanism": (
-        _Q("mechanism", "Which method was used, and from which publication?"),
-        _Q("parameters", "With which parameters was it run?"),
-        _Q("split", "How is epsilon divided among the steps of the method?"),
-        _Q("proof", "Where is the proof that it keeps the promise?"),
-        _Q("post-processing", "How are the noisy results post-processed?"),
-        _c("tuning", "Were parameters tuned on the private data, and was that charged?"),
-        _Q("randomness", "Where does the randomness come from?"),
-        _Q("arithmetic", "How are attacks on floating-point arithmetic prevented?"),
-        _Q("side-channels", "Which side channels are known?"),
-        _Q("versions", "Which software versions were used?"),
-    ),
-    "The environment": (
-        _Q("trust", "Who is trusted with the private data?"),
-        _Q("attackers", "Which attackers does the promise cover, and what may they know?"),
-        _c("access-control", "Who has access to the private data, and how is it stored?"),
-        _c("retention", "How long are private data and releases kept?"),
-        _c("environment", "Which other controls apply to recipients: contracts, access, training?"),
-    ),
-    "Measurements": (
-        _Q("audit", "Was the promise tested empirically, and with what result?"),
-        _Q("utility", "How close are estimates from the release to the original data?"),
-        _Q("subgroups", "For which groups is the release inaccurate, and by how much?"),
-        _Q("singling-out", "Can a person be singled out?"),
-        _Q("linkability", "Can records of the same person be linked?"),
-        _Q("inference", "Can attributes of a person be inferred?"),
-        _Q("other-attacks", "Which other attacks were tried?"),
-        _Q("anonymity", "How many published rows share the same quasi-identifiers?"),
-    ),
-    "Governance": (
-        _Q("review", "When will it be reviewed?"),
-        _c("policies", "Which principles, policies and procedures apply?"),
-        _c("harms", "Which harms could people suffer, and who assessed them?"),
-        _c("stakeholders", "How were data subjects and other stakeholders informed and consulted?"),
-        _c("monitoring", "Who monitors new data sources and attacks that change the risk?"),
-        _c("incident", "What is the incident response plan?"),
-        _c("sources", "Where is further documentation?"),
-    ),
+SECTIONS = {
+    "The data": {
+        "data-set": "Data set",
+        "curator": "Organization that holds the data and publishes the release",
+        "collection": "Collection of the data: procedure, legal basis and access",
+        "region": "Region that the data describes, and applicable law",
+        "sector": "Sector that the data is from",
+        "columns": "Published columns and their domains",
+        "cells": "Treatment of empty cells and out-of-domain values",
+        "size": "Size of the release",
+        "changes": "Changes over time: a fixed or a growing data set",
+    },
+    "The data product": {
+        "product": "Data product and date of publication",
+        "product-type": "Type of data product",
+        "intended-use": "Intended use",
+        "recipients": "Recipients, and the terms under which they receive it",
+        "access": "Access of recipients to the data",
+    },
+    "The promise": {
+        "unit": "Unit of privacy",
+        "neighbors": "Difference between neighboring data sets",
+        "promise": "Promise in words",
+        "formula": "Promise as a formula",
+        "variant": "Definition of privacy, with its parameters",
+        "worst-case": "Scope of the bound: every person, or on average",
+        "left-out": "Limits of the promise",
+        "responsible": "Person responsible for the choice of parameters",
+        "reason": "Reason for the choice of parameters",
+        "total": "Total privacy loss of all releases about the same people",
+        "accounting": "Computation of the total",
+        "further-releases": "Further releases that are possible",
+    },
+    "The mechanism": {
+        "mechanism": "Method, and the publication that describes it",
+        "parameters": "Parameters of the method",
+        "split": "Division of epsilon among the steps of the method",
+        "proof": "Proof of the promise",
+        "post-processing": "Post-processing of the noisy results",
+        "tuning": "Tuning of parameters on the private data, and its privacy cost",
+        "randomness": "Source of randomness",
+        "arithmetic": "Protection against attacks on floating-point arithmetic",
+        "side-channels": "Known side channels",
+        "versions": "Software versions",
+    },
+    "The environment": {
+        "trust": "Parties trusted with the private data",
+        "attackers": "Attackers that the promise covers, and their knowledge",
+        "access-control": "Access to the private data, and its storage",
+        "retention": "Retention of private data and releases",
+        "environment": "Other controls on recipients: contracts, access, training",
+    },
+    "Measurements": {
+        "audit": "Empirical test of the promise, and its result",
+        "utility": "Accuracy of estimates from the release",
+        "subgroups": "Groups for which the release is inaccurate, and by how much",
+        "singling-out": "Singling out of a person",
+        "linkability": "Linkage of records of the same person",
+        "inference": "Inference of a person's attributes",
+        "other-attacks": "Other attacks",
+        "anonymity": "Number of published rows with the same quasi-identifiers",
+    },
+    "Governance": {
+        "review": "Date of the next review",
+        "policies": "Applicable principles, policies and procedures",
+        "harms": "Possible harms to people, and their assessment",
+        "stakeholders": "Information and consultation of data subjects and other stakeholders",
+        "monitoring": "Monitoring of new data sources and attacks that change the risk",
+        "incident": "Incident response plan",
+        "sources": "Further documentation",
+    },
 }
 
-QUESTIONS = {question.id: question for section in SECTIONS.values() for question in section}
+QUESTIONS = {name: text for section in SECTIONS.values() for name, text in section.items()}
 
-STATEABLE = {
-    *(name for name, question in QUESTIONS.items() if question.by_custodian),
-    "responsible",
-    "reason",
-    "review",
-}
+_BY_CUSTODIAN = (
+    "curator collection region sector changes product-type intended-use recipients responsible "
+    "reason tuning access-control retention environment review policies harms stakeholders "
+    "monitoring incident sources"
+)
+STATEABLE = frozenset(_BY_CUSTODIAN.split())
 """Questions that a file of facts may answer; all other answers come from hushtable's own files."""
 
 
@@ -302,18 +279,17 @@ _CRITERIA = {
 }
 
 
-def _standard(name: str, places: dict[str, str]) -> Standard:
-    return Standard(
+STANDARDS = tuple(
+    Standard(
         name=name,
         places=tuple(
             StandardReference(item=item, answers=tuple(ids.split())) for item, ids in places.items()
         ),
     )
-
-
-STANDARDS = (
-    _standard("NIST SP 800-226, the differential privacy pyramid", _NIST),
-    _standard("ISO/IEC 27559:2022", _ISO),
-    _standard("OpenDP's deployment registry", _REGISTRY),
-    _standard("Three criteria of anonymization (WP 216)", _CRITERIA),
+    for name, places in {
+        "NIST SP 800-226, the differential privacy pyramid": _NIST,
+        "ISO/IEC 27559:2022": _ISO,
+        "OpenDP's deployment registry": _REGISTRY,
+        "Three criteria of anonymization (WP 216)": _CRITERIA,
+    }.items()
 )

@@ -114,6 +114,8 @@ def compare(
     opened = _open(releases)
     names = _names([release.folder for release in opened])
     common, differences = _common_columns(names, opened)
+    if common is not None and target is not None and target not in common:
+        raise ParameterError(f"target {target!r} is not published by all releases; choose another.")
     published = None if ledger is None else _publishing_times(opened, ledger)
     found, evaluated = [], []
     for number, (name, release) in enumerate(zip(names, opened, strict=True), start=1):
@@ -121,10 +123,17 @@ def compare(
         started = time.monotonic()
         try:
             evaluation = evaluate(
-                release, data, control=control, target=_on(common, target), seed=seed,
-                n_repeats=n_repeats, questions=questions, command=command, columns=common,
+                release,
+                data,
+                control=control,
+                target=target,
+                seed=seed,
+                n_repeats=n_repeats,
+                questions=questions,
+                command=command,
+                columns=common,
                 progress=lambda what, share, place=place: progress(f"{place}: {what}", share),
-            )  # fmt: skip
+            )
         except HushtableError as error:
             problems = [f"release {name!r}: {problem}" for problem in error.problems]
             raise type(error)(problems) from error
@@ -198,27 +207,17 @@ def _common_columns(
         return None, differences
     if not common:
         raise ParameterError("the releases have no published column in common; compare others.")
-    left_out = {
-        name: [column for column in schema.attributes if column not in common]
-        for name, schema in schemas.items()
-    }
     listed = "; ".join(
-        f"{name} also has {', '.join(columns)}" for name, columns in left_out.items() if columns
+        f"{name} also has {', '.join(others)}"
+        for name, schema in schemas.items()
+        if (others := [column for column in schema.attributes if column not in common])
     )
     differences.insert(
         0,
         f"Releases have different columns ({listed}). They are compared on the {len(common)} "
         "columns that all of them have; budget spent on other columns is not taken into account.",
     )
-    order = schemas[names[0]].attributes
-    return [name for name in order if name in common], differences
-
-
-def _on(common: Sequence[str] | None, target: str | None) -> str | None:
-    """Refuse a target that some release lacks."""
-    if common is not None and target is not None and target not in common:
-        raise ParameterError(f"target {target!r} is not published by all releases; choose another.")
-    return target
+    return [name for name in schemas[names[0]].attributes if name in common], differences
 
 
 def _publishing_times(
@@ -258,6 +257,5 @@ def _notes(
                 "If no rows could be held back either, attacks are only compared with a naive "
                 "attacker."
             )
-    without = [one for one in found if "not_assessed" in one["risk"]]
-    if without:
+    if any("not_assessed" in one["risk"] for one in found):
         yield "If risk is missing, the release has no rows with all columns to attack."

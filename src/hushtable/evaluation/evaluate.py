@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from html import escape
 from importlib.metadata import version
@@ -21,7 +21,7 @@ from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
 from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
-from hushtable.evaluation.risk.control_group import HELD_BACK, ControlGroup, make_control_group
+from hushtable.evaluation.risk.control_group import HELD_BACK, AttackedRows, make_control_group
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.html import html_table
@@ -39,6 +39,18 @@ NO_ROWS = (
     "promise limits what it reveals about a person."
 )
 
+PLAIN_TABLE: dict[str, Any] = {
+    "release": {"method": None, "paper": None, "created": None, "tables": {}},
+    "promise": {
+        "sentences": ["None. This is a plain table, published without a statement."],
+        "unprotected": ["Everything: this table has no promise."],
+        "seeded": False,
+    },
+    "spent": {"split": {}, "ledger": None},
+    "parameters": {},
+}
+"""What a report shows instead of a statement."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation(Findings):
@@ -53,9 +65,9 @@ class Evaluation(Findings):
     utility : Utility
         Closeness of the release to the original.
     risk : Risk or None
-        Results of the attacks; None if there are no rows to attack.
+        Results of the attacks; None without rows to attack.
     why_no_risk : str
-        Reason why there are no attacks, or empty.
+        Reason why nothing was attacked, or empty.
     seed : int
         Seed of the evaluation's own randomness.
     command : str
@@ -63,8 +75,8 @@ class Evaluation(Findings):
     control : bool
         Whether a control table was given.
     held_back : int
-        Rows held back from a second run of the method, as control group of the attacks; 0 if there
-        was no second run.
+        Rows held back from a second run of the method, as control group of the attacks; 0 without
+        a second run.
     internal : str
         Notice at the top of the report.
     """
@@ -86,12 +98,9 @@ class Evaluation(Findings):
             "format": 1,
             "internal": self.internal,
             "name": self.name,
-            "release": self._release(),
-            "promise": self._promise(),
-            "spent": self._spent(),
+            **(_of_statement(self.statement) if self.statement else PLAIN_TABLE),
             "utility": self.utility.to_dict(),
             "risk": self.risk.to_dict() if self.risk else {"not_assessed": self.why_no_risk},
-            "parameters": dict(self.statement.parameters) if self.statement else {},
             "reproduce": {
                 "command": self.command,
                 "seed": self.seed,
@@ -108,46 +117,36 @@ class Evaluation(Findings):
         found = ([one["what"], one["value"], one["note"]] for one in headlines(self.to_dict()))
         return f"<p><b>{escape(self.internal)}</b></p>{html_table(['', 'found', ''], found)}"
 
-    def _release(self) -> dict[str, Any]:
-        if self.statement is None:
-            return {"method": None, "paper": None, "created": None, "tables": {}}
-        return {
-            "method": self.statement.method,
-            "paper": self.statement.paper,
-            "created": self.statement.created,
-            "tables": {
-                name: {"rows": table.rows, "sha256": table.sha256}
-                for name, table in self.statement.tables.items()
-            },
-        }
-
-    def _promise(self) -> dict[str, Any]:
-        if self.statement is None:
-            return {
-                "sentences": ["None. This is a plain table, published without a statement."],
-                "unprotected": ["Everything: this table has no promise."],
-                "seeded": False,
-            }
-        return {
-            "sentences": [promise.explain() for promise in self.statement.guarantees],
-            "unprotected": list(self.statement.unprotected),
-            "seeded": self.statement.guarantee == SEEDED,
-        }
-
-    def _spent(self) -> dict[str, Any]:
-        if self.statement is None:
-            return {"split": {}, "ledger": None}
-        ledger = self.statement.ledger
-        return {
-            "split": dict(self.statement.split),
-            "ledger": ledger and ledger.model_dump(),
-        }
-
     def to_html(self) -> str:
         """Return the report as one self-contained HTML page."""
         from hushtable.evaluation.report.pages import render  # noqa: PLC0415 - needs jinja2, an extra
 
         return render(self.to_dict())
+
+
+def _of_statement(statement: Statement) -> dict[str, Any]:
+    """Return what a report shows of a release's statement."""
+    return {
+        "release": {
+            "method": statement.method,
+            "paper": statement.paper,
+            "created": statement.created,
+            "tables": {
+                name: {"rows": table.rows, "sha256": table.sha256}
+                for name, table in statement.tables.items()
+            },
+        },
+        "promise": {
+            "sentences": [promise.explain() for promise in statement.guarantees],
+            "unprotected": list(statement.unprotected),
+            "seeded": statement.guarantee == SEEDED,
+        },
+        "spent": {
+            "split": dict(statement.split),
+            "ledger": statement.ledger and statement.ledger.model_dump(),
+        },
+        "parameters": dict(statement.parameters),
+    }
 
 
 @silenced
@@ -257,9 +256,7 @@ def evaluate(
         per_cell=questions,
         progress=progress,
     )
-    wanted = hold_back and held_out is None
-    with _held_back(opened, wanted=wanted, rng=rng_risk) as back:
-        risk, why_not = _risk(opened, held_out, back, rng_risk, progress)
+    risk, why_not, n_held_back = _risk(opened, held_out, rng_risk, progress, hold_back=hold_back)
     return Evaluation(
         name=opened.schema.name,
         statement=opened.release.statement if opened.release else None,
@@ -269,62 +266,52 @@ def evaluate(
         seed=seed,
         command=command or f"hushtable evaluate RELEASE DATA --seed {seed}",
         control=control is not None,
-        held_back=back.control.n_rows if back else 0,
+        held_back=n_held_back,
     )
-
-
-@contextmanager
-def _held_back(
-    opened: AlignedTables, *, wanted: bool, rng: np.random.Generator
-) -> Iterator[ControlGroup | None]:
-    """Hold rows back if there is something to attack."""
-    rows, release = opened.all_rows, opened.release
-    if not wanted or rows is None or release is None or opened.published.whole_rows is None:
-        yield None
-        return
-    with make_control_group(release, rows, rng) as found:
-        yield found
 
 
 def _risk(
     opened: AlignedTables,
     control: CodedRows | None,
-    back: ControlGroup | None,
     rng: np.random.Generator,
     progress: Progress,
-) -> tuple[Risk | None, str]:
-    rows = opened.published.whole_rows
-    if rows is None or opened.all_rows is None:
+    *,
+    hold_back: bool,
+) -> tuple[Risk | None, str, int]:
+    """Return the results of the attacks or why there are none, and the number of rows held back."""
+    rows, original, release = opened.published.whole_rows, opened.all_rows, opened.release
+    if rows is None or original is None:
         degrees = opened.published.about == "nodes"
         what = "it contains degrees" if degrees else "it contains groups of columns or items"
-        return None, NO_ROWS.format(what=what)
-    progress("attacks", 0.0)
+        return None, NO_ROWS.format(what=what), 0
     steps = 5 + len(opened.published.schema.attributes)
     done = iter(range(1, 10 * steps))
     schema = opened.schema.of_rows(opened.published.schema.attributes)
 
-    def tell(_: str) -> None:
+    def step(_: str) -> None:
         progress("attacks", min(next(done) / (steps + 1), 1.0))
 
-    if back is None:
-        found = assess(
-            opened.all_rows.table(), rows, control and control.table(), schema, opened.release, rng,
-            tell,
-        )  # fmt: skip
-    else:
-        found = assess(
-            back.original.table(), back.published, back.control.table(), schema, back.release, rng,
-            tell,
-        )  # fmt: skip
-        # Anonymity is measured on the actual release, not on the second run.
-        recode = {} if opened.release is None else opened.release.recode
-        found = replace(
-            found,
-            anonymity=anonymity_of(rows, schema, recode),
-            notes=(HELD_BACK.format(n=back.control.n_rows), *found.notes),
-        )
+    def attack(on: AttackedRows) -> Risk:
+        control = on.control and on.control.table()
+        return assess(on.original.table(), on.published, control, schema, on.release, rng, step)
+
+    progress("attacks", 0.0)
+    n_back = 0
+    with ExitStack() as second_run:
+        back = None
+        if hold_back and control is None and release is not None:
+            back = second_run.enter_context(make_control_group(release, original, rng))
+        found = attack(back or AttackedRows(release, rows, original, control))
+        if back is not None and back.control is not None:
+            n_back = back.control.n_rows
+            found = replace(
+                found,
+                # Anonymity is measured on the actual release, not on the second run.
+                anonymity=anonymity_of(rows, schema, {} if release is None else release.recode),
+                notes=(HELD_BACK.format(n=n_back), *found.notes),
+            )
     progress("attacks", 1.0)
-    return found, ""
+    return found, "", n_back
 
 
 def _target(target: str | None, schema: Schema) -> str | None:

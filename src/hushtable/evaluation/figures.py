@@ -7,49 +7,42 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from hushtable.evaluation.findings import Plain
 from hushtable.release.release import Release
 
+Better = Literal["lower", "higher", "neither"]
 
-@dataclass(frozen=True, kw_only=True)
-class Figure:
+
+@dataclass(frozen=True)
+class Figure(Plain):
     """One number of every release."""
 
     group: str  # promise, error, accuracy, risk, size or time
     name: str
-    better: Literal["lower", "higher", "neither"]
+    better: Better
     kind: Literal["share", "distance", "number", "text"]
     # by release: a mapping with value and, for an interval, low and high; None if not available
     values: tuple[Mapping[str, Any] | None, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the figure as plain data."""
-        return {
-            "group": self.group,
-            "name": self.name,
-            "better": self.better,
-            "kind": self.kind,
-            "values": [value and dict(value) for value in self.values],
-        }
-
 
 def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
     """Yield promises, errors, accuracies, risks and sizes of all releases."""
-    yield _texts("promise", "method", [release.statement.method for release in releases])
-    families = [[promise.family for promise in r.statement.guarantees] for r in releases]
-    yield _texts("promise", "kind of promise", [", ".join(found) for found in families])
+    statements = [release.statement for release in releases]
+    yield _figure("promise", "method", [one.method for one in statements], "text")
+    families = [", ".join(p.family for p in one.guarantees) for one in statements]
+    yield _figure("promise", "kind of promise", families, "text")
     for name in ("epsilon", "delta"):
         values = [_promised(release, name) for release in releases]
         if any(value is not None for value in values):
-            yield _numbers("promise", name, "lower", "number", values)
+            yield _figure("promise", name, values, better="lower")
     # Intervals of an empty release cover everything, so they are left out.
-    telling = [one if one["utility"]["n_published"] else None for one in found]
-    yield from _errors(telling)
-    yield from _accuracies(telling)
+    utilities = [one["utility"] if one["utility"]["n_published"] else None for one in found]
+    yield from _errors(utilities)
+    yield from _accuracies(utilities)
     yield from _risks(found)
-    rows = [one["utility"]["n_published"] for one in found]
-    yield _numbers("size", "published rows", "neither", "number", rows)
+    yield _figure("size", "published rows", [one["utility"]["n_published"] for one in found])
     sizes = [_size(release.folder) for release in releases]
-    yield _numbers("size", "kilobytes of the release", "lower", "number", sizes)
+    yield _figure("size", "kilobytes of the release", sizes, better="lower")
 
 
 def times_of(
@@ -57,105 +50,96 @@ def times_of(
 ) -> Iterator[Figure]:
     """Yield the time of publishing and of this evaluation, by release."""
     if published is not None:
-        yield _numbers("time", "seconds to publish (from the ledger)", "lower", "number", published)
-    yield _numbers("time", "seconds to evaluate", "neither", "number", evaluated)
+        yield _figure("time", "seconds to publish (from the ledger)", published, better="lower")
+    yield _figure("time", "seconds to evaluate", evaluated)
 
 
 def _promised(release: Release, name: str) -> float | None:
-    values = [
-        float(value)
-        for promise in release.statement.guarantees
-        if (value := getattr(promise, name, None)) is not None
-    ]
-    return max(values) if values else None
+    given = (getattr(promise, name, None) for promise in release.statement.guarantees)
+    return max((float(value) for value in given if value is not None), default=None)
 
 
 def _size(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) / 1e3, 1)
 
 
-def _errors(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
-    yield _numbers(
-        "error", "single columns, mean distance", "lower", "distance",
-        [None if one is None else mean_distance(one["utility"]["columns"]) for one in found],
-    )  # fmt: skip
+def _errors(utilities: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
+    means = [one and mean_distance(one["columns"]) for one in utilities]
+    yield _figure("error", "single columns, mean distance", means, "distance", "lower")
     for name in ("pairs", "triples"):
-        means = [one and (one["utility"][name] or {}).get("mean") for one in found]
+        means = [one and (one[name] or {}).get("mean") for one in utilities]
         if any(means):
-            yield _measured(
-                "error", f"{name} of columns, mean total variation", "lower", "distance", means
-            )
-    lines = [
-        one["utility"]["workload"]["lines"][0] if one and one["utility"]["workload"] else {}
-        for one in found
-    ]
-    for key, name, better, kind in (
-        ("median_relative_error", "count queries, median relative error", "lower", "share"),
-        ("median_absolute_error", "count queries, median error in rows", "lower", "number"),
-        ("coverage", "count queries, coverage of 95% intervals", "higher", "share"),
-        ("width", "count queries, median interval width (share of all rows)", "lower", "share"),
-    ):
+            what = f"{name} of columns, mean total variation"
+            yield _figure("error", what, means, "distance", "lower")
+    lines = [one["workload"]["lines"][0] if one and one["workload"] else {} for one in utilities]
+    measures: tuple[tuple[str, str, Literal["share", "number"], Better], ...] = (
+        ("median_relative_error", "median relative error", "share", "lower"),
+        ("median_absolute_error", "median error in rows", "number", "lower"),
+        ("coverage", "coverage of 95% intervals", "share", "higher"),
+        ("width", "median interval width (share of all rows)", "share", "lower"),
+    )
+    for key, name, kind, better in measures:
         values = [line.get(key) for line in lines]
         if any(values):
-            yield _measured("error", name, better, kind, values)
+            yield _figure("error", f"count queries, {name}", values, kind, better)
 
 
-def mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
-    """Return the mean distance of one-way marginals (Kolmogorov-Smirnov if ordered, else TV)."""
-    distances = [
+def distances_of(columns: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Return the distance of each one-way marginal (Kolmogorov-Smirnov if ordered, else TV)."""
+    return [
         next(m["value"] for m in column["measured"] if m["metric"] != "earth mover's distance")
         for column in columns
     ]
+
+
+def mean_distance(columns: Sequence[Mapping[str, Any]]) -> float:
+    """Return the mean distance of the one-way marginals."""
+    distances = distances_of(columns)
     return float(sum(distances) / len(distances))
 
 
-def _accuracies(found: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
+def _accuracies(utilities: Sequence[Mapping[str, Any] | None]) -> Iterator[Figure]:
     lines = [
         {
             (line["model"], line["trained_on"]): line["accuracy"]
-            for line in ((one and one["utility"]["learning"]) or {"lines": []})["lines"]
+            for line in ((one and one["learning"]) or {"lines": []})["lines"]
         }
-        for one in found
+        for one in utilities
     ]
-    models = dict.fromkeys(key for of_release in lines for key in of_release)
-    for model, trained_on in models:
+    for model, trained_on in dict.fromkeys(key for of_release in lines for key in of_release):
         name = f"{model}, trained on the {trained_on}" if trained_on != "nothing" else "majority"
-        better: Literal["higher", "neither"] = "higher" if trained_on == "release" else "neither"
         values = [of_release.get((model, trained_on)) for of_release in lines]
-        yield _measured("accuracy", name, better, "share", values)
+        better: Better = "higher" if trained_on == "release" else "neither"
+        yield _figure("accuracy", name, values, "share", better)
 
 
 def _risks(found: Sequence[Mapping[str, Any]]) -> Iterator[Figure]:
-    attacks = [one["risk"].get("attacks") for one in found]
+    attacks = [one["risk"].get("attacks") or [] for one in found]
     if not any(attacks):
         return
-    yield _texts(
-        "risk", "attacks with significant success",
-        [a and _beyond_chance(a, control=has_control(one))
-         for a, one in zip(attacks, found, strict=True)],
-    )  # fmt: skip
-    names = dict.fromkeys(x["name"] for a in attacks if a for x in a)
-    for name in names:
-        worst = [worst_of(a or [], name) for a in attacks]
-        yield _measured(
-            "risk", f"{name}, largest excess", "lower", "share", [w and w["excess"] for w in worst]
-        )
+    counts = [
+        _beyond_chance(tried, control=has_control(one)) if tried else None
+        for tried, one in zip(attacks, found, strict=True)
+    ]
+    yield _figure("risk", "attacks with significant success", counts, "text")
+    for name in dict.fromkeys(attack["name"] for tried in attacks for attack in tried):
+        worst = [worst_of(tried, name) for tried in attacks]
+        excess = [one and one["excess"] for one in worst]
+        yield _figure("risk", f"{name}, largest excess", excess, "share", "lower")
     anonymity = [one["risk"].get("anonymity") for one in found]
     if any(anonymity):
-        yield _numbers(
-            "risk", "smallest group (k)", "higher", "number", [a and a["k"] for a in anonymity]
-        )
+        smallest = [one and one["k"] for one in anonymity]
+        yield _figure("risk", "smallest group (k)", smallest, better="higher")
 
 
 def has_control(found: Mapping[str, Any]) -> bool:
     """Return whether attacks had a control group: a given table or rows held back."""
-    told = found["reproduce"]
-    return bool(told["control"] or told.get("held_back"))
+    return bool(found["reproduce"]["control"] or found["reproduce"]["held_back"])
 
 
 def _beyond_chance(attacks: Sequence[Mapping[str, Any]], *, control: bool) -> str:
-    said = f"{sum(attack['succeeds'] for attack in attacks)} of {len(attacks)}"
-    return said if control else f"inconclusive ({said} without a control table)"
+    count = f"{sum(attack['succeeds'] for attack in attacks)} of {len(attacks)}"
+    return count if control else f"inconclusive ({count} without a control table)"
 
 
 def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
@@ -164,36 +148,21 @@ def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, An
     return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)
 
 
-def _texts(group: str, name: str, values: Sequence[str | None]) -> Figure:
-    return Figure(
-        group=group, name=name, better="neither", kind="text",
-        values=tuple(None if value is None else {"value": value} for value in values),
-    )  # fmt: skip
-
-
-def _numbers(
+def _figure(
     group: str,
     name: str,
-    better: Literal["lower", "higher", "neither"],
-    kind: Literal["share", "distance", "number"],
-    values: Sequence[float | None],
+    values: Sequence[Mapping[str, Any] | float | str | None],
+    kind: Literal["share", "distance", "number", "text"] = "number",
+    better: Better = "neither",
 ) -> Figure:
-    held = tuple(None if value is None else {"value": value} for value in values)
-    return Figure(group=group, name=name, better=better, kind=kind, values=held)
+    """Return a figure; a measured value keeps its interval, if it has one."""
 
+    def held(value: Mapping[str, Any] | float | str | None) -> Mapping[str, Any] | None:
+        given = value if isinstance(value, Mapping) else {"value": value}
+        shown = {key: given[key] for key in ("value", "low", "high") if given.get(key) is not None}
+        return shown or None
 
-def _measured(
-    group: str,
-    name: str,
-    better: Any,
-    kind: Any,
-    values: Sequence[Mapping[str, Any] | None],
-) -> Figure:
-    held = tuple(
-        value and {key: value[key] for key in ("value", "low", "high") if value[key] is not None}
-        for value in values
-    )
-    return Figure(group=group, name=name, better=better, kind=kind, values=held)
+    return Figure(group, name, better, kind, tuple(map(held, values)))
 
 
 def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
@@ -216,8 +185,8 @@ def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
 
 # Uses that a release is suitable for, judged from its evaluation.
 #
-# Each use has one fixed rule, defined in this module. There is no overall score: a release that is
-# unsuitable for one purpose may be sufficient for another.
+# Each use has one fixed rule, defined in this module. There is not one overall score, because a
+# release that is unsuitable for one purpose may be sufficient for another.
 
 CLOSE = 0.05
 """Largest mean distance at which one-way marginals are considered accurate."""
@@ -226,7 +195,7 @@ SMALL_ERROR = 0.1
 """Largest median relative error at which counts are considered accurate."""
 
 VACUOUS = 0.5
-"""Interval width, as a share of the rows, from which intervals are considered uninformative."""
+"""Smallest interval width at which intervals are considered uninformative, as a share of rows."""
 
 _SIZES = {
     (0.1, 1.0): "counts above 10% of the rows",

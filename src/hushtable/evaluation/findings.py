@@ -1,12 +1,12 @@
-"""Base class of results that compare with the private table; internal."""
+"""Base classes of results, and measured values with their intervals."""
 
 from __future__ import annotations
 
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,12 +16,33 @@ from hushtable.extras import needing
 from hushtable.files.writing import write_whole
 from hushtable.numeric import normal_quantile
 
-with needing("eval", "evaluation"):
-    from scipy.stats import t
+
+class Plain:
+    """Base of dataclasses that become JSON objects with one key per field."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content as plain data."""
+        return {
+            field.name: _plain(getattr(self, field.name))
+            for field in fields(self)  # type: ignore[arg-type]  # subclasses are dataclasses
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Convert nested results, arrays, mappings and sequences."""
+    if isinstance(value, Plain):
+        return value.to_dict()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value
 
 
 class Findings(ABC):
-    """Results that can be written as JSON or HTML, atomically."""
+    """Results that compare with the private table; written as JSON or HTML, atomically."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -45,14 +66,20 @@ class Findings(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric:
-    """Name, definition and range of a metric."""
+class Metric(Plain):
+    """Name, definition and range of a metric; None for no bound."""
 
     name: str
     meaning: str  # definition in one sentence, for readers who do not know the metric
     better: Literal["lower", "higher", "neither"]
-    low: float = 0.0
-    high: float = math.inf
+    low: float | None = 0.0
+    high: float | None = None
+
+    def at(
+        self, value: float, *, of: str = "", low: float | None = None, high: float | None = None
+    ) -> MetricValue:
+        """Return a measured value of this metric."""
+        return MetricValue(metric=self.name, of=of, value=value, low=low, high=high)
 
 
 def share_metric(
@@ -63,24 +90,14 @@ def share_metric(
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricValue:
+class MetricValue(Plain):
     """A value of a metric, with a 95% interval if the value is random."""
 
-    metric: Metric
+    metric: str  # its name
     of: str  # what was measured: a column, a pair of columns, a model or an attack
     value: float
     low: float | None = None
     high: float | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the value as plain data, with the metric's name."""
-        return {
-            "metric": self.metric.name,
-            "of": self.of,
-            "value": self.value,
-            "low": self.low,
-            "high": self.high,
-        }
 
 
 # Means of repeated measurements and rates, with 95% intervals.
@@ -106,21 +123,16 @@ def over_repeats(
     (0.25, 0.89)
     """
     mean, n = float(np.mean(values)), len(values)
-    half = 0.0
-    if n > 1:
-        spread = float(np.std(values, ddof=1)) / math.sqrt(n)
-        half = float(t.ppf((1 + CONFIDENCE) / 2, n - 1)) * spread
-    if extra_std:
-        half = math.hypot(half, 1.96 * extra_std)
     if n == 1 and not extra_std:
-        return MetricValue(metric=metric, of=of, value=mean)
-    return MetricValue(
-        metric=metric,
-        of=of,
-        value=mean,
-        low=max(mean - half, metric.low),
-        high=min(mean + half, metric.high),
-    )
+        return metric.at(mean, of=of)
+    half = 1.96 * extra_std
+    if n > 1:
+        with needing("eval", "evaluation"):
+            from scipy.special import stdtrit  # noqa: PLC0415 - an extra
+        error = float(np.std(values, ddof=1)) / math.sqrt(n)
+        half = math.hypot(half, float(stdtrit(n - 1, (1 + CONFIDENCE) / 2)) * error)
+    low, high = np.clip((mean - half, mean + half), metric.low, metric.high).tolist()
+    return metric.at(mean, of=of, low=low, high=high)
 
 
 def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[float, float]:
@@ -133,8 +145,8 @@ def wilson(hits: float, n: int, *, confidence: float = CONFIDENCE) -> tuple[floa
     (0.0, 0.037)
     """
     z = normal_quantile(0.5 + confidence / 2)
-    rate, spread = hits / n, z * z / n
-    center = (rate + spread / 2) / (1 + spread)
-    half = z * math.sqrt(rate * (1 - rate) / n + spread / (4 * n)) / (1 + spread)
+    rate, shift = hits / n, z * z / n
+    center = (rate + shift / 2) / (1 + shift)
+    half = z * math.sqrt(rate * (1 - rate) / n + shift / (4 * n)) / (1 + shift)
     # The interval contains the rate; rounding must not change that.
     return max(min(center - half, rate), 0.0), min(max(center + half, rate), 1.0)

@@ -53,11 +53,8 @@ class CodedRows:
 
     def select(self, names: Sequence[str]) -> CodedRows:
         """Return the rows with only these columns."""
-        return CodedRows(
-            self.schema.of_rows(names),
-            {name: self.codes[name] for name in names},
-            self.n_rows,
-        )
+        codes = {name: self.codes[name] for name in names}
+        return CodedRows(self.schema.of_rows(names), codes, self.n_rows)
 
     def in_order(self) -> CodedRows:
         """Return the rows sorted, so that random samples do not depend on the input order."""
@@ -78,12 +75,10 @@ class CodedRows:
 
     def with_values(self) -> CodedRows:
         """Drop rows in which all columns are missing."""
-        there = np.zeros(self.n_rows, np.bool_)
+        present = np.zeros(self.n_rows, np.bool_)
         for name, column in self.schema.attributes.items():
-            there |= self.codes[name] != (
-                -1 if column.missing_code is None else column.missing_code
-            )
-        return self if there.all() else self.take(np.flatnonzero(there))
+            present |= self.codes[name] != column.missing_code  # no code equals None
+        return self if present.all() else self.take(np.flatnonzero(present))
 
     def table(self) -> pa.Table:
         """Return the rows as an Arrow table of values; missing is null."""
@@ -113,8 +108,8 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     # Other columns are marked as identifiers, so that their types do not matter.
     others = [name for name in table.header.names if name.lower() not in lowered and name]
     ignored = dict.fromkeys(others, Identifier(role="identifier"))
-    told = {"columns": {**public.columns, **ignored}, "reading": layout}
-    engine = table.connect(public.model_copy(update=told))
+    changes = {"columns": {**public.columns, **ignored}, "reading": layout}
+    engine = table.connect(public.model_copy(update=changes))
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
 
@@ -195,7 +190,7 @@ def _people(schema: Schema, tuples: Tuples, place: dict[str, int]) -> CodedRows:
     return CodedRows.of(schema, codes).in_order()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class AlignedTables:
     """A release and the original, ready to be compared."""
 
@@ -265,59 +260,44 @@ def align_tables(
     columns: Sequence[str] | None = None,
 ) -> AlignedTables:
     """Read a release and the original; the parameters are those of `evaluate`."""
-    opened = _lay(release, data, schema=schema, nodes=nodes, edge_columns=edge_columns)
+    if isinstance(release, str | Path) and Path(release).is_dir():
+        release = Release.load(release)
+    if isinstance(release, Release):
+        if schema is not None:
+            raise ParameterError("a release contains its own schema; omit the schema.")
+        opened = _align_release(release, data, nodes, edge_columns)
+    elif schema is None:
+        raise ParameterError(
+            "the release is a plain table without a statement; pass its schema as well."
+        )
+    else:
+        rows, published = read_rows(data, schema), _plain(read_rows(release, schema))
+        opened = AlignedTables(None, schema, published, [rows], whole=rows, all_rows=rows)
     return opened if columns is None else opened.on(columns)
 
 
-def _lay(
-    release: Any,
-    data: Data,
-    *,
-    schema: Schema | None,
-    nodes: Any,
-    edge_columns: tuple[str, str],
+def _align_release(
+    release: Release, data: Data, nodes: Any, edge_columns: tuple[str, str]
 ) -> AlignedTables:
-    if isinstance(release, str | Path) and Path(release).is_dir():
-        release = Release.load(release)
-    if not isinstance(release, Release):
-        if schema is None:
-            raise ParameterError(
-                "the release is a plain table without a statement; pass its schema as well."
-            )
-        original = read_rows(data, schema)
-        return AlignedTables(
-            release=None, schema=schema, published=_plain(read_rows(release, schema)),
-            originals=[original], whole=original, all_rows=original,
-        )  # fmt: skip
-    if schema is not None:
-        raise ParameterError("a release contains its own schema; omit the schema.")
     # A fixed seed: every evaluation attacks the same sampled rows.
     published = release.published(np.random.default_rng(0))
+    whole = all_rows = None
     if published.items is not None:
         published, originals = open_items(published, release.schema, data)
-        return AlignedTables(
-            release=release, schema=release.schema, published=published,
-            originals=originals, whole=None, all_rows=None,
-        )  # fmt: skip
-    if published.about == "nodes":
+    elif published.about == "nodes":
         degrees = read_graph(data, nodes=nodes, columns=edge_columns).degrees()
         column = published.schema.attributes["degree"]
         assert isinstance(column, Integer)  # noqa: S101 - degrees are integers
         codes = np.clip(degrees - column.low, 0, column.n_values - 1)
         whole = CodedRows.of(published.schema, {"degree": codes}).in_order()
-        return AlignedTables(
-            release=release, schema=release.schema, published=published, originals=[whole],
-            whole=whole, all_rows=None,
-        )  # fmt: skip
-    all_rows = read_rows(data, published.schema, release.schema.reading)
-    whole = all_rows.distinct() if published.about == "distinct tuples" else all_rows
-    originals = [whole]
-    if len(published.blocks) > 1 or published.whole_rows is None:
-        originals = [whole.select(block.names).with_values() for block in published.blocks]
-    return AlignedTables(
-        release=release, schema=release.schema, published=published, originals=originals,
-        whole=whole, all_rows=all_rows,
-    )  # fmt: skip
+        originals = [whole]
+    else:
+        all_rows = read_rows(data, published.schema, release.schema.reading)
+        whole = all_rows.distinct() if published.about == "distinct tuples" else all_rows
+        originals = [whole]
+        if len(published.blocks) > 1 or published.whole_rows is None:
+            originals = [whole.select(block.names).with_values() for block in published.blocks]
+    return AlignedTables(release, release.schema, published, originals, whole, all_rows)
 
 
 def _plain(rows: CodedRows) -> ComparableRelease:

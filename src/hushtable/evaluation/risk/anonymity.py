@@ -26,36 +26,23 @@ import pyarrow.compute as pc
 
 from hushtable.arrays import Floats, Integers
 from hushtable.errors import DataError, ParameterError
+from hushtable.evaluation.findings import Plain
 from hushtable.privacy.rational import as_rational
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import Recoding
 
-Name = Literal["k", "l", "t"]
-
 
 @dataclass(frozen=True, kw_only=True)
-class Anonymity:
+class Anonymity(Plain):
     """k, l and t of a table; l and t by sensitive column."""
 
     k: int
-    n_groups: int
-    n_rows: int
     l: Mapping[str, int]  # noqa: E741 - the standard name
     t: Mapping[str, float]
+    n_groups: int
+    n_rows: int
     quasi: tuple[str, ...]
     sensitive: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the measures as plain data."""
-        return {
-            "k": self.k,
-            "l": dict(self.l),
-            "t": dict(self.t),
-            "n_groups": self.n_groups,
-            "n_rows": self.n_rows,
-            "quasi": list(self.quasi),
-            "sensitive": list(self.sensitive),
-        }
 
 
 def measure(
@@ -179,16 +166,9 @@ def _groups(columns: Sequence[Integers], n_rows: int) -> Integers:
     groups = np.zeros(n_rows, np.int64)
     for codes in columns:
         # Renumbering keeps numbers below the number of rows, so that products fit 64 bits.
-        groups = _renumbered(groups * (int(codes.max()) + 1) + codes)
+        keys = groups * (int(codes.max()) + 1) + codes
+        groups = np.unique(keys, return_inverse=True)[1].reshape(-1)
     return groups
-
-
-def _renumbered(keys: Integers) -> Integers:
-    order = np.argsort(keys, kind="stable")
-    starts = np.diff(keys[order], prepend=keys[order[0]] - 1) != 0
-    numbers = np.empty(len(keys), np.int64)
-    numbers[order] = np.cumsum(starts) - 1
-    return numbers
 
 
 @dataclass(frozen=True)
@@ -250,7 +230,7 @@ class _Pairs:
 class Requirement:
     """A minimum k or l, or a maximum t."""
 
-    name: Name
+    name: Literal["k", "l", "t"]
     limit: Fraction
 
     def __str__(self) -> str:
@@ -258,8 +238,8 @@ class Requirement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RequirementCheck:
-    """Whether a table meets a requirement, with the measure of its worst group."""
+class RequirementCheck(Plain):
+    """Result of checking a requirement, with the measure of the worst group."""
 
     requirement: Requirement
     column: str | None
@@ -268,21 +248,13 @@ class RequirementCheck:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the check as plain data."""
-        return {
-            "requirement": str(self.requirement),
-            "column": self.column,
-            "found": self.found,
-            "holds": self.holds,
-        }
+        return super().to_dict() | {"requirement": str(self.requirement)}
 
     def __str__(self) -> str:
         of = f" of {self.column}" if self.column else ""
         worst = {"k": "smallest group: {:,.0f} rows", "l": "fewest values in a group: {:,.0f}"}
         text = worst.get(self.requirement.name, "farthest group: {:.4g}").format(self.found)
         return f"{self.requirement}{of}: {'true' if self.holds else 'false'} ({text})"
-
-
-_NAMES: dict[str, Name] = {"k": "k", "l": "l", "t": "t"}
 
 
 def requirements(texts: Sequence[str]) -> list[Requirement]:
@@ -301,10 +273,9 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
     problems: list[str] = []
     read: list[Requirement] = []
     for text in (part.strip() for whole in texts for part in whole.split(",")):
-        given, _, number = text.partition("=")
-        name = _NAMES.get(given.strip())
+        name, _, number = (part.strip() for part in text.partition("="))
         try:
-            if name is None:
+            if name not in ("k", "l", "t"):
                 raise ParameterError(
                     f"{text!r} is not a requirement; write k=5, l=3 or t=0.2, separated by commas."
                 )
@@ -313,7 +284,7 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
                 raise ParameterError(f"t is {number}; it must be between 0 and 1.")
             if name != "t" and (limit < 1 or limit.denominator != 1):
                 raise ParameterError(f"{name} is {number}; it must be an integer of at least 1.")
-            read.append(Requirement(name=name, limit=limit))
+            read.append(Requirement(name=name, limit=limit))  # type: ignore[arg-type]  # checked
         except ParameterError as error:
             problems += error.problems
     if problems:
@@ -340,7 +311,7 @@ def check(found: Anonymity, wanted: Sequence[Requirement]) -> list[RequirementCh
         values: dict[str | None, float] = {None: found.k}
         if asked.name != "k":
             by_column: Mapping[str, float] = found.l if asked.name == "l" else found.t
-            values = {name: by_column[name] for name in by_column}
+            values = dict(by_column.items())
         for column, value in values.items():
             # Sums of rounded shares have rounding errors.
             holds = value <= asked.limit + 1e-12 if asked.name == "t" else value >= asked.limit

@@ -21,7 +21,7 @@ from hushtable.arrays import Floats
 from hushtable.engine import connect
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.errors import DataError
-from hushtable.evaluation.findings import MetricValue, wilson
+from hushtable.evaluation.findings import MetricValue, Plain, wilson
 from hushtable.schema import Categorical, Column, Integer, Numeric, Schema
 from hushtable.schema.recoding import Intervals, Recoding
 
@@ -225,7 +225,7 @@ VERDICT = 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rate:
+class Rate(Plain):
     """A success rate with a 95% Wilson interval; `n` is the number of guesses.
 
     Examples
@@ -252,22 +252,17 @@ class Rate:
         """Return the same rate with another confidence level."""
         return Rate.of(self.value * self.n, self.n, confidence=confidence)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rate as plain data."""
-        return {"value": self.value, "low": self.low, "high": self.high, "n": self.n}
-
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class Outcome(Plain):
     """Result of one attack."""
 
     name: str  # such as "singling out" or "attribute inference"
-    of: str  # specific target: a column or a kind of predicate; may be empty
+    of: str = ""  # specific target: a column or a kind of predicate; may be empty
     attacker: str  # description in a sentence
     attack: Rate  # success on people in the original
-    control: Rate | None  # success of the same guesses on people who are not in the original
+    control: Rate | None = None  # of the same guesses on people who are not in the original
     naive: Rate | None  # success without the release; None if not defined
-    n: int
     note: str = ""  # samples used, comparisons that were not possible
     details: tuple[MetricValue, ...] = ()
 
@@ -284,7 +279,7 @@ class Outcome:
 
     @property
     def succeeds(self) -> bool:
-        """Whether the attack is significantly above its reference (99.9% confidence).
+        """True if the attack is significantly above its reference (99.9% confidence).
 
         A report contains dozens of attacks, so 95% intervals would cause false alarms in most
         reports.
@@ -298,20 +293,11 @@ class Outcome:
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
         return {
-            "name": self.name,
-            "of": self.of,
-            "attacker": self.attacker,
-            "attack": self.attack.to_dict(),
-            "control": self.control and self.control.to_dict(),
-            "naive": self.naive and self.naive.to_dict(),
+            **super().to_dict(),
             "excess": self.excess and self.excess.to_dict(),
-            "compared_with": (
-                "control" if self.control else "naive" if self.naive is not None else None
-            ),
+            "compared_with": "control" if self.control else "naive" if self.naive else None,
             "succeeds": self.succeeds,
-            "n": self.n,
-            "note": self.note,
-            "details": [figure.to_dict() for figure in self.details],
+            "n": self.attack.n,
         }
 
 
@@ -328,9 +314,3 @@ def difference(first: Rate, second: Rate) -> Rate:
     above = math.hypot(first.high - first.value, second.value - second.low)
     gap = first.value - second.value
     return Rate(value=gap, low=gap - below, high=gap + above, n=min(first.n, second.n))
-
-
-def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """Return the outcome of one attack that exceeds its reference most."""
-    tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
-    return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from hushtable.evaluation.findings import Plain
 from hushtable.evaluation.risk import attribute_inference, linkability, membership, singling_out
 from hushtable.evaluation.risk.anonymity import Anonymity, measure
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, make_attack_tables
@@ -44,20 +44,12 @@ PERSONS = "A person may have several rows; the attacks treat each row as a separ
 
 
 @dataclass(frozen=True, kw_only=True)
-class Risk:
+class Risk(Plain):
     """Results of all attacks on a release."""
 
     attacks: tuple[Outcome, ...]  # by attack and target
     anonymity: Anonymity | None  # k, l and t; None without rows or quasi-identifiers
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the results as plain data."""
-        return {
-            "attacks": [outcome.to_dict() for outcome in self.attacks],
-            "anonymity": self.anonymity and self.anonymity.to_dict(),
-            "notes": list(self.notes),
-        }
 
 
 def assess(  # noqa: PLR0917 - the tables, then metadata

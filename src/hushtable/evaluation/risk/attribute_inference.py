@@ -32,9 +32,9 @@ _MODEL = (
 
 
 def run(
-    scene: AttackTables, names: Sequence[str], tell: Callable[[str], None] = lambda _: None
+    scene: AttackTables, names: Sequence[str], step: Callable[[str], None]
 ) -> Iterator[Outcome]:
-    """Run the attack on some columns, by nearest record and by model; `tell` each column's name."""
+    """Run the attack on some columns, by nearest record and by model; report each by `step`."""
     if len(scene.names) < 2 or not len(scene.published):
         return
     # All columns are guessed for the same people, so one search finds the nearest records.
@@ -45,7 +45,7 @@ def run(
     for name in names:
         if name not in scene.names:
             continue
-        tell(name)
+        step(name)
         place = scene.names.index(name)
         yield _outcome(
             scene, place, people, near[:, place],
@@ -80,7 +80,6 @@ def _outcome(
     sampled: str,
     note: str = "",
 ) -> Outcome:
-    attack = _hits(scene, place, people, guesses)
     notes = [sampled]
     if scene.ordered[place]:
         notes.append(f"A guess within {TOLERANCE:.0%} of the range is correct.")
@@ -88,10 +87,9 @@ def _outcome(
         name="attribute inference",
         of=of,
         attacker=attacker,
-        attack=attack,
+        attack=_hits(scene, place, people, guesses),
         control=None if control is None else _hits(scene, place, *control),
         naive=_constant_guess(scene, place, people),
-        n=attack.n,
         note=" ".join([*notes, note]).strip(),
     )
 

@@ -43,19 +43,19 @@ HELD_BACK = (
 
 
 @dataclass(frozen=True, eq=False)
-class ControlGroup:
-    """A release of part of the rows, and the rows that are not in it."""
+class AttackedRows:
+    """A release, the rows that it was made from, and rows that are not in it, if there are any."""
 
-    release: Release
+    release: Release | None  # None for a plain table
     published: pa.Table
-    original: CodedRows  # the rows that the release was made from
-    control: CodedRows
+    original: CodedRows
+    control: CodedRows | None
 
 
 @contextmanager
 def make_control_group(
     release: Release, rows: CodedRows, rng: np.random.Generator
-) -> Iterator[ControlGroup | None]:
+) -> Iterator[AttackedRows | None]:
     """Run the method of a release again on part of the rows; yield None if that is not possible.
 
     It is not possible if a person has several rows (the control group would not be independent), if
@@ -71,8 +71,8 @@ def make_control_group(
     order = rng.permutation(rows.n_rows)
     control, original = rows.take(np.sort(order[:n_back])), rows.take(np.sort(order[n_back:]))
     n_rows = None if schema.rows is None else original.n_rows
-    told = {"rows": n_rows, "reading": FileFormat()}
-    public = schema.of_rows(schema.attributes).model_copy(update=told)
+    changes = {"rows": n_rows, "reading": FileFormat()}
+    public = schema.of_rows(schema.attributes).model_copy(update=changes)
     # Seeded noise gives no protection: the folder must disappear even if the process is killed.
     with tempfile.TemporaryDirectory(dir=spill_folder()) as folder:
         try:
@@ -87,4 +87,4 @@ def make_control_group(
             published = again.published(rng).whole_rows
         except HushtableError:
             published = None
-        yield None if published is None else ControlGroup(again, published, original, control)
+        yield None if published is None else AttackedRows(again, published, original, control)

@@ -8,8 +8,7 @@ correct links are not known. The report is internal.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine import connect
 from hushtable.errors import HushtableError
-from hushtable.evaluation.findings import MetricValue, share_metric, wilson
+from hushtable.evaluation.findings import MetricValue, Plain, share_metric, wilson
 from hushtable.evaluation.risk.attack import Outcome, Rate
 from hushtable.kernels.nearest import rank_owners
 from hushtable.methods.uncertain.grid import record_values
@@ -29,7 +28,7 @@ from hushtable.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linkage:
+class Linkage(Plain):
     """Success of linking records."""
 
     n_records: int
@@ -44,10 +43,6 @@ class Linkage:
     fewer_than_k: float
     # quantiles of the number of records that fit at least as well as the owner
     rank_quantiles: dict[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the rates as plain data."""
-        return asdict(self)
 
 
 def likelihood_linkage(
@@ -64,30 +59,27 @@ def likelihood_linkage(
     `uses_levels`, the observer excludes candidates of other published levels.
     """
     geometry = method.plan(schema)
-    perturbed = method.plan(schema).perturb(values, noise)
+    perturbed = geometry.perturb(values, noise)
     d = len(geometry.names)
-    told_apart = values[:, d : d + len(method.carry)]
+    known = values[:, d : d + len(method.carry)]
     regions = perturbed.regions
     if uses_levels:
-        told_apart = np.column_stack(
-            (told_apart, perturbed.widths)
-            if regions is None
-            else (told_apart, regions.first, regions.last)
-        )
+        level_of = (perturbed.widths,) if regions is None else (regions.first, regions.last)
+        known = np.column_stack((known, *level_of))
     level = np.zeros(len(values), np.int64)
-    if told_apart.shape[1]:
-        level = np.unique(told_apart, axis=0, return_inverse=True)[1].reshape(-1)
+    if known.shape[1]:
+        level = np.unique(known, axis=0, return_inverse=True)[1].reshape(-1)
     ruler = geometry.ruler
     steps = np.rint((values[:, :d] - geometry.low) / geometry.step)
     # All records of a region fit it equally; its center and half-width determine which they are.
-    noisy, reach = perturbed.steps.astype(np.float64), ruler.noise_range(perturbed.widths)
+    noisy, noise_range = perturbed.steps.astype(np.float64), ruler.noise_range(perturbed.widths)
     if regions is not None:
         noisy = (regions.first + regions.last) / 2
-        reach = (regions.last - regions.first) / 2 * ruler.step
+        noise_range = (regions.last - regions.first) / 2 * ruler.step
     n_better, n_equal, posterior = rank_owners(
         steps * ruler.step,
         noisy * ruler.step,
-        reach,
+        noise_range,
         level=level,
         is_gaussian=method.model == "gaussian",
         period=ruler.period,
@@ -140,7 +132,7 @@ def likelihood_attack(
 ) -> list[Outcome]:
     """Run the method again on the private records and try to link the noisy records.
 
-    The release itself is in random order, so even the custodian cannot tell whether a link is
+    The release itself is in random order, so even the custodian does not know which links are
     correct.
     """
     method = Uncertain(**release.statement.parameters)
@@ -162,36 +154,30 @@ def likelihood_attack(
         found = likelihood_linkage(method, values, schema, noise)
     except HushtableError as refusal:
         # Too few rows for k, or a value that the method does not support.
-        return [_refused(str(refusal))]
+        return [_outcome(Rate.of(0, 0), None, note=f"Not run: {refusal}")]
+    n = found.n_records
     return [
-        Outcome(
-            name="likelihood linkage",
-            of="",
-            attacker=_ATTACKER,
-            attack=Rate(
-                value=found.top1_rate, low=found.top1_low, high=found.top1_high, n=found.n_records
-            ),
-            control=None,
-            naive=Rate.of(found.random_rate * found.n_records, found.n_records),
-            n=found.n_records,
+        _outcome(
+            Rate(value=found.top1_rate, low=found.top1_low, high=found.top1_high, n=n),
+            Rate.of(found.random_rate * n, n),
             note=" ".join(notes),
             details=(
-                MetricValue(metric=POSTERIOR, of="", value=found.mean_posterior),
-                MetricValue(metric=FEWER_THAN_K, of="", value=found.fewer_than_k),
-                MetricValue(metric=LEVEL_RATE, of="", value=found.level_rate),
+                POSTERIOR.at(found.mean_posterior),
+                FEWER_THAN_K.at(found.fewer_than_k),
+                LEVEL_RATE.at(found.level_rate),
             ),
         )
     ]
 
 
-def _refused(why: str) -> Outcome:
+def _outcome(
+    attack: Rate, naive: Rate | None, *, note: str, details: tuple[MetricValue, ...] = ()
+) -> Outcome:
     return Outcome(
         name="likelihood linkage",
-        of="",
         attacker=_ATTACKER,
-        attack=Rate.of(0, 0),
-        control=None,
-        naive=None,
-        n=0,
-        note=f"Not run: {why}",
+        attack=attack,
+        naive=naive,
+        note=note,
+        details=details,
     )

@@ -33,27 +33,19 @@ def run(scene: AttackTables) -> list[Outcome]:
         order = scene.rng.permutation(d).tolist()
         halves.append((order[: d // 2], order[d // 2 :]))
     attack = _linked(scene, scene.targets(scene.original), halves)
-    control = None
-    if scene.control is not None:
-        control = _linked(scene, scene.targets(scene.control), halves)
+    control = scene.control
     hits = _chance(len(scene.published)) * attack.n
+    notes = [scene.sampled()]
+    if len(halves) > 1:
+        notes.append(f"The columns were divided at random {len(halves)} times.")
     return [
         Outcome(
             name="linkability",
-            of="",
             attacker=_ATTACKER,
             attack=attack,
-            control=control,
+            control=None if control is None else _linked(scene, scene.targets(control), halves),
             naive=Rate.of(hits, attack.n),
-            n=attack.n,
-            note=" ".join(
-                [
-                    scene.sampled(),
-                    f"The columns were divided at random {len(halves)} times."
-                    if len(halves) > 1
-                    else "",
-                ]
-            ).strip(),
+            note=" ".join(notes).strip(),
         )
     ]
 
@@ -86,5 +78,5 @@ def _chance(n: int) -> float:
     k = min(N_NEIGHBORS, n)
     if 2 * k > n:
         return 1.0
-    apart = gammaln(n - k + 1) * 2 - gammaln(n - 2 * k + 1) - gammaln(n + 1)
-    return float(-np.expm1(apart))
+    log_disjoint = gammaln(n - k + 1) * 2 - gammaln(n - 2 * k + 1) - gammaln(n + 1)
+    return float(-np.expm1(log_disjoint))

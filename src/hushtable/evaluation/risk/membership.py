@@ -21,6 +21,11 @@ _ATTACKER = (
     "if a published record is close enough. The threshold is learned from people whose membership "
     "is known."
 )
+_NOTE = (
+    "The rates are the shares classified as members, among members and in the control group; the "
+    "naive attacker classifies the same share at random. Half of the people were used to learn the "
+    "threshold."
+)
 
 ADVANTAGE = Metric(
     name="membership advantage",
@@ -56,22 +61,13 @@ def run(scene: AttackTables) -> list[Outcome]:
     return [
         Outcome(
             name="membership",
-            of="",
             attacker=_ATTACKER,
             attack=attack,
             control=control,
             naive=Rate.of(called * attack.n, attack.n),
-            n=attack.n,
-            note=" ".join(
-                [
-                    scene.sampled(),
-                    "The rates are the shares classified as members, among members and in the "
-                    "control group; the naive attacker classifies the same share at random. Half "
-                    "of the people were used to learn the threshold.",
-                ]
-            ).strip(),
+            note=f"{scene.sampled()} {_NOTE}".strip(),
             details=(
-                MetricValue(metric=ADVANTAGE, of="", value=gap.value, low=gap.low, high=gap.high),
+                ADVANTAGE.at(gap.value, low=gap.low, high=gap.high),
                 _area(members, others),
             ),
         )
@@ -95,10 +91,8 @@ def _area(members: NDArray[np.float64], others: NDArray[np.float64]) -> MetricVa
     below = (together[m:] - rankdata(others)) / m
     area = float(above.mean())
     variance = _variance(above) / m + _variance(below) / n
-    reach = NORMAL * math.sqrt(variance)
-    return MetricValue(
-        metric=AUC, of="", value=area, low=max(area - reach, 0.0), high=min(area + reach, 1.0)
-    )
+    half_width = NORMAL * math.sqrt(variance)
+    return AUC.at(area, low=max(area - half_width, 0.0), high=min(area + half_width, 1.0))
 
 
 def _variance(values: NDArray[np.float64]) -> float:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.evaluation.findings import MetricValue, share_metric
+from hushtable.evaluation.findings import share_metric
 from hushtable.evaluation.risk.attack import AttackTables, Outcome, Rate
 
 N_GUESSES = 500
@@ -71,12 +71,8 @@ def run(scene: AttackTables) -> list[Outcome]:
     n = len(scene.original)
     n_rows = n if scene.control is None else min(n, len(scene.control))
     everyone = np.asfortranarray(scene.original)
-    original = (
-        everyone if n_rows == n else np.asfortranarray(_sample(scene, scene.original, n_rows))
-    )
-    control = None
-    if scene.control is not None:
-        control = np.asfortranarray(_sample(scene, scene.control, n_rows))
+    original = everyone if n_rows == n else _sample(scene, scene.original, n_rows)
+    control = None if scene.control is None else _sample(scene, scene.control, n_rows)
     return [
         _outcome(kind, guesses, scene, original=original, everyone=everyone, control=control)
         for kind, guesses in found.items()
@@ -92,11 +88,10 @@ def _outcome(
     everyone: Floats,
     control: Floats | None,
 ) -> Outcome:
-    attack = _rate(guesses, original)
     notes, details = [], []
     if not guesses:
         notes.append(
-            "No such predicate matches exactly one published record, so there is no attack."
+            "No such predicate matches exactly one published record, so nothing can be attacked."
         )
     if len(original) < len(everyone):
         notes.append(
@@ -104,23 +99,14 @@ def _outcome(
             "control group, because rows are unique more often in a smaller table."
         )
         whole = _rate(guesses, everyone)
-        details.append(
-            MetricValue(
-                metric=ON_ALL_ROWS,
-                of=kind,
-                value=whole.value,
-                low=whole.low,
-                high=whole.high,
-            )
-        )
+        details.append(ON_ALL_ROWS.at(whole.value, of=kind, low=whole.low, high=whole.high))
     return Outcome(
         name="singling out",
         of=kind,
         attacker=_ATTACKER.format(what=_KINDS[kind]),
-        attack=attack,
+        attack=_rate(guesses, original),
         control=None if control is None else _rate(guesses, control),
         naive=_rate([_blind(guess, scene) for guess in guesses], original),
-        n=attack.n,
         note=" ".join(notes),
         details=tuple(details),
     )
@@ -131,7 +117,7 @@ def _rate(guesses: list[Description], table: Floats) -> Rate:
 
 
 def _sample(scene: AttackTables, table: Floats, n_rows: int) -> Floats:
-    return table[scene.rng.choice(len(table), n_rows, replace=False)]
+    return np.asfortranarray(table[scene.rng.choice(len(table), n_rows, replace=False)])
 
 
 def _single_columns(scene: AttackTables, published: Floats) -> list[Description]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
-from hushtable.evaluation.findings import MetricValue, over_repeats
+from hushtable.evaluation.findings import Plain, over_repeats
 from hushtable.evaluation.inputs import AlignedTables, CodedRows
 from hushtable.evaluation.utility.learning import ACCURACY, BALANCED, Learning, learn
 from hushtable.evaluation.utility.marginals import (
@@ -50,22 +50,13 @@ N_POINTS = 60
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class DegreeComparison:
+class DegreeComparison(Plain):
     """Comparison of two degree sequences."""
 
     degrees: Integers  # evenly spaced on a logarithmic scale
     original: NDArray[np.float64]  # share of nodes with at least that degree
     published: NDArray[np.float64]
     totals: dict[str, tuple[float, float]]  # name to values in the original and in the release
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data."""
-        return {
-            "degrees": self.degrees.tolist(),
-            "original": self.original.tolist(),
-            "published": self.published.tolist(),
-            "totals": {name: list(pair) for name, pair in self.totals.items()},
-        }
 
 
 def compare_degrees(original: Integers, published: Integers) -> DegreeComparison:
@@ -79,26 +70,23 @@ def compare_degrees(original: Integers, published: Integers) -> DegreeComparison
     """
     top = max(int(original.max(initial=1)), int(published.max(initial=1)))
     degrees = np.unique(np.rint(np.geomspace(1, top, N_POINTS)).astype(np.int64))
-    totals = {
-        "nodes": (float(len(original)), float(len(published))),
-        "edges": (float(original.sum() / 2), float(published.sum() / 2)),
-        "mean degree": (_mean(original), _mean(published)),
-        "largest degree": (float(original.max(initial=0)), float(published.max(initial=0))),
-        "nodes without edges": (
-            float(np.count_nonzero(original == 0)),
-            float(np.count_nonzero(published == 0)),
-        ),
-    }
+    one, two = _totals(original), _totals(published)
     return DegreeComparison(
         degrees=degrees,
         original=_at_least(original, degrees),
         published=_at_least(published, degrees),
-        totals=totals,
+        totals={name: (one[name], two[name]) for name in one},
     )
 
 
-def _mean(values: Integers) -> float:
-    return float(values.mean()) if len(values) else 0.0
+def _totals(degrees: Integers) -> dict[str, float]:
+    return {
+        "nodes": float(len(degrees)),
+        "edges": float(degrees.sum() / 2),
+        "mean degree": float(degrees.mean()) if len(degrees) else 0.0,
+        "largest degree": float(degrees.max(initial=0)),
+        "nodes without edges": float(np.count_nonzero(degrees == 0)),
+    }
 
 
 def _at_least(values: Integers, degrees: Integers) -> NDArray[np.float64]:
@@ -151,16 +139,7 @@ class Utility:
             "n_published": self.n_published,
             "n_draws": self.n_draws,
             "notes": list(self.notes),
-            "metrics": [
-                {
-                    "name": metric.name,
-                    "meaning": metric.meaning,
-                    "better": metric.better,
-                    "low": metric.low if np.isfinite(metric.low) else None,
-                    "high": metric.high if np.isfinite(metric.high) else None,
-                }
-                for metric in METRICS
-            ],
+            "metrics": [metric.to_dict() for metric in METRICS],
             "columns": [column.to_dict() for column in marginals.columns],
             "pairs": _sets(marginals.pairs, marginals.n_pairs),
             "triples": _sets(marginals.triples, marginals.n_triples),
@@ -172,23 +151,18 @@ class Utility:
         }
 
     def _association(self) -> dict[str, Any] | None:
-        gaps = [
-            abs(p.association[0] - p.association[1]) for p in self.marginals.pairs if p.association
-        ]
-        if not gaps:
+        both = [pair.association for pair in self.marginals.pairs if pair.association]
+        if not both:
             return None
-        return {
-            "mean": MetricValue(
-                metric=ASSOCIATION, of="all pairs", value=float(np.mean(gaps))
-            ).to_dict(),
-            "largest": float(np.max(gaps)),
-        }
+        gaps = [abs(one.original - one.published) for one in both]
+        mean = ASSOCIATION.at(float(np.mean(gaps)), of="all pairs")
+        return {"mean": mean.to_dict(), "largest": float(np.max(gaps))}
 
 
 def _sets(sets: Sequence[SetComparison], n_there: int) -> dict[str, Any] | None:
     if not sets:
         return None
-    distances = [one.distance.value for one in sets]
+    distances = [one.total_variation.value for one in sets]
     n_draws = max(len(one.values) for one in sets)
     # Sets in blocks without sampled values have a single value, used for every draw.
     means = [
@@ -244,7 +218,7 @@ def measure_utility(
             "compared with all rows of the original; omitted rows count as error."
         )
     if len(published.schema.attributes) == 1 and published.about != "nodes":
-        notes.append("There is only one column, so there are no pairs to compare.")
+        notes.append("The release has only one column, so pairs are not compared.")
     workload = _workload(compared, draws, for_questions, per_cell, progress)
     learning = None
     block, why_not = _block_to_learn(compared, control, target)

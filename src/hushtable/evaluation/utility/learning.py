@@ -12,13 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.evaluation.findings import MetricValue, over_repeats, share_metric
+from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
 from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
 from hushtable.files.progress import Progress, silent
@@ -98,7 +97,7 @@ class LearningTask:
 
     @property
     def is_trivial(self) -> bool:
-        """Whether there are no features or fewer than two classes."""
+        """True without features or with fewer than two classes."""
         return not self.table.features or len(np.unique(self.y)) < 2
 
     def lone_class(self) -> Integers:
@@ -228,54 +227,30 @@ BALANCED = share_metric(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LearningLine:
+@dataclass(frozen=True, eq=False)
+class LearningLine(Plain):
     """Accuracy of one model."""
 
     model: str  # "majority" for the baseline
     trained_on: str  # "release", "original" or "nothing"
     accuracy: MetricValue
-    balanced: MetricValue
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the accuracies as plain data."""
-        return {
-            "model": self.model,
-            "trained_on": self.trained_on,
-            "accuracy": self.accuracy.to_dict(),
-            "balanced_accuracy": self.balanced.to_dict(),
-        }
+    balanced_accuracy: MetricValue
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Learning:
+class Learning(Plain):
     """Results of all models."""
 
     target: str
     features: tuple[str, ...]
     classes: tuple[str, ...]
     lines: list[LearningLine]
-    n_train: int  # rows of the original
+    n_train_original: int
     n_train_release: int
     n_test: int
     n_repeats: int
     test: str  # origin of the test rows, in a sentence
     notes: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the results as plain data."""
-        return {
-            "target": self.target,
-            "features": list(self.features),
-            "classes": list(self.classes),
-            "n_train_original": self.n_train,
-            "n_train_release": self.n_train_release,
-            "n_test": self.n_test,
-            "n_repeats": self.n_repeats,
-            "test": self.test,
-            "notes": list(self.notes),
-            "lines": [line.to_dict() for line in self.lines],
-        }
 
 
 WITH_CONTROL = (
@@ -336,9 +311,7 @@ def learn(
             mean = float(np.mean(shares))
             error = math.sqrt(max(mean * (1 - mean), 0.0) / max(n_test, 1))
             measured.append(over_repeats(metric, f"{model}, {where}", shares, extra_std=error))
-        lines.append(
-            LearningLine(model=model, trained_on=where, accuracy=measured[0], balanced=measured[1])
-        )
+        lines.append(LearningLine(model, where, *measured))
     if n_release == 0:
         notes.append("The release has no rows to train on: its models predict the first class.")
     return Learning(
@@ -346,7 +319,7 @@ def learn(
         features=features,
         classes=labels,
         lines=lines,
-        n_train=n_train,
+        n_train_original=n_train,
         n_train_release=n_release,
         n_test=n_test,
         n_repeats=n_repeats,

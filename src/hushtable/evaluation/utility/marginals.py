@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.evaluation.findings import MetricValue, over_repeats, share_metric
+from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
 from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
 from hushtable.numeric import project_to_simplex
@@ -52,9 +52,9 @@ class ValueShares:
         return self._on(codes), other._on(codes)
 
     def _on(self, codes: NDArray[np.int64]) -> Floats:
-        spread = np.zeros(len(codes))
-        spread[np.searchsorted(codes, self.codes)] = self.shares
-        return spread
+        shares = np.zeros(len(codes))
+        shares[np.searchsorted(codes, self.codes)] = self.shares
+        return shares
 
     def projected(self) -> ValueShares:
         """Project noisy shares onto the simplex: nonnegative with sum 1."""
@@ -66,11 +66,11 @@ class ValueShares:
 
 
 def value_shares(
-    column: Column, codes: NDArray[np.int32], filled: tuple[float, Floats] | None = None
+    column: Column, codes: NDArray[np.int32], noise: tuple[float, Floats] | None = None
 ) -> ValueShares:
-    """Count codes; `filled` is the number of noise rows to subtract and their distribution."""
-    if filled is not None:
-        n_noise, shares = filled
+    """Count codes; `noise` is the number of noise rows to subtract and their distribution."""
+    if noise is not None:
+        n_noise, shares = noise
         left = np.bincount(codes, minlength=column.size) - n_noise * shares
         return ValueShares(np.arange(column.size), left / max(left.sum(), 1.0), noisy=True)
     if column.size <= 1 << 22:
@@ -81,24 +81,13 @@ def value_shares(
     return ValueShares(present.astype(np.int64), counts / max(len(codes), 1))
 
 
-def background_filled(
-    column: Column, background: KnownNoiseRows | None, name: str
-) -> tuple[float, Floats] | None:
-    """Return the number of rows that a method added as noise, and their distribution."""
-    if background is None:
-        return None
-    return background.n_rows, background.share(name, column.size)
-
-
 def on_present(
     column: Column, truth: ValueShares, share: ValueShares
 ) -> tuple[NDArray[np.int64], Floats, Floats, int]:
     """Return the codes in use, both distributions among present values, and the range."""
     codes = np.union1d(truth.codes, share.codes)
-    one, two = truth._on(codes), share._on(codes)
-    if column.n_special:
-        there = codes < column.n_values
-        codes, one, two = codes[there], one[there], two[there]
+    present = codes < column.n_values
+    codes, one, two = codes[present], truth._on(codes)[present], share._on(codes)[present]
     return codes, one / (one.sum() or 1.0), two / (two.sum() or 1.0), column.n_values - 1
 
 
@@ -111,7 +100,7 @@ def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -
     1.0
     """
     if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
+        return float(one.any() != two.any())
     gap = np.abs(np.cumsum(one - two))[:-1]
     return min(float(gap @ np.diff(codes)) / max(span, 1), 1.0)
 
@@ -119,7 +108,7 @@ def wasserstein(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -
 def largest_gap(codes: NDArray[np.int64], one: Floats, two: Floats, span: int) -> float:
     """Return the largest difference between two distribution functions."""
     if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
+        return float(one.any() != two.any())
     return min(float(np.abs(np.cumsum(one - two)).max()), 1.0)
 
 
@@ -132,7 +121,7 @@ def total_variation(one: Floats, two: Floats) -> float:
     0.5
     """
     if not two.any() or not one.any():
-        return 1.0 if one.any() != two.any() else 0.0
+        return float(one.any() != two.any())
     return float(np.abs(one - two).sum() / 2)
 
 
@@ -168,13 +157,10 @@ def _intervals(column: Column, starts: Iterable[int], last: int | None = None) -
     last = column.n_values - 1 if last is None else last
     ends = [*[start - 1 for start in firsts[1:]], last]
     labels = [
-        f"{_short(column.value(first))}"
-        if first == end
-        else f"{_short(column.value(first))} to {_short(column.value(end))}"
-        for first, end in zip(firsts, ends, strict=True)
+        " to ".join(_short(column.value(code)) for code in dict.fromkeys(interval))
+        for interval in zip(firsts, ends, strict=True)
     ]
-    has_missing = column.missing_code is not None
-    special = column.special_names
+    has_missing, special = column.missing_code is not None, column.special_names
     return Intervals(tuple(labels), column.n_values, has_missing, (0, *firsts[1:]), special=special)
 
 
@@ -229,61 +215,43 @@ ASSOCIATION = share_metric(
 )
 
 
+@dataclass(frozen=True, eq=False)
+class PlottedShares(Plain):
+    """Shares of the bins or values of a column in a plot."""
+
+    labels: tuple[str, ...]
+    original: Floats
+    published: Floats
+
+
+@dataclass(frozen=True)
+class OriginalAndPublished(Plain):
+    """A number in the original and in the release."""
+
+    original: float
+    published: float
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ColumnComparison:
+class ColumnComparison(Plain):
     """Distances between two distributions of a column, and shares for a plot."""
 
     name: str
     ordered: bool  # whether the order of values is meaningful
     measured: tuple[MetricValue, ...]
-    labels: tuple[str, ...]  # bins or values in the plot
-    original: Floats
-    published: Floats
-
-    @property
-    def worst(self) -> float:
-        """The largest distance."""
-        return max(measured.value for measured in self.measured)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data."""
-        return {
-            "name": self.name,
-            "ordered": self.ordered,
-            "measured": [measured.to_dict() for measured in self.measured],
-            "shares": {
-                "labels": list(self.labels),
-                "original": self.original.tolist(),
-                "published": self.published.tolist(),
-            },
-        }
+    shares: PlottedShares
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SetComparison:
+class SetComparison(Plain):
     """Comparison of the joint distribution of two or three columns."""
 
     names: tuple[str, ...]
-    distance: MetricValue  # total variation distance, over all draws
+    total_variation: MetricValue  # over all draws
     independent: float  # distance of a release with exact one-way marginals and independent columns
     sampling: float  # expected distance of an independent sample with the same number of rows
     values: tuple[float, ...]  # distance of each draw
-    # Cramér's V in the original and in the release, for pairs
-    association: tuple[float, float] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the comparison as plain data."""
-        content: dict[str, Any] = {
-            "names": list(self.names),
-            "total_variation": self.distance.to_dict(),
-            "independent": self.independent,
-            "sampling": self.sampling,
-        }
-        if self.association is not None:
-            content["association"] = dict(
-                zip(("original", "published"), self.association, strict=True)
-            )
-        return content
+    association: OriginalAndPublished | None = None  # Cramér's V, for pairs
 
 
 # --- single columns -------------------------------------------------------------------------------
@@ -295,10 +263,10 @@ def compare_column(
     """Compare the distribution of one column, value by value."""
     column = original.schema.attributes[name]
     truth = value_shares(column, original.codes[name])
-    shares = [
-        value_shares(column, rows.codes[name], background_filled(column, background, name))
-        for rows in draws
-    ]
+    noise = None
+    if background is not None:
+        noise = background.n_rows, background.share(name, column.size)
+    shares = [value_shares(column, rows.codes[name], noise) for rows in draws]
     ordered = is_ordered(column)
     measured = []
     if ordered:
@@ -317,9 +285,11 @@ def compare_column(
         name=name,
         ordered=ordered,
         measured=tuple(measured),
-        labels=bin_labels(bins),
-        original=truth.grouped(bins),
-        published=np.mean([share.projected().grouped(bins) for share in shares], axis=0),
+        shares=PlottedShares(
+            bin_labels(bins),
+            truth.grouped(bins),
+            np.mean([share.projected().grouped(bins) for share in shares], axis=0),
+        ),
     )
 
 
@@ -380,19 +350,20 @@ def compare_sets(
     for number, names in enumerate(sets):
         truth = original.shares(names)
         published = [rows.shares(names) for rows in draws]
-        of = " × ".join(names)
         association = None
         if len(names) == 2:
             strengths = [
                 cramers_v(shares, rows.n_rows)
                 for shares, rows in zip(published, draws, strict=True)
             ]
-            association = (cramers_v(truth, original.n_rows), float(np.mean(strengths)))
+            association = OriginalAndPublished(
+                cramers_v(truth, original.n_rows), float(np.mean(strengths))
+            )
         values = tuple(total_variation(truth, shares) for shares in published)
         found.append(
             SetComparison(
                 names=names,
-                distance=over_repeats(TOTAL_VARIATION, of, values),
+                total_variation=over_repeats(TOTAL_VARIATION, " × ".join(names), values),
                 values=values,
                 independent=total_variation(truth, _independent(truth)),
                 sampling=_sampling_error(truth, original.n_rows),
@@ -414,8 +385,8 @@ def _independent(joint: Floats) -> Floats:
 
 def _sampling_error(shares: Floats, n_rows: int) -> float:
     """Approximate the expected TV distance of an independent sample by normal errors."""
-    spread = np.sqrt(shares * (1 - shares) / max(n_rows, 1))
-    return float(min(np.sqrt(2 / np.pi) * spread.sum() / 2, 1.0))
+    std = np.sqrt(shares * (1 - shares) / max(n_rows, 1))
+    return float(min(np.sqrt(2 / np.pi) * std.sum() / 2, 1.0))
 
 
 def cramers_v(joint: Floats, n_rows: int) -> float:

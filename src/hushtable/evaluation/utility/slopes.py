@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.evaluation.findings import Metric
+from hushtable.evaluation.findings import Metric, Plain
 from hushtable.evaluation.inputs import CodedRows
-from hushtable.schema import Integer, Number, Schema
+from hushtable.evaluation.utility.marginals import OriginalAndPublished
+from hushtable.schema import Integer, Number
 
 MAX_PAIRS = 200
 MAX_GROUPS = 6
@@ -29,35 +30,29 @@ CORRELATION = Metric(
     meaning="Correlation in the published rows divided by that in the original: 1 if unchanged, 0 "
     "if lost.",
     better="neither",
-    low=-np.inf,
+    low=None,
 )
 _CLEAR = 0.05  # smaller correlations are not used as divisors
 
 
 @dataclass(frozen=True, kw_only=True)
-class SlopeComparison:
+class SlopeComparison(Plain):
     """Correlation and slope of two columns, each in the original and in the published rows."""
 
     names: tuple[str, str]  # the slope is that of the second column on the first
     group: str  # empty for all rows
-    correlation: tuple[float, float]
-    slope: tuple[float, float]
+    correlation: OriginalAndPublished
+    slope: OriginalAndPublished
 
     @property
     def kept(self) -> float | None:
         """The share of the correlation that remains; None if the original is below 0.05."""
-        original, published = self.correlation
-        return published / original if abs(original) >= _CLEAR else None
+        both = self.correlation
+        return both.published / both.original if abs(both.original) >= _CLEAR else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain data."""
-        return {
-            "names": list(self.names),
-            "group": self.group,
-            "correlation": dict(zip(("original", "published"), self.correlation, strict=True)),
-            "slope": dict(zip(("original", "published"), self.slope, strict=True)),
-            "kept": self.kept,
-        }
+        return super().to_dict() | {"kept": self.kept}
 
 
 def compare_slopes(
@@ -82,8 +77,8 @@ def compare_slopes(
                     found[key] = SlopeComparison(
                         names=(one, two),
                         group=label,
-                        correlation=(before[0], after[0]),
-                        slope=(before[1], after[1]),
+                        correlation=OriginalAndPublished(before[0], after[0]),
+                        slope=OriginalAndPublished(before[1], after[1]),
                     )
     return tuple(found.values())
 
@@ -93,17 +88,17 @@ Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]]:
     """Return masks for all rows, and for the groups of the column with the fewest values."""
-    everybody = (np.ones(original.n_rows, np.bool_), np.ones(published.n_rows, np.bool_))
-    groups: list[tuple[str, Masks]] = [("", everybody)]
-    schema: Schema = published.schema
+    all_rows = (np.ones(original.n_rows, np.bool_), np.ones(published.n_rows, np.bool_))
+    groups: list[tuple[str, Masks]] = [("", all_rows)]
+    columns = published.schema.attributes
     few = [
         (column.n_values, name)
-        for name, column in schema.attributes.items()
+        for name, column in columns.items()
         if 2 <= column.n_values <= MAX_GROUPS
     ]
     if few:
         _, name = min(few)
-        column = schema.attributes[name]
+        column = columns[name]
         for code in range(column.n_values):
             masks = (original.codes[name] == code, published.codes[name] == code)
             groups.append((f"{name} = {column.value(code)}", masks))

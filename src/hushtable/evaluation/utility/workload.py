@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
-from hushtable.evaluation.findings import Metric, MetricValue, share_metric, wilson
+from hushtable.evaluation.findings import Metric, MetricValue, Plain, share_metric, wilson
 from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.files.progress import Progress, silent
 from hushtable.query.answers import Estimate
@@ -140,35 +140,22 @@ class Answered:
 
     @property
     def covered(self) -> bool:
-        """Whether the interval contains the true count."""
+        """True if the interval contains the true count."""
         return self.estimate.low <= self.truth <= self.estimate.high
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class WorkloadLine:
+class WorkloadLine(Plain):
     """Summary of the answers by number of conditions and range of selectivity."""
 
     arity: int | None  # number of conditions; None for all
     selectivity: tuple[float, float] | None  # None for all
     n: int  # number of queries
-    median: MetricValue  # of the relative errors
-    mean: MetricValue
-    absolute: MetricValue  # median absolute error
+    median_relative_error: MetricValue
+    mean_relative_error: MetricValue
+    median_absolute_error: MetricValue
     coverage: MetricValue | None  # None without intervals
     width: MetricValue | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary as plain data."""
-        return {
-            "arity": self.arity,
-            "selectivity": self.selectivity and list(self.selectivity),
-            "n": self.n,
-            "median_relative_error": self.median.to_dict(),
-            "mean_relative_error": self.mean.to_dict(),
-            "median_absolute_error": self.absolute.to_dict(),
-            "coverage": self.coverage and self.coverage.to_dict(),
-            "width": self.width and self.width.to_dict(),
-        }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -285,22 +272,19 @@ class _Drawer:
         in_order = self._in_order[name]
         n_present = int(np.searchsorted(in_order, column.n_values))
         place = int(np.searchsorted(in_order, code))
-        reach = share * n_present
-        first = int(np.clip(place - self._rng.random() * reach, 0, n_present - 1))
-        last = int(np.clip(first + reach - 1, place, n_present - 1))
+        n_wanted = share * n_present
+        first = int(np.clip(place - self._rng.random() * n_wanted, 0, n_present - 1))
+        last = int(np.clip(first + n_wanted - 1, place, n_present - 1))
         ends = int(in_order[first]), int(in_order[last])
         if not isinstance(column, Categorical):
             return Condition(name, column, ends, True)
         return Condition(name, column, tuple(range(ends[0], ends[1] + 1)), False)
 
 
-AnswerFunction = Callable[[CountQuestion], Estimate]
-
-
 def run_workload(
     questions: Sequence[tuple[CountQuestion, int]],
     n_rows: int,
-    answer: AnswerFunction,
+    answer: Callable[[CountQuestion], Estimate],
     rng: np.random.Generator,
     *,
     has_intervals: bool = True,
@@ -346,17 +330,17 @@ def _line(
     coverage = width = None
     if has_intervals:
         wide = [(one.estimate.high - one.estimate.low) / max(one.n_rows, 1) for one in mine]
-        width = MetricValue(metric=WIDTH, of=of, value=float(np.median(wide)))
+        width = WIDTH.at(float(np.median(wide)), of=of)
         hits = sum(one.covered for one in mine)
         low, high = wilson(hits, len(mine))
-        coverage = MetricValue(metric=COVERAGE, of=of, value=hits / len(mine), low=low, high=high)
+        coverage = COVERAGE.at(hits / len(mine), of=of, low=low, high=high)
     return WorkloadLine(
         arity=arity,
         selectivity=cell,
         n=len(mine),
-        median=_bootstrapped(RELATIVE, of, relative, np.median, rng),
-        mean=_bootstrapped(RELATIVE, of, relative, np.mean, rng),
-        absolute=_bootstrapped(ABSOLUTE, of, absolute, np.median, rng),
+        median_relative_error=_bootstrapped(RELATIVE, of, relative, np.median, rng),
+        mean_relative_error=_bootstrapped(RELATIVE, of, relative, np.mean, rng),
+        median_absolute_error=_bootstrapped(ABSOLUTE, of, absolute, np.median, rng),
         coverage=coverage,
         width=width,
     )
@@ -368,6 +352,4 @@ def _bootstrapped(
     """Summarize errors over queries, with a 95% bootstrap interval."""
     again = values[rng.integers(len(values), size=(_BOOTSTRAP, len(values)))]
     low, high = np.quantile(summary(again, axis=1), [0.025, 0.975])
-    return MetricValue(
-        metric=metric, of=of, value=float(summary(values)), low=float(low), high=float(high)
-    )
+    return metric.at(float(summary(values)), of=of, low=float(low), high=float(high))
