@@ -38,6 +38,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/mypy
+	$(BIN)/python docs/check_prose.py
 
 # The documentation site, in site/.
 docs: $(VENV)/installed-dev

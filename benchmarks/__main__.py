@@ -22,7 +22,7 @@ print(f"imports {loaded:.0f} MB, peak {peak_mb():.0f} MB")
 
 
 def peak_mb() -> float:
-    """Give the peak memory of this process; unlike ru_maxrss it forgets the parent's."""
+    """Return the peak memory of this process; unlike ru_maxrss it forgets the parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 

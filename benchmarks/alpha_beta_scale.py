@@ -50,7 +50,7 @@ print(f"imports {loaded:.0f} MB, peak {peak_mb():.0f} MB")
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """Give the median time of a few runs, after one to warm up."""
+    """Return the median time of a few runs, after one to warm up."""
     act()
     times = []
     for _ in range(REPETITIONS):

@@ -29,7 +29,7 @@ QUESTIONS = [
 
 
 def paths(n_columns: int) -> list[str]:
-    """Give the addresses that are asked for, the page itself as often as all others together."""
+    """Return the addresses that are asked for, the page itself as often as all others together."""
     asked = [f"/answer?{quote(question, safe='=&:')}" for question in QUESTIONS]
     asked += [f"/column/{place}" for place in range(n_columns)]
     return asked
@@ -71,7 +71,7 @@ async def load(root: str, asked: list[str], *, rate: float, seconds: float) -> l
 
 
 def memory_mb(pid: int) -> float:
-    """Give the memory that a process holds."""
+    """Return the memory that a process holds."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 

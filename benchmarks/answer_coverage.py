@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of answers hold: counts, cells, means, medians and slopes.
+"""How often the 95% intervals of answers hold: counts, cells, means, medians and slopes.
 
 ``python -m benchmarks.answer_coverage [--method quilt] [--runs N] [--epsilons ...] [--tables ...]``
 
@@ -69,7 +69,7 @@ def adult_columns(folder: Path) -> tuple[pa.Table, Schema]:
 
 
 def made(name: str, run: int, folder: Path) -> tuple[pa.Table, Schema]:
-    """Give a table and its schema."""
+    """Return a table and its schema."""
     if name == "numeric":
         return numeric(run)
     if name == "people":

@@ -39,7 +39,7 @@ def main(wanted: list[str]) -> None:
 
 
 def _seen(report: Report) -> str:
-    """Say what would have been seen of each promise, or why it was not tested."""
+    """Return what would have been seen of each promise, or why it was not tested."""
     said = [
         finding.would_see or f"not tested: {finding.reason}"
         for finding in report.findings

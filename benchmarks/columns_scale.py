@@ -64,7 +64,7 @@ def schema_of() -> object:
 
 
 def peak_mb() -> float:
-    """Give the peak memory of this process."""
+    """Return the peak memory of this process."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 

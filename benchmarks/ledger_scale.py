@@ -26,18 +26,18 @@ SMALL = Fraction(1, 10**8)
 
 
 def pure(number: int) -> Guarantee:
-    """Give a promise of epsilon alone."""
+    """Return a promise of epsilon alone."""
     return PureDP(epsilon=number * SMALL, unit=ROW, neighbors="add-remove")
 
 
 def approximate(number: int) -> Guarantee:
-    """Give a promise with a delta."""
+    """Return a promise with a delta."""
     delta = Fraction(number, 10**14)
     return ApproxDP(epsilon=number * SMALL, delta=delta, unit=ROW, neighbors="add-remove")
 
 
 def concentrated(number: int) -> Guarantee:
-    """Give a promise that has a rho, such as quilt's."""
+    """Return a promise that has a rho, such as quilt's."""
     epsilon, delta = number * SMALL, Fraction(1, 10**9)
     rho = concentrated_share(epsilon, delta)
     return ApproxDP(epsilon=epsilon, delta=delta, rho=rho, unit=ROW, neighbors="add-remove")
@@ -67,13 +67,13 @@ def write(path: Path, n: int, promise: Callable[[int], Guarantee]) -> None:
 
 
 def written() -> int:
-    """Give the bytes that this process has handed to the system so far."""
+    """Return the bytes that this process has handed to the system so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
 
 
 def measure(n: int, promise: Callable[[int], Guarantee]) -> tuple[float, int]:
-    """Give the processor seconds of opening a ledger, and the bytes that a charge writes."""
+    """Return the processor seconds of opening a ledger, and the bytes that a charge writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "book"
         write(path, n, promise)

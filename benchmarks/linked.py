@@ -292,7 +292,7 @@ def _in_order(visits: pd.DataFrame, schema: LinkedSchema) -> pd.DataFrame:
 
 
 def measures(real: Tables, made: Tables, schema: LinkedSchema) -> dict[str, float]:
-    """Give the mean total variation of pairs, by where they are."""
+    """Return the mean total variation of pairs, by where they are."""
     cuts = {
         column: np.unique(np.quantile(frame[column], np.arange(0.1, 1, 0.1)))
         for frame in real.values()

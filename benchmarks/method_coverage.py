@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of every method hold, for all that an analyst can ask.
+"""How often the 95% intervals of every method hold, for all that an analyst can ask.
 
 ``python -m benchmarks.method_coverage --from FOLDER [--methods ...] [--tables ...] [--runs N]``
 
@@ -190,7 +190,7 @@ class Truth:
         return len(next(iter(self.codes.values())))
 
     def numbers(self, *names: str) -> Floats:
-        """Give the numbers of rows that have all of them, a line for each column."""
+        """Return the numbers of rows that have all of them, a line for each column."""
         columns: list[Any] = [self.schema.attributes[name] for name in names]
         there = np.all(
             [self.codes[n] < c.n_values for n, c in zip(names, columns, strict=True)], axis=0

@@ -68,7 +68,7 @@ def noise_lines() -> list[str]:
 
 
 def sample_table() -> Table:
-    """Give the embedded sample as the codes that every synthesizer gets."""
+    """Return the embedded sample as the codes that every synthesizer gets."""
     schema = sample_schema()
     engine = connect(sample(), schema, engine="memory")
     columns = tuple(

@@ -40,7 +40,7 @@ def exponential(
 
 
 def smooth_sensitivity(points: Points, low: int, high: int, beta: float) -> float:
-    """Give the smooth sensitivity of the median, exactly.
+    """Return the smooth sensitivity of the median, exactly.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def made(
 
 
 def w1(one: Points, two: Points) -> float:
-    """Give the area between the distribution functions."""
+    """Return the area between the distribution functions."""
     grid = np.arange(LOW, HIGH + 1)
     shares = [np.searchsorted(np.sort(x), grid, "right") / max(len(x), 1) for x in (one, two)]
     return float(np.abs(shares[0] - shares[1]).sum())

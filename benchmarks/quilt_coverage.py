@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of a quilt hold the truth: random conditions on 1 to 3 columns.
+"""How often the 95% intervals of a quilt hold the truth: random conditions on 1 to 3 columns.
 
 ``python -m benchmarks.quilt_coverage [--data FOLDER] [--tables ...] [--runs N] [--questions N]
 [--told]``
@@ -61,7 +61,7 @@ def truths(table: Table, asked: list[tuple[str, int]]) -> list[int]:
 
 
 def score(answers: list[Estimate], orders: list[int], true: list[int]) -> list[dict[str, Any]]:
-    """Tell coverage, width and error, by the number of columns and by where the answer is from."""
+    """Print coverage, width and error, by the number of columns and by where the answer is from."""
     low, high = (np.array([getattr(a, end) for a in answers]) for end in ("low", "high"))
     value, truth = np.array([a.value for a in answers]), np.array(true)
     modeled = np.array([a.model_std > 0 for a in answers])

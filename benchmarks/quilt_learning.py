@@ -50,7 +50,7 @@ def released(table: Table, epsilon: str, seed: int, *, told: bool) -> dict[str, 
 
 
 def differences(entries: Iterable[dict[str, Any]]) -> list[str]:
-    """Say for each table and epsilon what telling the target brought, in points."""
+    """Print for each table and epsilon what telling the target brought, in points."""
     found: dict[tuple[str, str], dict[str, list[dict[str, Any]]]] = {}
     for entry in entries:
         runs = found.setdefault((entry["table"], entry["epsilon"]), {"told": [], "untold": []})

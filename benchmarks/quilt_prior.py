@@ -15,7 +15,7 @@ the table is published at epsilon 0.1:
 - ``women``: with another population, the women among other people.
 
 Errors are mean total variation over single columns and over all pairs, of the published rows. The
-coverage is that of the 95 % intervals of random conditions (`benchmarks.quilt_coverage`).
+coverage is that of the 95% intervals of random conditions (`benchmarks.quilt_coverage`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DELTA = "1e-9"
 
 
 def errors(table: Table, rows: Codes) -> tuple[float, float]:
-    """Give the mean distance of single columns and of pairs from the private rows."""
+    """Return the mean distance of single columns and of pairs from the private rows."""
     return _distance(table, rows, 1), _distance(table, rows, 2)
 
 

@@ -105,7 +105,7 @@ def write_rows(folder: Path, rows: int) -> Path:
 
 
 def used() -> tuple[float, float]:
-    """Give peak memory in MB and seconds of CPU, of this process and those it started.
+    """Return peak memory in MB and seconds of CPU, of this process and those it started.
 
     On a machine that others use too, seconds of CPU can be compared and seconds cannot.
     """

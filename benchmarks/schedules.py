@@ -71,7 +71,7 @@ def tree(n: int, rho: float, *, of_sums: bool) -> Rows:
 
 
 def errors(measured: Rows, n: int, step: float) -> tuple[float, float, float]:
-    """Give root mean variances of levels, changes and trends, each asked right after its wave."""
+    """Return root mean variances of levels, changes and trends, each asked right after its wave."""
     level, change, trend = [], [], []
     for t in range(2, n):
         precision = np.zeros((t + 1, t + 1))

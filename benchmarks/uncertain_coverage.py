@@ -1,4 +1,4 @@
-"""How often the 95 % intervals of `uncertain` hold, and how wide they are, on three kinds of data.
+"""How often the 95% intervals of `uncertain` hold, and how wide they are, on three kinds of data.
 
 Run ``python -m benchmarks.uncertain_coverage [n_records]``. For each data set, model and kind of
 levels: one release with k = 10, and random boxes over one column, two columns and all columns. The

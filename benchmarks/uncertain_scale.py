@@ -43,7 +43,7 @@ def seconds(function: Any, *arguments: Any) -> float:
 
 
 def ratios(n: int, repeats: int = 5) -> dict[str, float]:
-    """Give the times of one pass and of both solvers, the best of several turns each."""
+    """Return the times of one pass and of both solvers, the best of several turns each."""
     points = np.random.default_rng(0).random((n, 5)) * math.sqrt(12)
     k, nearest = np.full(n, 10.0), np.empty(n)
     for function in (gaussian_scales, uniform_scales):

@@ -20,14 +20,14 @@ plan without spares, the others in equal parts. Everything is asked right after 
   drawn at random: conditions on one to three columns that between 2 and 98 % of the people satisfy.
   The others' change is that since their release before, which with ``--every N`` is N waves ago:
   then they are made, and questions asked, at every Nth wave alone, to save time.
-- *hold*: the share of 95 % intervals of the series that hold, for level, change and trend.
+- *hold*: the share of 95% intervals of the series that hold, for level, change and trend.
 
 With ``--panel`` people are followed, and three things are added:
 
 - *moves of synthetic people*: mean total variation, over columns, of who went from which value to
   which, between published and private people of two consecutive waves. As a measure beside it the
   same if nobody moved: each private person keeps the value of the wave before.
-- *moves hold*: the share of 95 % intervals of `Series.transitions` that hold.
+- *moves hold*: the share of 95% intervals of `Series.transitions` that hold.
 """
 
 from __future__ import annotations

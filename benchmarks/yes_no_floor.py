@@ -56,7 +56,7 @@ def distances(table: Table, epsilon: str, n_draws: int) -> dict[str, float]:
 
 
 def _medians(noisy: Floats, values: Floats, std: float) -> Floats:
-    """Give the median of each noisy value's origin, if origins are drawn from these values."""
+    """Return the median of each noisy value's origin, if origins are drawn from these values."""
     ordered = np.sort(values)
     chances = np.cumsum(np.exp(-0.5 * ((noisy[:, None] - ordered) / std) ** 2), axis=1)
     medians: Floats = ordered[(chances < chances[:, -1:] / 2).sum(axis=1)]

@@ -40,7 +40,7 @@ class Browser:
         high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
 
         def connect() -> None:
-            """Give the browser the descriptors it takes commands from and answers on."""
+            """Return the browser the descriptors it takes commands from and answers on."""
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 

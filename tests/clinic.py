@@ -45,7 +45,7 @@ DATA = {"persons": PERSONS, "visits": VISITS, "tests": TESTS}
 
 
 def rows(engine: Any, columns: list[str]) -> Counter[tuple[Any, ...]]:
-    """Give the rows that count, with their values."""
+    """Return the rows that count, with their values."""
     cells = engine.counts(columns)
     kinds = [engine.schema.attributes[name] for name in columns]
     return Counter(

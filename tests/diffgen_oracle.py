@@ -39,12 +39,12 @@ Score = Callable[[Sequence[Sequence[int]]], float]
 
 
 def max_score(children: Sequence[Sequence[int]]) -> float:
-    """Give the sum of majorities."""
+    """Return the sum of majorities."""
     return sum(max(child) for child in children)
 
 
 def total_variation(children: Sequence[Sequence[int]]) -> float:
-    """Give the sum of absolute deviations from independence, rounded down."""
+    """Return the sum of absolute deviations from independence, rounded down."""
     n = sum(map(sum, children))
     classes = [sum(child[j] for child in children) for j in range(2)]
     off = [abs(n * c[j] - sum(c) * classes[j]) for c in children for j in range(2)]
@@ -69,7 +69,7 @@ def counts(rows: Sequence[Row], part: Part) -> list[int]:
 
 
 def tight(rows: Sequence[Row], *, rounds: int, eta: float, score: Score) -> dict[Outcome, float]:
-    """Give the probability of every sequence of joint choices; eta per point of the score."""
+    """Return the probability of every sequence of joint choices; eta per point of the score."""
 
     def grow(cut: Cut, left: int) -> dict[Outcome, float]:
         if left == 0:
@@ -96,7 +96,7 @@ def tight(rows: Sequence[Row], *, rounds: int, eta: float, score: Score) -> dict
 
 
 def paper(rows: Sequence[Row], *, rounds: int, eta: float, score: Score) -> dict[Outcome, float]:
-    """Give the probability of every sequence of Algorithm 1; eta per point of the score."""
+    """Return the probability of every sequence of Algorithm 1; eta per point of the score."""
 
     def weight(way: tuple[int | None, list[Part]]) -> float:
         return math.exp(eta * score([counts(rows, child) for child in way[1]]))

@@ -48,7 +48,7 @@ def _drawing(name: str) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Give a test draws of its own, the same ones where tests are spread over processes."""
+    """Return a test draws of its own, the same ones where tests are spread over processes."""
     groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
     name = item.nodeid.removesuffix(f"@{'_'.join(groups)}")
     return (yield from _drawing(name))
@@ -58,6 +58,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Give a fixture draws of its own: tests may share it, and any of them may be first."""
+    """Return a fixture draws of its own: tests may share it, and any of them may be first."""
     name = (fixturedef.baseid, fixturedef.argname, str(getattr(request, "param_index", 0)))
     return (yield from _drawing(" ".join(name)))

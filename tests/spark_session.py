@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 def start(folder: Path) -> Any:
-    """Give the session, or skip and say what is lacking."""
+    """Return the session, or skip and say what is lacking."""
     sql = pytest.importorskip("pyspark.sql", reason="no Spark: pip install 'hushtable[spark]'")
     if shutil.which("java") is None:
         pytest.skip("no Java: apt install openjdk-17-jre-headless (or set JAVA_HOME and PATH)")

@@ -148,17 +148,17 @@ def baseline_accuracy(division: Division) -> float:
 
 
 def lower_accuracy(division: Division) -> float:
-    """Say the most frequent class of the raw rows: the paper's LA."""
+    """Return the most frequent class of the raw rows: the paper's LA."""
     majority = np.bincount(division.train[division.target]).argmax()
     return float(np.mean(division.test[division.target] == majority))
 
 
 def summary(values: Iterable[float]) -> tuple[float, float]:
-    """Give the mean and its standard error, in percent."""
+    """Return the mean and its standard error, in percent."""
     found = 100 * np.asarray(list(values))
     return float(found.mean()), float(found.std(ddof=1) / np.sqrt(len(found)))
 
 
 def measure(method: Method, **which: Any) -> tuple[float, float]:
-    """Give the mean accuracy and its standard error, in percent."""
+    """Return the mean accuracy and its standard error, in percent."""
     return summary(accuracy(method, division) for division in divisions(**which))

@@ -71,7 +71,7 @@ def adult_of_the_paper(folder: Path) -> tuple[pa.Table, Schema]:
 
 
 def methods(n_tuples: int) -> dict[str, Method]:
-    """Give the methods that are compared, by name."""
+    """Return the methods that are compared, by name."""
     d = Fraction(FACTOR * n_tuples, N_DOMAIN)
     c = 1 / odds_limit(d, GAMMA)
     retention = same_privacy_retention(d=d, gamma=GAMMA, n_tuples=n_tuples, n_domain=N_DOMAIN)
@@ -149,7 +149,7 @@ def releases() -> dict[str, list[tuple[NDArray, NDArray]]]:
 
 
 def average_error(true: NDArray, estimate: NDArray, start: int) -> float:
-    """Give the average error over all selections with at least so many tuples."""
+    """Return the average error over all selections with at least so many tuples."""
     asked = true >= start
     return float(np.abs(estimate - true)[asked].mean())
 
@@ -174,7 +174,7 @@ def figure_2() -> Figure:
 
 
 def errors() -> dict[str, NDArray]:
-    """Give the average errors of each method: a row for each release."""
+    """Return the average errors of each method: a row for each release."""
     return {
         name: np.array([[average_error(*run, start) for start in FROM] for run in made])
         for name, made in releases().items()

@@ -215,13 +215,13 @@ class Split:
         return cls(ratings.take(~held), ratings.take(known), ratings.take(held & ~known))
 
     def score(self, model: RatingModel) -> float:
-        """Give the error on the asked half."""
+        """Return the error on the asked half."""
         return model.score(
             self.asked.pairs, self.asked.rating, known_X=self.known.pairs, known_y=self.known.rating
         )
 
     def baselines(self) -> dict[str, float]:
-        """Give the errors of raw data, of the movies' averages, and of folding in alone."""
+        """Return the errors of raw data, of the movies' averages, and of folding in alone."""
         train, n = self.train, self.train.n_movies
         sums, counts = (
             np.bincount(train.movie, train.rating, n),
@@ -320,19 +320,19 @@ def _whole_tuples(ratings: Ratings) -> NDArray[np.int64]:
 
 @cache
 def whole_records() -> Split:
-    """Give the generated ratings of 100 movies."""
+    """Return the generated ratings of 100 movies."""
     return Split.of(generate(n_movies=100, per_person=2.5))
 
 
 @cache
 def data_set(name: str) -> Split:
-    """Give the ratings of 500 movies."""
+    """Return the ratings of 500 movies."""
     return Split.of(generate() if name == "generated" else movielens(DATA))
 
 
 @cache
 def levels(name: str) -> dict[str, float]:
-    """Give what the errors stand beside."""
+    """Return what the errors stand beside."""
     return (whole_records() if name == "whole records" else data_set(name)).baselines()
 
 

@@ -53,7 +53,7 @@ def percent(values: Iterable[float], x: float = 0.0) -> Point:
 
 
 def ends(**which: Any) -> dict[str, float]:
-    """Give BA and LA."""
+    """Return BA and LA."""
     made = divisions(**which)
     return {
         "BA": percent(map(baseline_accuracy, made)).y,

@@ -42,7 +42,7 @@ STYLE = (
 
 
 def drawn(figure: Figure) -> str:
-    """Give the text of the SVG file."""
+    """Return the text of the SVG file."""
     columns = min(len(figure.panels), 2)
     lines = -(-len(figure.panels) // columns)
     names = list(dict.fromkeys(c.name for panel in figure.panels for c in panel.curves))
@@ -124,7 +124,7 @@ def _level(name: str, value: float) -> str:
 
 
 def _rooms(figure: Figure) -> tuple[float, float]:
-    """Give the width of a panel, and of what is drawn in it: levels have their names beside it."""
+    """Return the width of a panel with the names of levels, and of its drawing alone."""
     names = [_level(*level) for panel in figure.panels for level in panel.levels.items()]
     if not names:
         return WIDTH, ROOM
@@ -132,7 +132,7 @@ def _rooms(figure: Figure) -> tuple[float, float]:
 
 
 def _height(figure: Figure, y: ChartAxis, value: float) -> float:
-    """Say how high a value is drawn; what is too low for the axis lies on its lower end."""
+    """Return how high a value is drawn; what is too low for the axis lies on its lower end."""
     return y(max(value, 10**y.low if figure.y_log else y.low))
 
 

@@ -30,14 +30,14 @@ class Point(NamedTuple):
 
     @classmethod
     def of_runs(cls, x: float, values: Iterable[float]) -> Point:
-        """Give the mean over runs with one standard error to each side."""
+        """Return the mean over runs with one standard error to each side."""
         found = np.asarray(list(values), float)
         error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0.0
         return cls(x, float(found.mean()), float(found.mean() - error), float(found.mean() + error))
 
     @classmethod
     def exact(cls, x: float, y: float) -> Point:
-        """Give a value without error."""
+        """Return a value without error."""
         return cls(x, y, y, y)
 
 

@@ -24,14 +24,14 @@ def filled(text: str, figures: Mapping[str, Figure]) -> str:
 
 
 def tables(figure: Figure) -> str:
-    """Give a table for each panel: a row for each curve, a column for each place."""
+    """Return a table for each panel: a row for each curve, a column for each place."""
     return f"\n{figure.runs}.\n\n" + "\n".join(
         table(panel, figure.x_label) for panel in figure.panels
     )
 
 
 def table(panel: Panel, x_label: str) -> str:
-    """Give the table of a panel; where there are too many places, without what was read."""
+    """Return the table of a panel; where there are too many places, without what was read."""
     curves = [curve for curve in panel.curves if not curve.printed]
     places = _places_of(curves)
     some = len(places) > MOST_PLACES

@@ -47,7 +47,7 @@ def of_size(millions: float) -> Split:
 
 
 def movie_average(split: Split) -> float:
-    """Give the error of each movie's average in the raw training data."""
+    """Return the error of each movie's average in the raw training data."""
     train, n = split.train, split.train.n_movies
     counts = np.bincount(train.movie, minlength=n)
     average = np.bincount(train.movie, train.rating, n) / np.maximum(counts, 1)

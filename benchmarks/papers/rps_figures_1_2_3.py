@@ -63,7 +63,7 @@ LINE = Schema.from_dict(
 
 
 def w1(one: np.ndarray, two: np.ndarray) -> float:
-    """Give the area between the distribution functions, which works for unequal sizes."""
+    """Return the area between the distribution functions, which works for unequal sizes."""
     grid = np.arange(-100, 201)
     shares = [np.searchsorted(np.sort(x), grid, "right") / max(len(x), 1) for x in (one, two)]
     return float(np.abs(shares[0] - shares[1]).sum())
@@ -258,7 +258,7 @@ def by_mondrian(**parameters: Any) -> Publish:
 
 
 def adult_accuracy(publish: Publish | None, folds: int = N_FOLDS) -> np.ndarray:
-    """Give both accuracies in percent, a row for each fold; None learns from raw rows."""
+    """Return both accuracies in percent, a row for each fold; None learns from raw rows."""
     table, schema = adult_rows()
     order, found = np.random.default_rng(0).permutation(len(table)), []
     for fold in np.array_split(order, N_FOLDS)[:folds]:

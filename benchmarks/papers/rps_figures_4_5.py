@@ -121,7 +121,7 @@ def loaded(name: str) -> tuple[Graph, Graph]:
 
 
 def methods(name: str, graph: Graph, edges_only: Graph) -> dict[str, tuple[Method, Graph]]:
-    """Give what is compared on a graph."""
+    """Return what is compared on a graph."""
     bound = GRAPHS[name][1]
     largest, most = int(graph.degrees().max()), graph.n_nodes - 1
     return {

@@ -160,7 +160,7 @@ def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
 
 
 def tried(label: str, name: str, k: int, seed: int, *, carry: bool) -> bool:
-    """Say whether a setting is tried on a set for this k and seed."""
+    """Return whether a setting is tried on a set for this k and seed."""
     return "safe" not in label or (seed in SEEDS[: SAFE[name].get(k, 0)] and not carry)
 
 

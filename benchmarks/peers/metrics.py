@@ -78,7 +78,7 @@ def _correlation(covariance: NDArray[np.float64]) -> float:
 
 
 def _cramer(joint: NDArray[np.float64]) -> float:
-    """Give Cramer's V of a table of shares."""
+    """Return Cramer's V of a table of shares."""
     expected = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     free = min(int((part > 0).sum()) for part in (joint.sum(axis=1), joint.sum(axis=0))) - 1
     seen = expected > 0

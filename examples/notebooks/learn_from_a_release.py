@@ -31,7 +31,7 @@ release
 # %% [markdown]
 # ## Ask
 #
-# Counts, shares, means, quantiles and tables come with intervals of 95 %, which know of the
+# Counts, shares, means, quantiles and tables come with intervals of 95%, which know of the
 # noise.
 
 # %%

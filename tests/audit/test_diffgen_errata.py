@@ -245,7 +245,7 @@ FELT: list[oracle.Row] = [("D", 3, "Y")] * 4 + [("E", 1, "Y")] * 8 + [("W", 2, "
 
 
 def structure_loss(exact: Callable[..., dict[Any, float]], eta: float, score: Any) -> float:
-    """Give the largest exact loss of the choice of cuts, over neighbors of three tables."""
+    """Return the largest exact loss of the choice of cuts, over neighbors of three tables."""
     worst = 0.0
     for rows, row in itertools.product((oracle.ROWS, WORST, FELT), KINDS):
         p = exact(rows, rounds=2, eta=eta, score=score)
@@ -308,7 +308,7 @@ def tables(n_rows: int, size: int) -> NDArray[np.int64]:
 
 
 def largest_change(score: Score, n_rows: int, size: int) -> tuple[int, int]:
-    """Give the largest fall and rise over all tables and all rows that can be added."""
+    """Return the largest fall and rise over all tables and all rows that can be added."""
     every = tables(n_rows, size)
     before = score.of(every)
     low, high = 0, 0
@@ -410,7 +410,7 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
     score, n_rounds = InformationGain(), 5
 
     def log_chance(counts: Any, start: int, eta: float) -> float:
-        """Give the log probability of the split before the second value of a half."""
+        """Return the log probability of the split before the second value of a half."""
         part = specialize_module.IntervalPart("x", False, column, start, start + n - 1)
         choice = ways_of(choice_of(part, ClassCounts(column, counts), score))
         logs = eta * choice.scores.astype(float)

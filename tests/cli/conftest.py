@@ -43,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Lay out a folder with data.csv, schema.yaml and a ledger-free release place."""
+    """Create a folder with data.csv, schema.yaml and a ledger-free release place."""
     pa_csv.write_csv(sample(), tmp_path / "data.csv")
     (tmp_path / "schema.yaml").write_text(sample_schema().to_yaml())
     return tmp_path

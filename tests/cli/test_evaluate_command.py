@@ -18,7 +18,7 @@ FEW = ("--draws", 1, "--repeats", 1, "--questions", 1)
 
 @pytest.fixture
 def tables(files: Path) -> Path:
-    """Lay out a small private table, a plain table and a control table."""
+    """Create a small private table, a plain table and a control table."""
     for name, start in (("private", 0), ("control", 800)):
         pa_csv.write_csv(sample().slice(start, 800), files / f"{name}.csv")
     return files

@@ -20,7 +20,7 @@ NOISY = ("--epsilon", 50, "--delta", "1e-6", "--k", 5, "--anyway")
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Lay out 500 patients of 8 columns, their schema, and that of other people."""
+    """Create 500 patients of 8 columns, their schema, and that of other people."""
     rows = {f"x{i}": [(7 * j + i * j) % 10 for j in range(500)] for i in range(8)}
     pa_csv.write_csv(pa.table(rows), tmp_path / "patients.csv")
     columns = "".join(f"  x{i}: {{type: integer, low: 0, high: 9}}\n" for i in range(8))

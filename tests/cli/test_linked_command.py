@@ -29,7 +29,7 @@ PROMISE = ("--epsilon", "2", "--delta", "1e-6")
 
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
-    """Lay out persons of 0 to 3 visits, a visit of nobody, a schema and a ledger's place."""
+    """Create persons of 0 to 3 visits, a visit of nobody, a schema and a ledger's place."""
     ids = np.arange(400)
     owner = np.append(np.repeat(ids, ids % 4), 999)
     pa_csv.write_csv(pa.table({"id": ids, "old": ids % 2 == 0}), tmp_path / "persons.csv")

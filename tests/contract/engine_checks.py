@@ -277,7 +277,7 @@ def check_random_tables_with_other_values(make: Make) -> None:
 
 
 def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
-    """Give a schema that says nothing of rules, and rows that fit it in no way."""
+    """Return a schema that says nothing of rules, and rows that fit it in no way."""
     schema = Schema.from_dict(
         {
             "name": "defaults",
@@ -659,7 +659,7 @@ def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
 
 
 def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
-    """Give the ratings of each person: movie to code of the rating."""
+    """Return the ratings of each person: movie to code of the rating."""
     draw = np.random.default_rng(shifted(8))
     people: dict[int, dict[int, int]] = {}
     for person, movie, rating in zip(
@@ -996,7 +996,7 @@ STORED_CHECKS = [*ALIKE_CHECKS, check_persons_are_bounded, check_weird_names]
 
 
 def often(chosen: Sequence[Callable[[Make], None]]) -> list[Any]:
-    """Give the whole battery, of which only the chosen checks are not for the long suite."""
+    """Return the whole battery, of which only the chosen checks are not for the long suite."""
     return [c if c in chosen else pytest.param(c, marks=pytest.mark.long) for c in CHECKS]
 
 

@@ -83,12 +83,12 @@ def label(method: Method) -> str:
 
 
 def is_numeric(method: Method) -> bool:
-    """Say whether a method makes columns noisy and so cannot take the sample as it is."""
+    """Return whether a method makes columns noisy and so cannot take the sample as it is."""
     return isinstance(method, Uncertain | Condensation)
 
 
 def schema(method: Method) -> Schema:
-    """Give the schema an example is valid for: the sample's, or the one of `table`."""
+    """Return the schema an example is valid for: the sample's, or the one of `table`."""
     public = sample_schema()
     if not is_numeric(method):
         return public
@@ -99,7 +99,7 @@ def schema(method: Method) -> Schema:
 
 
 def table(method: Method) -> pa.Table:
-    """Give the sample, or some of its rows with a second numeric column."""
+    """Return the sample, or some of its rows with a second numeric column."""
     if not is_numeric(method):
         return sample()
     rows = sample().slice(0, 600).select(["visit", "age", "sex"])
@@ -109,7 +109,7 @@ def table(method: Method) -> pa.Table:
 
 
 def questions(method: Method) -> list[str]:
-    """Give clauses over the columns of an example's schema."""
+    """Return clauses over the columns of an example's schema."""
     if is_numeric(method):
         return [
             "sex = 'F'", "age >= 40", "wait IS NULL", "age BETWEEN 20 AND 29 OR wait < 3",
@@ -131,7 +131,7 @@ def n_counted(method: Method) -> int:
 
 
 def example(method: Method) -> Example:
-    """Give all that an example is tried by."""
+    """Return all that an example is tried by."""
     # Nobody can hide among one or two: refused, with what to do.
     is_crowd = is_numeric(method) or isinstance(method, Mondrian)
     return Example(

@@ -1,6 +1,6 @@
 """Every kind of release answers means, quantiles and regressions, or says why it cannot.
 
-An interval of 95 % is missed once in twenty; these checks allow three times its width around the
+An interval of 95% is missed once in twenty; these checks allow three times its width around the
 truth, so that a release of any draw passes and one that is off by its own scale does not.
 """
 

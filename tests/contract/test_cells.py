@@ -150,7 +150,7 @@ MISSING, UNREADABLE, OUTSIDE = "missing", "unreadable", "outside"
 
 
 def found(value: Any, kind: dict[str, Any]) -> Any:  # noqa: PLR0911, PLR0912 - case by case
-    """Say what a cell holds: a place on the grid (maybe beyond it), a name, or how it fails."""
+    """Return what a cell holds: a place on the grid (maybe beyond it), a name, or how it fails."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     type_ = kind["type"]
@@ -242,7 +242,7 @@ def _moment(value: Any, kind: dict[str, Any], special: dict[str, str]) -> Any:
 
 
 def code_by_hand(value: Any, kind: dict[str, Any], column: Any, rule: dict[str, str]) -> int | str:
-    """Give the code of a cell, or the rule that it breaks."""
+    """Return the code of a cell, or the rule that it breaks."""
     what = found(value, kind)
     names = list(kind.get("special", {}).values())
     n = column.n_values
@@ -268,7 +268,7 @@ def code_by_hand(value: Any, kind: dict[str, Any], column: Any, rule: dict[str, 
 def scene(
     name: str, every: bool
 ) -> tuple[pa.Table, dict[str, tuple[dict[str, Any], dict[str, str]]]]:
-    """Give one raw type with a column for each kind that reads it, and each pair of rules."""
+    """Return one raw type with a column for each kind that reads it, and each pair of rules."""
     values, kinds = RAW[name]
     columns = {
         f"c{i}_{j}": (kind | {"missing": rule["missing"], "outside": rule["outside"]}, rule)

@@ -201,7 +201,7 @@ NEUTRAL = {
 
 
 def charge(promises: tuple[Guarantee, ...]) -> Budget | None:
-    """Give what a ledger of the right unit and relation charges, or None if it cannot count."""
+    """Return what a ledger of the right unit and relation charges, or None if it cannot count."""
     if not is_counted(promises):
         return None
     counted: Any = next(promise for promise in promises if promise.counted)

@@ -89,7 +89,7 @@ ALIKE = "text COLLATE alike"
 
 @pytest.fixture(scope="session")
 def hostile(server: Any) -> Any:
-    """Give a server with types that take different texts for equal."""
+    """Return a server with types that take different texts for equal."""
     with server.con.cursor() as cursor:
         cursor.execute(
             "CREATE COLLATION alike (provider = icu, locale = 'und-u-ka-shifted-ks-level1', "

@@ -30,7 +30,7 @@ _SPELLINGS = {
 
 
 def requirements() -> dict[str, list[Requirement]]:
-    """Give what hushtable asks for: to run, and for each extra."""
+    """Return what hushtable asks for: to run, and for each extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {"to run": project["dependencies"], **project["optional-dependencies"]}
     return {
@@ -40,7 +40,7 @@ def requirements() -> dict[str, list[Requirement]]:
 
 
 def installed(roots: list[Requirement]) -> dict[str, PackageMetadata]:
-    """Give the libraries that these need, directly or not, as far as they are installed."""
+    """Return the libraries that these need, directly or not, as far as they are installed."""
     found: dict[str, PackageMetadata] = {}
     waiting, seen = list(roots), set()
     while waiting:
@@ -77,7 +77,7 @@ def license_of(metadata: PackageMetadata) -> str:
 
 
 def is_allowed(license_text: str, allowed: set[str]) -> bool:
-    """Tell whether one of the alternatives has only allowed parts."""
+    """Return whether one of the alternatives has only allowed parts."""
     return any(
         all(part.strip(" ()") in allowed for part in choice.split(" AND "))
         for choice in license_text.split(" OR ")

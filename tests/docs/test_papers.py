@@ -39,19 +39,19 @@ WRITTEN = [paper for paper in PAPERS if (PAGES / f"{paper}.md").exists()]
 
 
 def allowed(points: Sequence[Point], runs: int, again: int = 1) -> float:
-    """Say how far the mean of some runs may lie from a mean of so many."""
+    """Return how far the mean of some runs may lie from a mean of so many."""
     errors = 6 if len(points) > 1 else 12
     largest = max((point.high - point.low) / 2 for point in points) * np.sqrt(runs)
     return float(errors * largest * np.sqrt(1 / runs + 1 / again))
 
 
 def by_student(variance: float, freedom: int, runs: int, again: int) -> float:
-    """Say the same where a variance is known from so many degrees of freedom."""
+    """Return the same where a variance is known from so many degrees of freedom."""
     return float(t.isf(5e-7, freedom) * np.sqrt(variance * (1 / runs + 1 / again)))
 
 
 def measured(figure: Figure) -> list[Point]:
-    """Give all points of a figure that were run here."""
+    """Return all points of a figure that were run here."""
     return [
         point
         for panel in figure.panels
@@ -177,7 +177,7 @@ def test_001_figure_3(shared_data: Path) -> None:
 
 @pytest.fixture(scope="module")
 def caltech(shared_data: Path) -> np.ndarray:
-    """Give both distances of some releases of Caltech's degrees; checks paper 001's Table 1."""
+    """Return both distances of some releases of Caltech's degrees; checks paper 001's Table 1."""
     assert shared_data
     graph, edges_only = graphs.loaded("Caltech")
     truth = np.bincount(graph.degrees())
@@ -216,7 +216,7 @@ def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
 
 
 def farthest(point: Point) -> float:
-    """Say how far one of the seeds may be from the mean of all: n - 1 standard errors."""
+    """Return how far one of the seeds may be from the mean of all: n - 1 standard errors."""
     return (len(uncertain.SEEDS) - 1) * (point.high - point.low) / 2
 
 

@@ -23,7 +23,7 @@ METHOD = NoisyCounts(epsilon="1/100", delta="1e-9", k=2)
 
 
 def try_to_publish(scene: Scene, data: str) -> str:
-    """Give the refusal, or nothing."""
+    """Return the refusal, or nothing."""
     try:
         publish_here(scene, data)
     except HushtableError as error:

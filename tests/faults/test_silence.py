@@ -130,7 +130,7 @@ def attempt(name, data, method=METHOD, engine=ENGINE, book=ROOT / "ledger", **op
                 print(frame.filename, frame.lineno, frame.locals)
 
 def given(table, name):
-    """Give the rows as this engine takes them."""
+    """Return the rows as this engine takes them."""
     path = ROOT / f"{name}.parquet"
     pq.write_table(table, path)
     return path

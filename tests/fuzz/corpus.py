@@ -76,7 +76,7 @@ WORDS["lookup"] = [
 
 @cache
 def seeds() -> dict[str, list[bytes]]:
-    """Give valid inputs, by target."""
+    """Return valid inputs, by target."""
     parquet, table = io.BytesIO(), targets.release() / "seeded-data.parquet"
     pq.write_table(targets.ROWS, parquet)
     with tempfile.TemporaryDirectory() as folder:
@@ -109,7 +109,7 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 def hostile() -> dict[str, list[bytes]]:
-    """Give inputs that were made to do harm, by target; none of them may be accepted."""
+    """Return inputs that were made to do harm, by target; none of them may be accepted."""
     statement = json.loads(seeds()["statement"][0])
 
     def changed(**parts: object) -> bytes:

@@ -57,7 +57,7 @@ def age_choice(table: dict[str, ClassCounts], score: Score) -> ScoredSplits:
 
 
 def by_split(choice: ScoredSplits) -> dict[int, int]:
-    """Give the score of every split, named by the lowest age of the upper half."""
+    """Return the score of every split, named by the lowest age of the upper half."""
     return {
         18 + int(start) + step: int(score)
         for start, ways, score in zip(choice.starts, choice.n_ways, choice.scores, strict=True)

@@ -34,7 +34,7 @@ FALSE_ALARM = 1e-6
     ],
 )
 def test_interval_of_a_count_at_two_rates(q: int, n_items: int, low: str, high: str) -> None:
-    """600 draws each: at least 95 % are covered, up to a false alarm of 1e-6."""
+    """600 draws each: at least 95% are covered, up to a false alarm of 1e-6."""
     noise, runs = SecureNoise(), 600
     p_low, p_high = Fraction(low), Fraction(high)
     intervals: dict[int, tuple[float, float]] = {}

@@ -1,6 +1,6 @@
 """Intervals of slopes and means have about the stated coverage, though rows are biased.
 
-Each test counts releases whose interval holds and allows what a binomial of 95 % has with a
+Each test counts releases whose interval holds and allows what a binomial of 95% has with a
 probability of at least one in a million; an interval that holds in 70 % fails nearly always.
 """
 

@@ -65,7 +65,7 @@ def test_one_way_counts_of_adult(shared_data: Path, tmp_path: Path, mechanism: s
     trials = RUNS * 2
     rate = hits / asked
     assert rate >= binom.ppf(FALSE_ALARM, trials, 0.95) / trials
-    assert rate < 1.0 or width < 40  # discrete noise covers a little more than 95 %
+    assert rate < 1.0 or width < 40  # discrete noise covers a little more than 95%
     assert width < 60
 
 

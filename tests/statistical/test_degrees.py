@@ -83,7 +83,7 @@ def test_intervals_cover_and_estimates_are_close(graph: Graph, population: str) 
         std = np.hypot(table.column("privacy_std").to_numpy(), table.column("model_std").to_numpy())
         covered += int((np.abs(found - truth[: len(found)])[at] <= 1.96 * std[at]).all())
         distances.append(np.abs(found / found[-1] - truth[: len(found)] / 1500).max())
-    # All five intervals at once covered in 93 and 95 % of 400 runs; at 85 %, fewer than 20 of 40
+    # All five intervals at once covered in 93 and 95% of 400 runs; at 85 %, fewer than 20 of 40
     # have probability below 1e-6.
     assert covered >= 20
     # A run stayed below in 90 % of 400 runs; fewer than 17 of 40 do with probability below 1e-12.

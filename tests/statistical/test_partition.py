@@ -66,7 +66,7 @@ def counts_in(part: Part) -> np.ndarray:
 
 
 def chances(part: Part, level: int, budget: float, random_attribute: bool) -> dict[Any, float]:
-    """Give the probability of every subtree below a region, as nested halves."""
+    """Return the probability of every subtree below a region, as nested halves."""
     splits = splits_of(part) if level < 2 else []
     if not splits:
         return {part: 1.0}

@@ -1,4 +1,4 @@
-"""Whether the stated 95 % intervals of a quilt hold the truth.
+"""Whether the stated 95% intervals of a quilt hold the truth.
 
 Noise comes from the operating system. False alarms: see each test; none is above 1e-6.
 """

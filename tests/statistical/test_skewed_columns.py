@@ -1,7 +1,7 @@
 """Answers about a skewed column from wide cells: rows cluster at one end, intervals are valid.
 
 Most of what is asked here is hardly told by such releases, so that the intervals are wide; they
-must not leave out the truth for that. Each holds with far more than 95 %, since what is unknown
+must not leave out the truth for that. Each holds with far more than 95%, since what is unknown
 inside cells outweighs the noise.
 """
 
@@ -89,7 +89,7 @@ def test_what_is_unknown_inside_cells_is_in_what_frames_say_together(tmp_path):
 def test_frames_of_many_empty_cells_are_where_people_are(tmp_path):
     """Of 803 cells most are empty; frames with their noise left in them never held (0 of 12).
 
-    With 95 % each, fewer than 6 of 12 are seen once in two million times.
+    With 95% each, fewer than 6 of 12 are seen once in two million times.
     """
     rng = np.random.default_rng(4)
     pay = np.minimum(rng.lognormal(3, 0.6, 3000).astype(int), 200)

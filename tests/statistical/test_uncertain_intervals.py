@@ -31,7 +31,7 @@ def schema() -> Schema:
 
 
 def few_misses(n_misses: int, runs: int) -> bool:
-    """Say whether so many misses fit a chance of at most 5 %, but for the false-alarm rate."""
+    """Return whether so many misses fit a chance of at most 5 %, but for the false-alarm rate."""
     return n_misses <= int(binom.isf(FALSE_ALARM, runs, 0.05))
 
 

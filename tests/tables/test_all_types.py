@@ -47,7 +47,7 @@ N = 60
 
 
 def published() -> pa.Table:
-    """Give rows in which each column has each of its codes."""
+    """Return rows in which each column has each of its codes."""
     return pa.table(
         {
             name: to_values(column, every_code(column, N))

@@ -72,7 +72,7 @@ def test_compas(method: Method, tmp_path: Path) -> None:
     spike = pc.sum(pc.equal(rows["days_from_compas"], 1)).as_py()
     found = release.count("days_from_compas = 1")
     if method.name == "quilt":
-        # Three times the width of a 95 % interval: six standard deviations.
+        # Three times the width of a 95% interval: six standard deviations.
         assert abs(found.value - spike) < 3 * (found.high - found.low) / 2
         assert found.value == pytest.approx(spike, rel=0.1)
     null = pc.sum(rows["recid?"].is_null()).as_py()

@@ -314,7 +314,7 @@ def test_epsilon_beyond_any_meaning_is_charged_in_full(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceeded):
         publish(table_of(schema, rows), schema, method, out=tmp_path / "r", ledger=ledger)
     release = publish(table_of(schema, rows), schema, method, out=tmp_path / "r")
-    assert release.count("x0 < 3 * x1").privacy_std > 0  # an interval of 95 % may end at 0
+    assert release.count("x0 < 3 * x1").privacy_std > 0  # an interval of 95% may end at 0
     with pytest.raises(ParameterError, match="above 100"):
         AlphaBeta(alpha="1/2", beta="1e-60").guarantee(schema)
 
@@ -737,7 +737,7 @@ def test_source_with_explicit_probabilities_promises_what_the_rarest_tuple_has(
     for turn, rows in enumerate(([(1, 1)], [(1, 1), (2, 3)]), 1):
         made = publish(table_of(SMALL, rows), SMALL, twice, out=tmp_path / f"view {turn}")
         answer = made.count("a >= 0")
-        assert abs(answer.unbiased - turn) < 8 * answer.privacy_std  # an interval of 95 % may miss
+        assert abs(answer.unbiased - turn) < 8 * answer.privacy_std  # an interval of 95% may miss
     with pytest.raises(ParameterError, match="is 1 or more"):
         AlphaBeta(alpha="2/5", beta="3/10", source={"a": [1] * 29 + [9]}).plan(SMALL)
 

@@ -35,7 +35,7 @@ def epsilon_of(method: AlphaBeta, schema: Schema = SCHEMA) -> Fraction:
 
 
 def chances(law: UniformInsertions) -> list[Fraction]:
-    """Give the chance of a tuple to be published, by how many rows have it; two beyond the most."""
+    """Return the probability that a tuple is published, by its number of rows."""
     return [
         law.beta + law.alpha * min(rows, law.copies) / law.copies for rows in range(law.copies + 3)
     ]
@@ -132,7 +132,7 @@ def test_tuples_are_kept_the_more_often_the_more_rows_have_them(weighted: bool) 
 
 
 def law_of(counts: list[int], low: float, gain: float) -> np.ndarray:
-    """Give the exact law of the number seen, for items that are there so often."""
+    """Return the exact law of the number seen, for items that are there so often."""
     law = np.ones(1)
     for count in counts:
         chance = low + gain * count
@@ -146,7 +146,7 @@ def law_of(counts: list[int], low: float, gain: float) -> np.ndarray:
 def test_intervals_hold_however_rows_are_spread(
     low: float, gain: float, spread: tuple[int, int], n_items: int
 ) -> None:
-    """Exact coverage, by enumeration: at least 95 % but for 1.3 % of the 5 %."""
+    """Exact coverage, by enumeration: at least 95% but for 1.3 % of the 5 %."""
     rows, n_there = spread
     counts = [rows] * n_there + [0] * (n_items - n_there)
     law, true = law_of(counts, low, gain), sum(counts)

@@ -104,7 +104,7 @@ def test_what_is_refused() -> None:
 
 
 def _line(values: list[int], k: int) -> list[tuple[int, int, int]]:
-    """Give the groups of one column of 0 to 63: first, last and number of rows."""
+    """Return the groups of one column of 0 to 63: first, last and number of rows."""
     schema = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 63}}}
     )

@@ -243,9 +243,9 @@ def test_what_is_assumed_at_some_epsilons_only_says_at_which() -> None:
     some = curve_of((0.5, 9, f"{same} Nothing is published."), (1, 9, same), (2, 8, same))
     assert some.assumes == f"{same} At epsilon 0.5: Nothing is published."
     cuts = curve_of(
-        (1, 9, "At 1.5 there are 900 groups, 95 %."), (2, 8, "At 1.5 there are 1,200 groups, 95 %.")
+        (1, 9, "At 1.5 there are 900 groups, 95%."), (2, 8, "At 1.5 there are 1,200 groups, 95%.")
     )
-    assert cuts.assumes == "At 1.5 there are 900 to 1,200 groups, 95 %, depending on epsilon."
+    assert cuts.assumes == "At 1.5 there are 900 to 1,200 groups, 95%, depending on epsilon."
 
 
 def test_the_drawing_is_well_formed_and_names_are_escaped() -> None:

@@ -5,9 +5,9 @@ values for the width of the interval, it misses as often as it says. Where it ha
 stays inside although the noise is farther off than it seldom is: an interval cannot end between two
 values. Noise is exactly normal here, in ten buckets, so that only the lattice is tried.
 
-The bounds are those of a binomial with 300 draws. From 95 % it leaves 0.88 to 0.997 with
+The bounds are those of a binomial with 300 draws. From 95% it leaves 0.88 to 0.997 with
 probability 2e-6, so this fails where intervals hold 80 % of the time, or never miss. At its worst
-place a coarse lattice is tried 2,000 times: 95 % come to less than 0.925 with probability 4e-7, and
+place a coarse lattice is tried 2,000 times: 95% come to less than 0.925 with probability 4e-7, and
 90 % to more with 1e-4.
 """
 

@@ -34,7 +34,7 @@ def sampled(n_seen: int, rate: str) -> SampleEstimator:
 @pytest.mark.parametrize("rate", ["1/10", "1/2"])
 @pytest.mark.parametrize("truth", [0, 1, 7, 60])
 def test_intervals_hold_for_every_count_by_adding_up_all_samples(rate: str, truth: int) -> None:
-    """Exact: the chance of all numbers of seen rows whose interval holds is 95 % or more."""
+    """Exact: the chance of all numbers of seen rows whose interval holds is 95% or more."""
     p = {"1/10": 0.1, "1/2": 0.5}[rate]
     chance = 0.0
     for n in range(truth + 1):

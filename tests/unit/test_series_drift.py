@@ -245,7 +245,7 @@ def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> Non
 
 
 def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
-    """20,000 walks: 95 % within .8 points, by chance missed with probability below 1e-6."""
+    """20,000 walks: 95% within .8 points, by chance missed with probability below 1e-6."""
     rng = np.random.default_rng(shifted(3))
     n, waves = 20_000, np.arange(1, 9)
     truth = 5000 + np.cumsum(rng.normal(0, 12.0, (n, 8)), axis=1)

@@ -36,7 +36,7 @@ def _release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def robust(columns: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Give the deviations by White and by the formula for even residuals, from the rows."""
+    """Return the deviations by White and by the formula for even residuals, from the rows."""
     design = np.stack([np.ones(N_ROWS), columns["x"], columns["z"]], axis=1)
     inverse = np.linalg.inv(design.T @ design)
     residual = columns["y"] - design @ (inverse @ design.T @ columns["y"])

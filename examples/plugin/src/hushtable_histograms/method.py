@@ -61,7 +61,7 @@ class HistogramsPlan(Plan[SealedTable]):
         return (PureDP(epsilon=self.method.epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Say how noisy the counts will be."""
+        """Return how noisy the counts will be."""
         sizes = [column.size for column in self.schema.attributes.values()]
         return Forecast(
             lines={"scale of the noise of a count": float(self.scale)},
