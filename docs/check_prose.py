@@ -3,8 +3,8 @@
 ``python docs/check_prose.py [FILE...]`` reads Markdown and HTML templates, and the docstrings,
 comments and string literals of Python files. It prints each phrase found with a suggestion, and
 fails if there are more per 1,000 words than ``[tool.hushtable-prose] limit`` in pyproject.toml
-allows. The limit only goes down: the check says so if it could be lower. A phrase can be right where
-it occurs, so the limit is not 0; a low count does not make a text good.
+allows. The limit only goes down: the check says so if it could be lower. A phrase can be right
+where it occurs, so the limit is not 0; a low count does not make a text good.
 """
 
 from __future__ import annotations
