@@ -9,7 +9,7 @@ from html import escape
 
 from benchmarks.papers.figure import Curve, Figure, Panel
 
-from hushtable.web.charts import ChartAxis
+from hushtable.files.svg import Axis
 
 WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
 """Of a panel: its whole width, and the width and height of what is drawn in it."""
@@ -74,7 +74,7 @@ def _panel(figure: Figure, panel: Panel, names: list[str], room: float) -> str:
         x_low, x_high = x_low / 1.15, x_high * 1.15
     else:
         x_low, x_high = x_low - 0.04 * (x_high - x_low), x_high + 0.04 * (x_high - x_low)
-    x = ChartAxis(x_low, x_high, LEFT, LEFT + room, log=figure.x_log)
+    x = Axis(x_low, x_high, LEFT, LEFT + room, log=figure.x_log)
     y = _upright(figure)
     parts = [f'<text class="strong" x="{LEFT:g}" y="18">{escape(panel.title)}</text>']
     for tick in x.ticks:
@@ -106,7 +106,7 @@ def _panel(figure: Figure, panel: Panel, names: list[str], room: float) -> str:
     return "\n".join(parts)
 
 
-def _level_names(panel: Panel, room: float, y: ChartAxis) -> list[str]:
+def _level_names(panel: Panel, room: float, y: Axis) -> list[str]:
     """Write the name of each level to the right of its line, none over another."""
     right, parts, last = LEFT + room, [], 0.0
     for name, value in sorted(panel.levels.items(), key=lambda level: y(level[1])):
@@ -131,12 +131,12 @@ def _rooms(figure: Figure) -> tuple[float, float]:
     return LEFT + BESIDE + 18 + max(map(len, names)) * LETTER, BESIDE
 
 
-def _height(figure: Figure, y: ChartAxis, value: float) -> float:
+def _height(figure: Figure, y: Axis, value: float) -> float:
     """Return how high a value is drawn; what is too low for the axis lies on its lower end."""
     return y(max(value, 10**y.low if figure.y_log else y.low))
 
 
-def _upright(figure: Figure) -> ChartAxis:
+def _upright(figure: Figure) -> Axis:
     """Choose the upright axis, the same for all panels: what has a value and its bar is on it."""
     points = [point for panel in figure.panels for curve in panel.curves for point in curve.points]
     levels = [value for panel in figure.panels for value in panel.levels.values()]
@@ -144,13 +144,13 @@ def _upright(figure: Figure) -> ChartAxis:
         values = [value for value in (*(point.y for point in points), *levels) if value > 0]
         high = 1.15 * max([*values, *(point.high for point in points)])
         low = max(min(values) / 1.6, high / 10**DECADES)
-        return ChartAxis(low, high, TOP + HEIGHT, TOP, log=True)
+        return Axis(low, high, TOP + HEIGHT, TOP, log=True)
     ends = [end for point in points for end in (point.low, point.high, point.y)] + levels
     edge = 0.06 * (max(ends) - min(ends))
-    return ChartAxis(min(ends) - edge, max(ends) + edge, TOP + HEIGHT, TOP)
+    return Axis(min(ends) - edge, max(ends) + edge, TOP + HEIGHT, TOP)
 
 
-def _curve(figure: Figure, curve: Curve, number: int, x: ChartAxis, y: ChartAxis) -> str:
+def _curve(figure: Figure, curve: Curve, number: int, x: Axis, y: Axis) -> str:
     color = f"c{number % len(COLORS)}"
 
     def at(value: float) -> float:

@@ -1,26 +1,215 @@
-"""Line charts with two logarithmic axes, as SVG text."""
+"""SVG drawings: shapes, axes, and documents around them.
+
+Every shape has a class. A page with a style sheet of its own includes charts with `figure`; a file
+is made with `document`, which adds `STYLE`.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain, pairwise
 
-BLUE, GRAY, RED = "#0b5cad", "#8a8a8a", "#b3261e"
+Point = tuple[float, float]
+
+_RULES = {
+    "text": "font:13px system-ui,sans-serif;fill:#222",
+    ".strong": "font-weight:600",
+    ".soft": "fill:#555",
+    ".warn": "fill:#b3261e",
+    ".grid": "fill:none;stroke:#ddd",
+    ".line": "fill:none;stroke:#0b5cad;stroke-width:2",
+    ".original": "fill:none;stroke:#8a8a8a;stroke-width:4",
+    ".branch": "fill:none;stroke:#888",
+    ".limit": "fill:none;stroke:#222;stroke-dasharray:2 3",
+    ".mark": "fill:none;stroke:#b3261e;stroke-width:2",
+    ".dot": "fill:#0b5cad",
+    ".band": "fill:#0b5cad;fill-opacity:.18",
+    ".bar": "fill:#4a8fd8",
+    ".whisker": "fill:none;stroke:#222;stroke-width:1.5",
+}
+STYLE = "".join(f".hushtable {name}{{{rule}}}" for name, rule in _RULES.items())
+
+
+def element(tag: str, content: str = "", /, *, tip: str = "", **attributes: str | float) -> str:
+    """Return an SVG element; `content` is markup, `tip` is a tooltip.
+
+    Underscores in names of attributes become hyphens. Empty attributes are omitted.
+
+    Examples
+    --------
+    >>> element("circle", cx=1.5, cy=2, r=3, class_="dot", tip="a < b")
+    '<circle cx="1.5" cy="2" r="3" class="dot"><title>a &lt; b</title></circle>'
+    """
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{_written(value)}"'
+        for name, value in attributes.items()
+        if value != ""
+    )
+    inside = content + (f"<title>{escape(tip)}</title>" if tip else "")
+    return f"<{tag}{written}>{inside}</{tag}>" if inside else f"<{tag}{written}/>"
+
+
+def _written(value: str | float) -> str:
+    return escape(value) if isinstance(value, str) else f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def text(
+    x: float, y: float, content: str, class_: str = "", *, anchor: str = "", turn: float = 0
+) -> str:
+    """Return a text; `turn` rotates it, in degrees."""
+    rotated = f"rotate({turn:g} {_written(x)} {_written(y)})" if turn else ""
+    return element(
+        "text", escape(content), x=x, y=y, class_=class_, text_anchor=anchor, transform=rotated
+    )
+
+
+def line(points: Iterable[Point], class_: str, tip: str = "") -> str:
+    """Return a line through points."""
+    return element("polyline", points=_points(points), class_=class_, tip=tip)
+
+
+def stairs(points: Sequence[Point]) -> list[Point]:
+    """Return the corners of a line that stays level until the next point.
+
+    Examples
+    --------
+    >>> stairs([(0, 1), (2, 3)])
+    [(0, 1), (2, 1), (2, 3)]
+    """
+    corners = (((after[0], before[1]), after) for before, after in pairwise(points))
+    return [points[0], *chain.from_iterable(corners)]
+
+
+def band(low: Sequence[Point], high: Sequence[Point], class_: str = "band") -> str:
+    """Return the area between two lines."""
+    return element("polygon", points=_points([*low, *reversed(high)]), class_=class_)
+
+
+def _points(points: Iterable[Point]) -> str:
+    return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+
+
+def rect(  # noqa: PLR0917 - position, size, class, tooltip
+    x: float, y: float, width: float, height: float, class_: str, tip: str = ""
+) -> str:
+    """Return a rectangle."""
+    return element(
+        "rect", x=x, y=y, width=max(width, 0), height=max(height, 0), class_=class_, tip=tip
+    )
+
+
+def marker(at: Point, radius: float, class_: str, tip: str = "") -> str:
+    """Return a circle around a point."""
+    return element("circle", cx=at[0], cy=at[1], r=radius, class_=class_, tip=tip)
+
+
+def whisker(start: Point, value: Point, end: Point) -> str:
+    """Return an interval as a line with its value as a dot."""
+    return line([start, end], "line") + marker(value, 4, "dot")
+
+
+class Axis:
+    """Linear or logarithmic scale from values to coordinates; values outside are at its ends."""
+
+    def __init__(
+        self, low: float, high: float, start: float, stop: float, *, log: bool = False
+    ) -> None:
+        self._log = log
+        self._ends = low, high
+        self.low, self.high = (math.log10(low), math.log10(high)) if log else (low, high)
+        if self.high - self.low < 1e-12:
+            self.low, self.high = self.low - 0.5, self.high + 0.5
+        self.start, self.stop = start, stop
+
+    @classmethod
+    def log_around(cls, values: Iterable[float], start: float, stop: float) -> Axis:
+        """Return a logarithmic axis with some space on both sides of the values."""
+        logarithms = [math.log10(value) for value in values]
+        low, high = min(logarithms), max(logarithms)
+        # At least half a decade, so that there is a tick and a flat line looks flat.
+        space = max(0.05, (0.5 - (high - low)) / 2)
+        return cls(10 ** (low - space), 10 ** (high + space), start, stop, log=True)
+
+    def __call__(self, value: float) -> float:
+        """Return the coordinate of a value."""
+        inside = min(max(value, self._ends[0]), self._ends[1])
+        part = (math.log10(inside) if self._log else inside) - self.low
+        return self.start + part / (self.high - self.low) * (self.stop - self.start)
+
+    @property
+    def ticks(self) -> list[float]:
+        """A few round values."""
+        length = self.high - self.low
+        if self._log:
+            decades = range(math.floor(self.low), math.ceil(self.high) + 1)
+            steps = (1, 2, 5) if length < 2.5 else (1,)
+            places = [step * 10.0**decade for decade in decades for step in steps]
+            return [t for t in places if self.low - 1e-9 <= math.log10(t) <= self.high + 1e-9]
+        unit = 10.0 ** math.floor(math.log10(length / 4))
+        step = next(unit * s for s in (1, 2, 5, 10) if length / (unit * s) <= 5)
+        first = math.ceil(self.low / step - 1e-9)
+        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
+
+
+def plain_number(value: float) -> str:
+    """Format a tick."""
+    return f"{value:,.10g}"
+
+
+def grid(
+    x: Axis,
+    y: Axis,
+    *,
+    x_text: Callable[[float], str] | None = plain_number,
+    y_text: Callable[[float], str] | None = plain_number,
+) -> list[str]:
+    """Return grid lines and labels at the ticks of both axes; None omits those of an axis."""
+    lines, labels, bottom = [], [], max(y.start, y.stop)
+    if x_text is not None:
+        lines += [f"M{x(tick):.1f} {y.start:.1f}V{y.stop:.1f}" for tick in x.ticks]
+        labels += [text(x(t), bottom + 17, x_text(t), "soft", anchor="middle") for t in x.ticks]
+    if y_text is not None:
+        lines += [f"M{x.start:.1f} {y(tick):.1f}H{x.stop:.1f}" for tick in y.ticks]
+        labels += [text(x.start - 7, y(t) + 4, y_text(t), "soft", anchor="end") for t in y.ticks]
+    return [element("path", d="".join(lines), class_="grid"), *labels]
+
+
+def titles(x: float, title: str, note: str) -> list[str]:
+    """Return the title of a chart and the note below it."""
+    return [text(x, 20, title, "strong"), text(x, 38, note, "soft")]
+
+
+def document(width: float, height: float, parts: Iterable[str]) -> str:
+    """Return the text of an SVG file."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="hushtable" width="{width:g}" '
+        f'height="{height:g}" viewBox="0 0 {width:g} {height:g}"><style>{STYLE}</style>'
+        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
+def figure(box: str, title: str, parts: Iterable[str], class_: str = "") -> str:
+    """Return an SVG element for a page; `box` is its view box and `title` its description."""
+    content = "".join(parts)
+    return element("svg", content, class_=class_, viewBox=box, role="img", aria_label=title)
+
+
+# --- line charts with two logarithmic axes --------------------------------------------------------
+
 _WIDTH, _HEIGHT = 640, 400
 _LEFT, _RIGHT, _TOP, _BOTTOM = 84, 620, 52, 350
-_STEEP = 3  # from this many decades on, only powers of ten get a tick
 
 
 @dataclass(frozen=True)
 class DrawnLine:
     """Line of a chart."""
 
-    points: Sequence[tuple[float, float]]  # all coordinates above 0
-    color: str = BLUE
+    points: Sequence[Point]  # all coordinates above 0
     label: str = ""  # empty: not in the legend
-    width: float = 2
+    class_: str = "line"
     dotted: bool = False  # whether each point gets a dot
 
 
@@ -28,33 +217,9 @@ class DrawnLine:
 class Band:
     """Area between two lines over the same x values."""
 
-    low: Sequence[tuple[float, float]]
-    high: Sequence[tuple[float, float]]
+    low: Sequence[Point]
+    high: Sequence[Point]
     label: str
-
-
-class _LogAxis:
-    """Logarithmic axis between two positions of the drawing."""
-
-    def __init__(self, values: Iterable[float], start: float, stop: float) -> None:
-        logarithms = [math.log10(value) for value in values]
-        low, high = min(logarithms), max(logarithms)
-        # At least half a decade, so that there is a tick and a flat line looks flat.
-        room = max(0.05, (0.5 - (high - low)) / 2)
-        self.low, self.high = low - room, high + room
-        self.start, self.stop = start, stop
-
-    def __call__(self, value: float) -> float:
-        part = (math.log10(value) - self.low) / (self.high - self.low)
-        return self.start + part * (self.stop - self.start)
-
-    @property
-    def ticks(self) -> list[float]:
-        """Numbers written beside the axis."""
-        decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-        steps = (1, 2, 5) if self.high - self.low < _STEEP else (1,)
-        places = [step * 10.0**decade for decade in decades for step in steps]
-        return [tick for tick in places if self.low <= math.log10(tick) <= self.high]
 
 
 def draw_lines(
@@ -63,15 +228,14 @@ def draw_lines(
     x_label: str,
     lines: Sequence[DrawnLine],
     *,
-    band: Band | None = None,
+    behind: Band | None = None,
     mark: tuple[float, float, str] | None = None,
-    upright: float | None = None,
+    limit: float | None = None,
 ) -> str:
-    """Return a chart of lines as SVG text, with an optional area, marked point and vertical line.
+    """Return a chart of lines as an SVG file, with an optional area, marked point and limit.
 
-    Later lines are drawn over earlier ones, and all lines over `band`. `title` and `note` are
-    written above the chart; `mark` is a point and its name; `upright` is the x value of a dashed
-    vertical line.
+    Later lines are drawn over earlier ones. `title` and `note` are written above the chart; `mark`
+    is a point and its name; `limit` is the x value of a dashed vertical line.
 
     Examples
     --------
@@ -79,76 +243,44 @@ def draw_lines(
     >>> drawing.startswith("<svg"), "epsilon" in drawing
     (True, True)
     """
-    drawn = [point for line in lines for point in line.points]
-    drawn += [*band.low, *band.high] if band else []
+    drawn = [point for one in lines for point in one.points]
+    drawn += [*behind.low, *behind.high] if behind else []
     drawn += [mark[:2]] if mark else []
-    x = _LogAxis((place for place, _ in drawn), _LEFT, _RIGHT)
-    y = _LogAxis((height for _, height in drawn), _BOTTOM, _TOP)
+    x = Axis.log_around((place for place, _ in drawn), _LEFT, _RIGHT)
+    y = Axis.log_around((height for _, height in drawn), _BOTTOM, _TOP)
 
-    def path(points: Sequence[tuple[float, float]]) -> str:
-        return " ".join(f"{x(place):.1f},{y(height):.1f}" for place, height in points)
+    def placed(points: Iterable[Point]) -> list[Point]:
+        return [(x(place), y(height)) for place, height in points]
 
-    body = [
-        f'<text x="{_LEFT}" y="22" font-weight="bold">{escape(title)}</text>',
-        f'<text x="{_LEFT}" y="40" fill="#555">{escape(note)}</text>',
-        *_grid(x, y, x_label),
+    parts = [
+        *titles(_LEFT, title, note),
+        *grid(x, y),
+        text((_LEFT + _RIGHT) / 2, _BOTTOM + 40, x_label, anchor="middle"),
     ]
-    if upright is not None:
-        body.append(
-            f'<path d="M{x(upright):.1f} {_TOP}V{_BOTTOM}" stroke="#222" stroke-dasharray="2 3"/>'
-        )
-    if band is not None:
-        around = path([*band.low, *reversed(band.high)])
-        body.append(f'<polygon points="{around}" fill="{BLUE}" fill-opacity="0.18"/>')
-    for line in lines:
-        body.append(
-            f'<polyline points="{path(line.points)}" fill="none" stroke="{line.color}" '
-            f'stroke-width="{line.width:g}"/>'
-        )
-        body += [
-            f'<circle cx="{x(place):.1f}" cy="{y(height):.1f}" r="3.5" fill="{line.color}"/>'
-            for place, height in (line.points if line.dotted else ())
-        ]
+    if limit is not None:
+        parts.append(line([(x(limit), _TOP), (x(limit), _BOTTOM)], "limit"))
+    if behind is not None:
+        parts.append(band(placed(behind.low), placed(behind.high)))
+    for one in lines:
+        points = placed(one.points)
+        parts.append(line(points, one.class_))
+        parts += [marker(point, 3.5, "dot") for point in points if one.dotted]
     if mark is not None:
-        body.append(
-            f'<circle cx="{x(mark[0]):.1f}" cy="{y(mark[1]):.1f}" r="6" fill="none" '
-            f'stroke="{RED}" stroke-width="2"/><text x="{x(mark[0]) + 10:.1f}" '
-            f'y="{y(mark[1]) - 8:.1f}" fill="{RED}">{escape(mark[2])}</text>'
+        at = (x(mark[0]), y(mark[1]))
+        parts += [marker(at, 6, "mark"), text(at[0] + 10, at[1] - 8, mark[2], "warn")]
+    named = [(one.label, one.class_) for one in lines if one.label]
+    named += [(behind.label, "band")] if behind else []
+    return document(_WIDTH, _HEIGHT, [*parts, *_legend(named)])
+
+
+def _legend(named: Sequence[tuple[str, str]]) -> list[str]:
+    """Return the legend in the lower left corner, from labels and classes."""
+    parts = []
+    for number, (label, class_) in enumerate(reversed(named)):
+        left, foot = _LEFT + 10, _BOTTOM - 12 - 18 * number
+        corners = [(left, foot - 4), (left + 18, foot - 4)]
+        parts.append(
+            rect(left, foot - 8, 18, 8, class_) if class_ == "band" else line(corners, class_)
         )
-    named = [(line.label, line.color, 1.0) for line in lines if line.label]
-    named += [(band.label, BLUE, 0.18)] if band else []
-    body += _legend(named)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{_HEIGHT}" '
-        f'viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" font-size="13" fill="#222">'
-        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
-
-
-def _grid(x: _LogAxis, y: _LogAxis, x_label: str) -> list[str]:
-    """Return the grid lines and ticks of both axes, and the label of the x axis."""
-    upright = [
-        f'<path d="M{x(tick):.1f} {_TOP}V{_BOTTOM}" stroke="#ddd"/><text x="{x(tick):.1f}" '
-        f'y="{_BOTTOM + 18}" text-anchor="middle">{tick:,.10g}</text>'
-        for tick in x.ticks
-    ]
-    level = [
-        f'<path d="M{_LEFT} {y(tick):.1f}H{_RIGHT}" stroke="#ddd"/><text x="{_LEFT - 8}" '
-        f'y="{y(tick) + 4:.1f}" text-anchor="end">{tick:,.10g}</text>'
-        for tick in y.ticks
-    ]
-    middle = (_LEFT + _RIGHT) / 2
-    label = f'<text x="{middle:g}" y="{_BOTTOM + 40}" text-anchor="middle">{x_label}</text>'
-    return [*upright, *level, label]
-
-
-def _legend(named: Sequence[tuple[str, str, float]]) -> list[str]:
-    """Return the legend from labels, colors and opacities."""
-    body = []
-    for number, (label, color, strength) in enumerate(reversed(named)):
-        foot = _BOTTOM - 12 - 18 * number
-        body.append(
-            f'<rect x="{_LEFT + 10}" y="{foot - 8}" width="18" height="8" fill="{color}" '
-            f'fill-opacity="{strength:g}"/><text x="{_LEFT + 34}" y="{foot}">{escape(label)}</text>'
-        )
-    return body
+        parts.append(text(left + 24, foot, label))
+    return parts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.files.rows import write_parquet
-from hushtable.files.svg import GRAY, Band, DrawnLine, draw_lines
+from hushtable.files.svg import Band, DrawnLine, draw_lines
 from hushtable.files.writing import write_whole
 from hushtable.kernels.graph_edges import realize
 from hushtable.privacy.noise.noise import Noise
@@ -171,15 +171,15 @@ def plot_degrees(
     note = "share of nodes with at least this degree"
     if original is not None:
         private = _survival(np.bincount(original))
-        lines.insert(0, DrawnLine(private, color=GRAY, label="original (private)", width=4))
-        note += "; internal: shows the private graph, do not publish"
+        lines.insert(0, DrawnLine(private, label="original (private)", class_="original"))
+        note += " (internal: do not publish)"
     drawing = draw_lines(
         release.statement.public_schema["name"],
         note,
         "degree",
         [line for line in lines if line.points],
-        band=_band(release),
-        upright=release.statement.estimator["max_degree"],
+        behind=_band(release),
+        limit=release.statement.estimator["max_degree"],
     )
     write_whole(path, drawing)
 

@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from hushtable.engine import EngineName
 from hushtable.errors import ParameterError, Refused, ReleaseError
+from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
 from hushtable.files.writing import Scratch, sync, why_not_written
@@ -37,7 +38,6 @@ from hushtable.privacy.ledger.ledger import Entry, Ledger
 from hushtable.privacy.noise.noise import Noise
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.estimator import Estimate, written
-from hushtable.query.answers.table import N_TICKS, captions, document, mark, ticks
 from hushtable.release.release import Release
 from hushtable.release.statement import digest_of
 from hushtable.schema import Schema
@@ -699,7 +699,7 @@ def _finished(out: Path, entry: Entry) -> bool:
     return False
 
 
-# SVG plot of a count over the waves of a series, with its intervals.
+# --- plot -----------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 320, 90, 690, 50, 270
 _MOST_LABELS = 12
@@ -714,34 +714,20 @@ def drawing(where: str, waves: Sequence[int], levels: Sequence[Estimate]) -> str
     >>> drawing("age >= 65", [1, 2], [one, one]).count("<circle")
     2
     """
-    low, high = min(level.low for level in levels), max(level.high for level in levels)
-    low, high = (low, high) if high > low else (low - 0.5, high + 0.5)
-    first, last = min(waves), max(*waves, min(waves) + 1)
-
-    def x(wave: float) -> float:
-        return _LEFT + (_RIGHT - _LEFT) * (wave - first) / (last - first)
-
-    def y(value: float) -> float:
-        return _BOTTOM - (_BOTTOM - _TOP) * (value - low) / (high - low)
-
-    parts = captions(_LEFT, f"rows with {where}", "by wave, with 95% intervals")
-    for value in ticks(low, high):
-        parts.append(
-            f'<line x1="{_LEFT}" x2="{_RIGHT}" y1="{y(value):.1f}" y2="{y(value):.1f}" '
-            'stroke="#ddd"/>'
-            f'<text x="{_LEFT - 10}" y="{y(value) + 4:.1f}" text-anchor="end" fill="#555">'
-            f"{written(value, (high - low) / N_TICKS)}</text>"
-        )
-    edge = [f"{x(w):.1f},{y(e.high):.1f}" for w, e in zip(waves, levels, strict=True)]
-    edge += [f"{x(w):.1f},{y(e.low):.1f}" for w, e in zip(waves, levels, strict=True)][::-1]
-    parts.append(f'<polygon points="{" ".join(edge)}" fill="#1f5f8b" fill-opacity="0.15"/>')
+    x = svg.Axis(min(waves), max(*waves, min(waves) + 1), _LEFT, _RIGHT)
+    y = svg.Axis(min(e.low for e in levels), max(e.high for e in levels), _BOTTOM, _TOP)
+    step = (y.high - y.low) / 5
+    parts = svg.titles(_LEFT, f"rows with {where}", "by wave, with 95% intervals")
+    parts += svg.grid(x, y, x_text=None, y_text=lambda value: written(value, step))
+    lows, values, highs = (
+        [(x(wave), y(getattr(level, end))) for wave, level in zip(waves, levels, strict=True)]
+        for end in ("low", "value", "high")
+    )
+    parts.append(svg.band(lows, highs))
+    parts += [svg.whisker(*ends) for ends in zip(lows, values, highs, strict=True)]
     every = -(-len(waves) // _MOST_LABELS)
-    for place, (wave, level) in enumerate(zip(waves, levels, strict=True)):
-        at = x(wave)
-        parts.append(mark((at, y(level.low)), (at, y(level.value)), (at, y(level.high))))
-        if place % every == 0:
-            parts.append(
-                f'<text x="{x(wave):.1f}" y="{_BOTTOM + 20}" text-anchor="middle" fill="#555">'
-                f"{wave}</text>"
-            )
-    return document(_WIDTH, _HEIGHT, parts)
+    parts += [
+        svg.text(x(wave), _BOTTOM + 20, str(wave), "soft", anchor="middle")
+        for wave in waves[::every]
+    ]
+    return svg.document(_WIDTH, _HEIGHT, parts)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 
+from hushtable.files import svg
 from hushtable.query.answers.estimator import COUNTED, Estimate
 from hushtable.web.questions import AnswerCell, PageAnswer
 
-_STYLE = (
-    "text{font:13px system-ui,sans-serif;fill:#1a2027}.soft{fill:#5c6773}"
-    ".bar{fill:#4a8fd8}.whisker{stroke:#1a2027;stroke-width:1.5}"
-)
+_BOX = "-20 -8 660 308"
 
 
 @dataclass(frozen=True)
@@ -59,71 +56,33 @@ def bars_file(answer: PageAnswer, title: str, subtitle: str) -> str:
     if not rows:
         rows = [(answer.clause, AnswerCell((), answer.clause, answer.whole))]
     left = 16 + 7 * min(max(len(label) for label, _ in rows), 40)
-    width, height = left + 560, 78 + 26 * len(rows)
-    reach = BarScale([cell for _, cell in rows])
-    body = [
-        f'<text x="12" y="24" font-weight="600">{escape(title)}</text>',
-        f'<text x="12" y="44" class="soft">{escape(subtitle)}</text>',
-    ]
+    scale = BarScale([cell for _, cell in rows])
+    parts = svg.titles(12, title, subtitle)
     for n, (label, cell) in enumerate(rows):
         y = 62 + 26 * n
         shown = label if len(label) <= 40 else label[:39] + "…"
-        said = str(cell.estimate).replace("95% interval ", "").rpartition(": ")[2]
-        body.append(
-            f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(shown)}</text>'
-            f'<text x="{left + 412}" y="{y + 13}">{escape(said)}</text>'
-        )
-        if at := reach.along(cell.estimate):
+        number = str(cell.estimate).replace("95% interval ", "").rpartition(": ")[2]
+        parts += [
+            svg.text(left - 8, y + 13, shown, anchor="end"),
+            svg.text(left + 412, y + 13, number),
+        ]
+        if at := scale.along(cell.estimate):
             start, low, high = (left + 4 * place for place in (at.start, at.low, at.high))
-            body.append(
-                f'<rect class="bar" x="{start:.1f}" y="{y}" width="{4 * at.length:.1f}" '
-                f'height="18"/><path class="whisker" d="M{low:.1f} {y + 9}H{high:.1f}'
-                f'M{low:.1f} {y + 5}v8M{high:.1f} {y + 5}v8"/>'
-            )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        f'height="{height}"><style>{_STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
-        + "".join(body)
-        + "</svg>\n"
-    )
+            ends = f"M{low:.1f} {y + 9}H{high:.1f}M{low:.1f} {y + 5}v8M{high:.1f} {y + 5}v8"
+            parts += [
+                svg.rect(start, y, 4 * at.length, 18, "bar"),
+                svg.element("path", d=ends, class_="whisker"),
+            ]
+    return svg.document(left + 560, 78 + 26 * len(rows), parts)
 
 
-class ChartAxis:
-    """Linear or logarithmic scale from values to coordinates."""
-
-    def __init__(
-        self, low: float, high: float, start: float, stop: float, *, log: bool = False
-    ) -> None:
-        self._log = log
-        self.low, self.high = (math.log10(low), math.log10(high)) if log else (low, high)
-        if self.high - self.low < 1e-12:
-            self.low, self.high = self.low - 0.5, self.high + 0.5
-        self.start, self.stop = start, stop
-
-    def __call__(self, value: float) -> float:
-        """Return the coordinate of a value."""
-        part = (math.log10(value) if self._log else value) - self.low
-        return self.start + part / (self.high - self.low) * (self.stop - self.start)
-
-    @property
-    def ticks(self) -> list[float]:
-        """A few round values."""
-        if self._log:
-            decades = range(math.floor(self.low), math.ceil(self.high) + 1)
-            steps = (1, 2, 5) if self.high - self.low < 2.5 else (1,)
-            places = [step * 10.0**decade for decade in decades for step in steps]
-            return [t for t in places if self.low - 1e-9 <= math.log10(t) <= self.high + 1e-9]
-        reach = self.high - self.low
-        unit = 10.0 ** math.floor(math.log10(reach / 4))
-        step = next(unit * s for s in (1, 2, 5, 10) if reach / (unit * s) <= 5)
-        first = math.ceil(self.low / step - 1e-9)
-        return [n * step for n in range(first, math.floor(self.high / step + 1e-9) + 1)]
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 620, 26, 250
 
 
 def curve(
-    lines: Sequence[tuple[str, Sequence[tuple[float, float]]]],
+    lines: Sequence[tuple[str, Sequence[svg.Point]]],
     *,
-    mark: tuple[float, float] | None,
+    mark: svg.Point | None,
     x_label: str,
     y_label: str,
 ) -> str:
@@ -133,25 +92,25 @@ def curve(
     highlight.
     """
     points = [point for _, line in lines for point in line] + ([mark] if mark else [])
-    floor = 0.5
-    x = ChartAxis(min(p[0] for p in points), max(p[0] for p in points), 64, 620, log=True)
-    heights = [max(p[1], floor) for p in points]
-    y = ChartAxis(min(heights) / 1.25, max(heights) * 1.25, 250, 26, log=True)
-    body = _grid(x, y, x_label, y_label)
+    x = svg.Axis(min(p[0] for p in points), max(p[0] for p in points), _LEFT, _RIGHT, log=True)
+    y = svg.Axis.log_around((max(p[1], 0.5) for p in points), _BOTTOM, _TOP)
+
+    def placed(point: svg.Point) -> svg.Point:
+        return x(point[0]), y(max(point[1], 0.5))
+
+    parts = [
+        *svg.grid(x, y),
+        svg.text((_LEFT + _RIGHT) / 2, 292, x_label, "soft", anchor="middle"),
+        svg.text(_LEFT, 14, y_label, "soft"),
+    ]
     for n, (name, line) in enumerate(lines):
-        path = " ".join(f"{x(a):.1f},{y(max(b, floor)):.1f}" for a, b in line)
-        body.append(f'<polyline class="line line-{n}" points="{path}"><title>{escape(name)}</title>'
-                    "</polyline>")  # fmt: skip
-        body += [
-            f'<circle class="dot dot-{n}" cx="{x(a):.1f}" cy="{y(max(b, floor)):.1f}" r="3.5">'
-            f"<title>{escape(name)}: epsilon {a:g}, {b:,.3g}</title></circle>"
-            for a, b in line
-        ]
+        parts.append(svg.line(map(placed, line), f"line line-{n}", name))
+        for point in line:
+            tip = f"{name}: epsilon {point[0]:g}, {point[1]:,.3g}"
+            parts.append(svg.marker(placed(point), 3.5, f"dot dot-{n}", tip))
     if mark is not None:
-        body.append(
-            f'<circle class="mark" cx="{x(mark[0]):.1f}" cy="{y(max(mark[1], floor)):.1f}" r="7"/>'
-        )
-    return _page_svg(body, f"{y_label}, {x_label}")
+        parts.append(svg.marker(placed(mark), 7, "mark"))
+    return svg.figure(_BOX, f"{y_label}, {x_label}", parts, "chart")
 
 
 def steps(
@@ -161,68 +120,33 @@ def steps(
 
     `spent` contains times and cumulative sums. `labels` are the names of cap, spent and reserved.
     """
-    n = max(len(spent), 1)
-    y = ChartAxis(0, max(cap, 1e-9) * 1.08, 250, 20)
-    step = 556 / (n + 1)
-    body = []
-    for tick in y.ticks:
-        body.append(
-            f'<path class="grid" d="M64 {y(tick):.1f}H620"/><text x="56" y="{y(tick) + 4:.1f}" '
-            f'text-anchor="end">{tick:g}</text>'
-        )
-    path, before = f"M64 {y(0):.1f}", 0.0
-    for place, (when, total) in enumerate(spent):
-        at = 64 + step * (place + 0.5)
-        path += f"H{at:.1f}V{y(total):.1f}"
-        body.append(
-            f'<circle class="dot dot-0" cx="{at:.1f}" cy="{y(total):.1f}" r="3.5"><title>'
-            f"{escape(when)}: {total:g}</title></circle>"
-        )
-        before = total
+    n, total = max(len(spent), 1), spent[-1][1] if spent else 0.0
+    step = (_RIGHT - _LEFT) / (n + 1)
+    x = svg.Axis(-0.5, n + 0.5, _LEFT, _RIGHT)
+    y = svg.Axis(0, max(cap, 1e-9) * 1.08, _BOTTOM, 20)
+    dots = [(x(place), y(value)) for place, (_, value) in enumerate(spent)]
+    corners = [*svg.stairs([(_LEFT, y(0)), *dots]), (_RIGHT, y(total))]
+    parts = [
+        svg.band([(_LEFT, y(0)), (_RIGHT, y(0))], corners, "area"),
+        *svg.grid(x, y, x_text=None),
+        svg.line(corners, "line line-0"),
+    ]
+    for dot, (when, value) in zip(dots, spent, strict=True):
+        parts.append(svg.marker(dot, 3.5, "dot dot-0", f"{when}: {value:g}"))
         if n <= 8:
-            body.append(
-                f'<text x="{at:.1f}" y="268" text-anchor="middle" class="soft">'
-                f"{escape(when[:10] if n <= 5 else when[5:10])}</text>"
-            )
-    path += "H620"
-    area = f"{path}V{y(0):.1f}H64Z"
-    body.insert(0, f'<path class="area" d="{area}"/>')
+            day = when[:10] if n <= 5 else when[5:10]
+            parts.append(svg.text(dot[0], _BOTTOM + 18, day, "soft", anchor="middle"))
     if reserved:
-        top = y(before + reserved)
-        body.append(
-            f'<rect class="reserved" x="{620 - step:.1f}" y="{top:.1f}" width="{step:.1f}" '
-            f'height="{y(before) - top:.1f}"/><text x="{616 - step:.1f}" y="{top + 12:.1f}" '
-            f'text-anchor="end" class="soft">{escape(labels[2])} {reserved:g}</text>'
-        )
-    body.append(f'<path class="line line-0" d="{path}"/>')
-    body.append(
-        f'<path class="cap" d="M64 {y(cap):.1f}H620"/><text x="612" y="{y(cap) - 6:.1f}" '
-        f'text-anchor="end" class="soft">{escape(labels[0])} {cap:g}</text>'
-        f'<text x="612" y="{max(y(before) - 8, 34):.1f}" text-anchor="end">{escape(labels[1])} '
-        f"{before:g}</text>"
-    )
-    return _page_svg(body, f"{labels[1]} {before:g}, {labels[0]} {cap:g}")
-
-
-def _grid(x: ChartAxis, y: ChartAxis, x_label: str, y_label: str) -> list[str]:
-    body = [
-        f'<path class="grid" d="M{x(tick):.1f} 26V250"/><text x="{x(tick):.1f}" y="268" '
-        f'text-anchor="middle">{tick:g}</text>'
-        for tick in x.ticks
+        left, top = _RIGHT - step, y(total + reserved)
+        note = f"{labels[2]} {reserved:g}"
+        parts += [
+            svg.rect(left, top, step, y(total) - top, "reserved"),
+            svg.text(left - 4, top + 12, note, "soft", anchor="end"),
+        ]
+    at_cap, at_total = f"{labels[0]} {cap:g}", f"{labels[1]} {total:g}"
+    parts += [
+        svg.line([(_LEFT, y(cap)), (_RIGHT, y(cap))], "cap"),
+        svg.text(_RIGHT - 8, y(cap) - 6, at_cap, "soft", anchor="end"),
+        svg.text(_RIGHT - 8, max(y(total) - 8, 34), at_total, anchor="end"),
     ]
-    body += [
-        f'<path class="grid" d="M64 {y(tick):.1f}H620"/><text x="56" y="{y(tick) + 4:.1f}" '
-        f'text-anchor="end">{tick:,.10g}</text>'
-        for tick in y.ticks
-    ]
-    body.append(f'<text x="342" y="292" text-anchor="middle" class="soft">{escape(x_label)}</text>')
-    body.append(f'<text x="64" y="14" class="soft">{escape(y_label)}</text>')
-    return body
-
-
-def _page_svg(body: list[str], described: str) -> str:
-    return (
-        f'<svg class="chart" viewBox="-20 -8 660 308" role="img" aria-label="{escape(described)}">'
-        + "".join(body)
-        + "</svg>"
-    )
+    return svg.figure(_BOX, f"{at_total}, {at_cap}", parts, "chart")

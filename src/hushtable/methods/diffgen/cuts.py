@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
-from html import escape
 from math import lcm, prod
 from typing import Any
 
 import numpy as np
 
 from hushtable.arrays import Integers
+from hushtable.files import svg
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.mechanisms.scored_splits import (
     ClassTable,
@@ -568,7 +568,7 @@ def _special_labels(column: Column, cut: list[CutPart]) -> Iterator[str]:
             yield label
 
 
-# Drawing of specializations as one tree per attribute, as SVG.
+# --- drawing: one tree per attribute --------------------------------------------------------------
 
 _ROW, _INDENT, _WIDTH, _MARGIN = 20, 24, 720, 14
 
@@ -580,29 +580,19 @@ def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
     """
     number = {done.part: (at, done) for at, done in enumerate(rounds, start=1)}
     tops = [done.part for done in rounds if not _is_child(done.part, rounds)]
-    lines = [line for part in tops for line in _lines(part, number, 0, last=True)]
-    height = 2 * _MARGIN + _ROW * (len(lines) + 1)
-    body = [
-        f'<text x="{_MARGIN}" y="{_MARGIN + 8}" font-weight="bold">'
-        f"{escape(title)}: {len(rounds)} specializations</text>"
-    ]
+    lines = [line for part in tops for line in _lines(part, number, 0)]
+    heading = f"{title}: {len(rounds)} specializations"
+    parts = [svg.text(_MARGIN, _MARGIN + 8, heading, "strong")]
     heights: dict[int, int] = {}
-    for at, (depth, text, is_top) in enumerate(lines, start=1):
+    for at, (depth, name, is_top) in enumerate(lines, start=1):
         x, y = _MARGIN + _INDENT * depth, _MARGIN + 8 + _ROW * at
         if depth:
-            above = heights[depth - 1]
-            body.append(
-                f'<path d="M{x - _INDENT + 5} {above + 5}V{y - 4}H{x - 4}" fill="none" '
-                'stroke="#888"/>'
-            )
+            trunk = x - _INDENT + 5
+            corners = [(trunk, heights[depth - 1] + 5), (trunk, y - 4), (x - 4, y - 4)]
+            parts.append(svg.line(corners, "branch"))
         heights[depth] = y
-        weight = ' font-weight="bold"' if is_top else ""
-        body.append(f'<text x="{x}" y="{y}"{weight}>{escape(text)}</text>')
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{_WIDTH}" height="{height}" '
-        f'viewBox="0 0 {_WIDTH} {height}" font-family="sans-serif" font-size="13" fill="#222">'
-        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(body) + "\n</svg>\n"
-    )
+        parts.append(svg.text(x, y, name, "strong" if is_top else ""))
+    return svg.document(_WIDTH, 2 * _MARGIN + _ROW * (len(lines) + 1), parts)
 
 
 def _is_child(part: CutPart, rounds: Sequence[Specialization]) -> bool:
@@ -610,7 +600,7 @@ def _is_child(part: CutPart, rounds: Sequence[Specialization]) -> bool:
 
 
 def _lines(
-    part: CutPart, number: dict[CutPart, tuple[int, Specialization]], depth: int, *, last: bool
+    part: CutPart, number: dict[CutPart, tuple[int, Specialization]], depth: int
 ) -> Iterator[tuple[int, str, bool]]:
     """Yield the lines of the tree of one attribute: depth, text, and whether it is the top."""
     name = f"{part.attribute}: {part.full_label}" if depth == 0 else part.full_label
@@ -620,6 +610,6 @@ def _lines(
     at, done = number[part]
     yield depth, f"{name}  (split {at})", depth == 0
     for child in done.children:
-        yield from _lines(child, number, depth + 1, last=False)
+        yield from _lines(child, number, depth + 1)
     for name in part.special_labels:
         yield depth + 1, name, False
