@@ -4,9 +4,8 @@ A log-linear model (`hushtable.methods.quilt.model`) is represented by particles
 codes, each with a weight. The loops do four things to all of them, many times:
 
 - `add_weights` counts: it sums the weights over the cells of tables;
-- `take_steps` and `move_and_weigh` fit: for one table after the other, they multiply the weights of
-  the rows in a cell by the factor that brings the cell to its noisy count, with regularization
-  toward the previous model;
+- `sweep` fits: table by table, it multiplies the weights of the rows in a cell by the
+  factor that brings the cell to its noisy count, with regularization toward the previous model;
 - `gibbs` resamples the codes of each row from the model, one column at a time or two strongly
   dependent ones, given the rest of the row;
 - `swap_rows` replaces rows of a sample wherever this brings the counts of all pairs of columns
@@ -28,6 +27,7 @@ word; the caller seeds it and the loops advance it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -97,12 +97,13 @@ def shuffle(values: Integers, state: RngState) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
-    """Systematic sampling: select positions by cumulative weight at equal distances from `coin`."""
+def take_evenly(cumulated: Floats, places: Integers, state: RngState) -> None:
+    """Systematic sampling: select positions by cumulative weight at equal distances."""
+    start = uniform(state)
     step = cumulated[-1] / len(places)
     place, last = 0, len(cumulated) - 1
     for n_taken in range(len(places)):
-        at = (n_taken + coin) * step
+        at = (n_taken + start) * step
         while place < last and cumulated[place] <= at:
             place += 1
         places[n_taken] = place
@@ -112,18 +113,25 @@ def take_evenly(cumulated: Floats, coin: float, places: Integers) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def index_cells(
-    rows: Codes16, columns: Integers, starts: Integers, places: Integers, out: Index
+def index_cells(  # noqa: PLR0917 - kernels take arrays by position
+    rows: Codes16,
+    tables: Integers,
+    columns: Integers,
+    starts: Integers,
+    places: Integers,
+    out: Index,
 ) -> None:
-    """Compute the cell of each row in the table of some columns.
+    """Compute the cell of each row in several tables; `out` has the shape (table, row).
 
-    A code c of column p of the table adds ``places[starts[p] + c]`` to the number of the cell.
+    Table t has the columns ``columns[tables[t]:tables[t + 1]]``. A code c of the column at position
+    p of `columns` adds ``places[starts[p] + c]`` to the number of the cell.
     """
-    for row in range(len(rows)):
-        cell = 0
-        for position in range(len(columns)):
-            cell += places[starts[position] + rows[row, columns[position]]]
-        out[row] = cell
+    for table in range(len(tables) - 1):
+        for row in range(len(rows)):
+            cell = 0
+            for position in range(tables[table], tables[table + 1]):
+                cell += places[starts[position] + rows[row, columns[position]]]
+            out[table, row] = cell
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -252,6 +260,59 @@ def take_steps(
         if mine < floor:
             asked += max(counts[cell] - pulls[cell] * theta[cell] - floor, 0.0)
     return steps, moved / max(total, 1e-300), asked / max(total, 1e-300)
+
+
+class SweepTable(NamedTuple):
+    """A table of the model as `sweep` uses it; cells are in C order."""
+
+    cells: Index  # the cell of each particle
+    theta: Floats  # log-factor of each cell, updated in place
+    counts: Floats  # counts to fit
+    pulls: Floats  # strength of the regularizer
+    # If log-factors are interpolated: a matrix (code, cell) for each column, and the combination of
+    # codes of each particle.
+    lines: tuple[Floats, ...] | None
+    codes: Index | None
+
+
+def interpolate(cells: Floats, lines: Sequence[Floats]) -> Floats:
+    """Interpolate values of cells to combinations of codes; one matrix (code, cell) per column."""
+    table = cells.reshape([line.shape[1] for line in lines])
+    for axis, line in enumerate(lines):
+        table = np.moveaxis(np.tensordot(line, table, axes=(1, axis)), 0, axis)
+    return table
+
+
+def sweep(
+    tables: Sequence[SweepTable], weights: Floats, total: float, floor: float, state: RngState
+) -> tuple[float, float]:
+    """Fit each table once, in random order; update the weights, which sum to `total` afterward.
+
+    Returns
+    -------
+    float
+        The largest share of weight that one table moved.
+    float
+        The largest share of weight missing in those cells of one table that have less weight than
+        `floor`, which weights cannot correct.
+    """
+    positions = np.arange(len(tables))
+    shuffle(positions, state)
+    order = [tables[position] for position in positions.tolist()]
+    first = order[0]
+    before, factors = first.cells, np.ones(len(first.theta))
+    most = starved = 0.0
+    for table in order:
+        expected = move_and_weigh(before, factors, table.cells, weights, len(table.theta))
+        steps, moved, asked = take_steps(expected, table.theta, table.counts, table.pulls, floor)
+        if table.lines is None or table.codes is None:
+            before, factors = table.cells, np.exp(steps)
+        else:
+            before, factors = table.codes, np.exp(interpolate(steps, table.lines)).ravel()
+        most, starved = max(most, moved), max(starved, asked)
+    move(before, factors, weights)
+    weights *= total / weights.sum()
+    return float(most), float(starved)
 
 
 # --- Gibbs sweeps ---------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.kernels import log_linear as kernels
-from hushtable.kernels.log_linear import Index
+from hushtable.kernels.log_linear import Index, SweepTable
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.particles import Group, PostprocessingRng, SampledParticles, strides_of
 from hushtable.methods.quilt.smoothing import (
@@ -52,6 +52,10 @@ FINE_LIMIT = 16.0
 """Bound on the absolute log-factor of a group of columns, summed over its tables."""
 
 
+def _no_index() -> Index:
+    return np.empty(0, np.uint16)
+
+
 @dataclass
 class FactorTable:
     """A noisy table and its log-factors; cells are in C order."""
@@ -65,16 +69,29 @@ class FactorTable:
     strength: float = 1.0  # relative strength of its regularizer
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
     from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
+    cells: Index = field(default_factory=_no_index)  # the cell of each particle
+    codes: Index | None = None  # with `lines`: the combination of codes of each particle
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Number of cells along each axis."""
         return tuple(int(places.max()) + 1 for places in self.maps)
 
-    @property
-    def wanted(self) -> Floats:
-        """The counts that are fitted."""
-        return self.counts if self.goal is None else self.goal
+    def pulls(self, shrinkage: float) -> Floats:
+        """Return the strength of the regularizer in each cell."""
+        pulls: Floats = shrinkage * self.strength * self.std
+        return pulls
+
+    def expected(self, weights: Floats) -> Floats:
+        """Return the expected counts of the cells, given the weights of the particles."""
+        return np.bincount(self.cells, weights, len(self.theta)).astype(np.float64)
+
+    def for_sweep(self, shrinkage: float) -> SweepTable:
+        """Return the arrays that a sweep needs."""
+        counts = self.counts if self.goal is None else self.goal
+        return SweepTable(
+            self.cells, self.theta, counts, self.pulls(shrinkage), self.lines, self.codes
+        )
 
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
         """Return whether this is a noisy table of these columns at these resolutions."""
@@ -88,12 +105,9 @@ class FactorTable:
 
     def fine(self, values: Floats) -> Floats:
         """Expand log-factors of cells to combinations of codes, one axis per column."""
-        table = values.reshape(self.shape)
         if self.lines is None:
-            return table[np.ix_(*self.maps)]
-        for axis, line in enumerate(self.lines):
-            table = np.moveaxis(np.tensordot(line, table, axes=(1, axis)), 0, axis)
-        return table
+            return values.reshape(self.shape)[np.ix_(*self.maps)]
+        return kernels.interpolate(values, self.lines)
 
     def add(self, counts: Floats, std: Floats) -> None:
         """Average with another noisy table of the same cells by precision."""
@@ -237,8 +251,6 @@ class LogLinearModel:
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
-        self._cells: list[Index] = []  # for each table, the cell of each particle
-        self._codes: dict[Group, Index] = {}  # the same for groups with interpolated factors
 
     # --- fitting ----------------------------------------------------------------------------------
 
@@ -266,9 +278,9 @@ class LogLinearModel:
                 return table
         table = FactorTable(group, y, std, np.zeros(n_cells), maps)
         self._straighten(table)
+        self._index([table])
         at = sum(not table.from_prior for table in self.tables)  # tables of a prior stay last
         self.tables.insert(at, table)
-        self._cells.insert(at, particles.cells_of(self.rows, group, maps))
         return table
 
     def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
@@ -279,8 +291,8 @@ class LogLinearModel:
                 return
         maps = tuple(np.arange(self.sizes[column]) for column in group)
         table = FactorTable(group, counts, std, np.zeros(len(counts)), maps, from_prior=True)
+        self._index([table])
         self.tables.append(table)
-        self._cells.append(particles.cells_of(self.rows, group, maps))
 
     def drop_prior(self) -> None:
         """Remove a prior's tables and fit the others from the start."""
@@ -330,48 +342,16 @@ class LogLinearModel:
         return np.stack(columns, axis=1).astype(np.int16)
 
     def sweep(self) -> tuple[float, float]:
-        """Fit each table once, in random order.
-
-        Returns
-        -------
-        float
-            The largest share of weight that one table moved.
-        float
-            The largest share of weight missing in those cells of one table that have no particles,
-            which weights cannot correct.
-        """
+        """Fit each table once; return the moved and the missing weight (`kernels.sweep`)."""
         if not self.tables:
             return 0.0, 0.0
-        order = np.arange(len(self.tables))
-        self.rng.shuffle(order)
-        floor = FLOOR * self.total / len(self.rows)
-        before, factors = self._cells[order[0]], np.ones(len(self.tables[order[0]].theta))
-        most = starved = 0.0
-        for position in order:
-            table, mine = self.tables[position], self._cells[position]
-            expected = kernels.move_and_weigh(before, factors, mine, self.weights, len(table.theta))
-            steps, moved, asked = kernels.take_steps(
-                expected, table.theta, table.wanted, self._pulls(table), floor
-            )
-            if table.lines is None:
-                before, factors = mine, np.exp(steps)
-            else:
-                before, factors = self._code_of(table.group), np.exp(table.fine(steps)).ravel()
-            most, starved = max(most, moved), max(starved, asked)
-        kernels.move(before, factors, self.weights)
-        self.weights *= self.total / self.weights.sum()
-        return float(most), float(starved)
+        tables = [table.for_sweep(self.shrinkage) for table in self.tables]
+        return kernels.sweep(tables, self.weights, self.total, self._floor, self.rng.state)
 
-    def _pulls(self, table: FactorTable) -> Floats:
-        pulls: Floats = self.shrinkage * table.strength * table.std
-        return pulls
-
-    def _code_of(self, group: Group) -> Index:
-        """Return the index of each particle's combination of codes."""
-        if group not in self._codes:
-            codes = [np.arange(self.sizes[column]) for column in group]
-            self._codes[group] = particles.cells_of(self.rows, group, codes)
-        return self._codes[group]
+    @property
+    def _floor(self) -> float:
+        """Weight of a cell without particles."""
+        return FLOOR * self.total / len(self.rows)
 
     # --- ordered columns --------------------------------------------------------------------------
 
@@ -392,6 +372,7 @@ class LogLinearModel:
                 )
         for table in self.tables:
             self._straighten(table)
+        self._index(self.tables)
 
     def _gaps(
         self, table: FactorTable, column: int, shares: Sequence[Floats]
@@ -427,8 +408,7 @@ class LogLinearModel:
         The log-factors are those of the table alone, given the rest of the current model. The goal
         is the count for which fitting cell by cell yields them.
         """
-        floor = FLOOR * self.total / len(self.rows)
-        for position, table in enumerate(self.tables):
+        for table in self.tables:
             if len(table.group) < 2 or table.from_prior:
                 continue
             lines = [self.lines[column] for column in table.group]
@@ -439,16 +419,11 @@ class LogLinearModel:
             ]
             if all(axis.is_plain for axis in axes):
                 continue
-            rest = np.maximum(self._expected(position), floor) * np.exp(-table.theta)
-            pulls = self._pulls(table)
+            expected = np.maximum(table.expected(self.weights), self._floor)
+            rest = expected * np.exp(-table.theta)
+            pulls = table.pulls(self.shrinkage)
             theta = smoothed(table.counts, rest, table.theta, float(pulls.mean()), axes)
             table.goal = rest * np.exp(theta) + pulls * theta
-
-    def _expected(self, position: int) -> Floats:
-        """Return the expected counts of a table's cells."""
-        table = self.tables[position]
-        sums = np.bincount(self._cells[position], self.weights, len(table.theta))
-        return sums.astype(np.float64)
 
     # --- particles --------------------------------------------------------------------------------
 
@@ -465,8 +440,20 @@ class LogLinearModel:
     def _place(self) -> None:
         """Set equal weights for all particles, and compute their cells."""
         self.weights = np.full(len(self.rows), self.total / len(self.rows))
-        self._codes = {}
-        self._cells = [particles.cells_of(self.rows, t.group, t.maps) for t in self.tables]
+        self._index(self.tables)
+
+    def _index(self, tables: Sequence[FactorTable]) -> None:
+        """Compute the cell of each particle in tables."""
+        bent = [table for table in tables if table.lines is not None]
+        own = [tuple(np.arange(self.sizes[column]) for column in table.group) for table in bent]
+        both = [*tables, *bent]
+        found = particles.cells_of(
+            self.rows, [t.group for t in both], [*(t.maps for t in tables), *own]
+        )
+        for table, cells in zip(tables, found[: len(tables)], strict=True):
+            table.cells, table.codes = cells, None
+        for table, codes in zip(bent, found[len(tables) :], strict=True):
+            table.codes = codes
 
     def grow(self, n_particles: int) -> None:
         """Add particles: resample, one Gibbs sweep, and a few sweeps over the tables."""
@@ -492,8 +479,9 @@ class LogLinearModel:
         are left out.
         """
         found = []
-        for position, table in enumerate(self.tables):
-            gap = table.wanted - self._expected(position) - self._pulls(table) * table.theta
+        for table in self.tables:
+            made = table.for_sweep(self.shrinkage)
+            gap = made.counts - table.expected(self.weights) - made.pulls * table.theta
             free = np.abs(table.theta) < kernels.THETA_LIMIT
             scaled = gap[free] / table.std[free]
             found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
@@ -503,8 +491,8 @@ class LogLinearModel:
         """Return the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
         return np.array(
             [
-                math.sqrt(float(np.mean(np.square((t.counts - self._expected(position)) / t.std))))
-                for position, t in enumerate(self.tables)
+                math.sqrt(float(np.mean(np.square((t.counts - t.expected(self.weights)) / t.std))))
+                for t in self.tables
             ]
         )
 

@@ -47,7 +47,7 @@ class PostprocessingRng:
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
             return np.zeros(n, np.int64)
         found = np.empty(n, np.int64)
-        kernels.log_linear.take_evenly(cumulated, kernels.log_linear.uniform(self.state), found)
+        kernels.log_linear.take_evenly(cumulated, found, self.state)
         return found
 
     def systematic_sample(self, weights: Floats, n: int) -> Integers:
@@ -90,13 +90,27 @@ def strides_of(shape: Sequence[int]) -> Integers:
     return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
 
 
-def cells_of(rows: Codes16, group: Group, maps: Sequence[Integers]) -> NDArray[np.uint16]:
-    """Return the cell of each row in a table; `maps` gives the cell of each code, by column."""
-    out = np.empty(len(rows), np.uint16)
-    strides = strides_of([int(places.max()) + 1 for places in maps])
-    starts = np.cumsum([0, *map(len, maps)])
-    places = np.concatenate([p * stride for p, stride in zip(maps, strides, strict=True)])
-    kernels.log_linear.index_cells(rows, np.array(group, np.int64), starts, places, out)
+def cells_of(
+    rows: Codes16, groups: Sequence[Group], maps: Sequence[Sequence[Integers]]
+) -> NDArray[np.uint16]:
+    """Return the cell of each row in several tables, with shape (table, row).
+
+    For each table, `maps` gives the cell of each code, by column.
+    """
+    out = np.empty((len(groups), len(rows)), np.uint16)
+    if not groups:
+        return out
+    each = [
+        places * stride
+        for table in maps
+        for places, stride in zip(
+            table, strides_of([int(places.max()) + 1 for places in table]), strict=True
+        )
+    ]
+    tables = np.cumsum([0, *map(len, groups)])
+    columns = np.array([column for group in groups for column in group], np.int64)
+    starts = np.cumsum([0, *map(len, each)])
+    kernels.log_linear.index_cells(rows, tables, columns, starts, np.concatenate(each), out)
     return out
 
 
