@@ -34,7 +34,7 @@ from hushtable.methods.base import Released
 from hushtable.methods.quilt import fit
 from hushtable.methods.quilt import fit as rounds
 from hushtable.methods.quilt.binning import CountedDomain
-from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, ScoredTable
+from hushtable.methods.quilt.budget import BudgetShares, NoisyTable, PrivateMeasurer, ScoredTable
 from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior_weight import PriorRows
@@ -96,7 +96,7 @@ class ScoreNoise(SeededNoise):
 
 def scores_of(rows: Integers, candidates: Sequence[ScoredTable], reach: int = 1) -> list[int]:
     noise = ScoreNoise(shifted(0))
-    purse = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
+    purse = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=reach)
     meter = PrivateMeasurer(engine_of(rows, reach), noise, purse)
     meter.read([c.group for c in candidates], {})
     meter.choose("choice", candidates, k=1, share=Fraction(1, 2), may_stop=True)
@@ -182,7 +182,7 @@ def test_a_coarse_table_counts_every_row_once() -> None:
             return np.zeros(size, np.int64)
 
     def counts_of(rows: Integers) -> Integers:
-        purse = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
+        purse = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
         meter = PrivateMeasurer(engine_of(rows), NoNoise(shifted(0)), purse)
         meter.read(PAIRS, {})
         return meter.measure("pair", (0, 1), Fraction(1, 2), COARSE).counts
@@ -202,7 +202,7 @@ def test_a_pair_is_chosen_at_one_resolution_only() -> None:
     meter = PrivateMeasurer(
         engine_of(rows),
         SeededNoise(shifted(2)),
-        BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1),
+        BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=1),
     )
     meter.read(PAIRS, {})
     chosen = meter.choose("choice", offered, k=3, share=Fraction(1, 10))
@@ -334,12 +334,12 @@ def test_the_sampler_is_that_mechanism() -> None:
     candidates = random_candidates(np.random.default_rng(shifted(6)))
     scores = [*scores_of(rows, candidates), 0]
     share, total = Fraction(1, 20_000), Fraction(4, 5)
-    budget = BudgetFilter(total=total, accounting="concentrated", rows_per_unit=1)
+    budget = BudgetShares(total=total, accounting="concentrated", rows_per_unit=1)
     meter = PrivateMeasurer(engine_of(rows), SecureNoise(), budget)
     meter.read(PAIRS, {})
     counts = np.zeros(4)
     for _ in range(20_000):
-        budget.payments.clear()
+        budget.spent.clear()
         chosen = meter.choose("choice", candidates, k=1, share=share, may_stop=True)
         counts[chosen[0] if chosen else 3] += 1
     expected = probabilities(
@@ -351,7 +351,7 @@ def test_the_sampler_is_that_mechanism() -> None:
 
 def test_the_stop_rule_is_charged() -> None:
     # A choice to stop is a choice: the account records it, and its score does not change.
-    budget = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
+    budget = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
     rows = random_rows(np.random.default_rng(shifted(7)), 30)
     meter = PrivateMeasurer(engine_of(rows), SeededNoise(shifted(1)), budget)
     meter.read(PAIRS, {})
@@ -439,13 +439,13 @@ def wide() -> tuple[pa.Table, Schema]:
 def test_bins_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
     table, schema = wide()
     assert audit(METHOD, table, schema)
-    pay = BudgetFilter.pay
+    spend = BudgetShares.spend
 
-    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetShares, step: str, share: Fraction) -> None:
         if step != "cuts of wide columns":
-            pay(self, step, share)
+            spend(self, step, share)
 
-    monkeypatch.setattr(BudgetFilter, "pay", lenient)
+    monkeypatch.setattr(BudgetShares, "spend", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, table, schema)
 
@@ -497,25 +497,25 @@ def test_a_release_with_a_prior_costs_what_it_promises(public: Path) -> None:
 
 
 def test_uncharged_pairs_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = BudgetFilter.pay
+    spend = BudgetShares.spend
 
-    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetShares, step: str, share: Fraction) -> None:
         if step != "tables of the forest":
-            pay(self, step, share)
+            spend(self, step, share)
 
-    monkeypatch.setattr(BudgetFilter, "pay", lenient)
+    monkeypatch.setattr(BudgetShares, "spend", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
 
 def test_uncharged_choices_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    pay = BudgetFilter.pay
+    spend = BudgetShares.spend
 
-    def lenient(self: BudgetFilter, step: str, share: Fraction) -> None:
+    def lenient(self: BudgetShares, step: str, share: Fraction) -> None:
         if step != "choices":
-            pay(self, step, share)
+            spend(self, step, share)
 
-    monkeypatch.setattr(BudgetFilter, "pay", lenient)
+    monkeypatch.setattr(BudgetShares, "spend", lenient)
     with pytest.raises(SealedError, match="would raise the cost"):
         audit(METHOD, sample(), sample_schema())
 
@@ -560,7 +560,7 @@ class Player(PrivateMeasurer):
     transcript: ClassVar[list[Any]] = []
 
     def _next(self, step: str, share: Fraction) -> Any:
-        self.budget.pay(step, share)
+        self.budget.spend(step, share)
         return self.transcript.pop(0)
 
     def row_count(self, share: Fraction) -> NoisyTable:

@@ -14,7 +14,7 @@ import pytest
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer
+from hushtable.methods.quilt.budget import BudgetShares, PrivateMeasurer
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.schema import Schema
@@ -36,7 +36,7 @@ def test_measured_counts_have_the_noise_that_was_paid_for(pure: bool) -> None:
     table = pa.table({"a": np.arange(5000) % size, "b": np.arange(5000) % size})
     exact = np.zeros((size, size))
     np.fill_diagonal(exact, 50)
-    budget = BudgetFilter(
+    budget = BudgetShares(
         total=Fraction(1, 50), accounting="pure" if pure else "concentrated", rows_per_unit=1
     )
     account = PLENTY if pure else PLENTY_OF_RHO

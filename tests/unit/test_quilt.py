@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
-from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.errors import ParameterError, Refused, SealedError, TooLarge
 from hushtable.methods.base import Released
 from hushtable.methods.quilt import binning
 from hushtable.methods.quilt.binning import (
@@ -28,7 +28,7 @@ from hushtable.methods.quilt.binning import (
     values_of,
 )
 from hushtable.methods.quilt.budget import (
-    BudgetFilter,
+    BudgetShares,
     PrivateMeasurer,
     ScoredTable,
     as_share,
@@ -38,6 +38,7 @@ from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.numeric import project_to_simplex
+from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
@@ -289,36 +290,35 @@ fractions = st.fractions(Fraction(1, 10**6), 1)
 @settings(max_examples=200)
 @given(share=fractions, total=st.fractions(Fraction(1, 10**6), 20), reach=st.integers(1, 9))
 def test_noise_never_costs_more_than_its_share(share: Any, total: Any, reach: int) -> None:
-    gaussian = BudgetFilter(total=total, accounting="concentrated", rows_per_unit=reach)
+    gaussian = BudgetShares(total=total, accounting="concentrated", rows_per_unit=reach)
     assert Fraction(reach**2) / (2 * gaussian.count_noise(share).parameter) <= share * total
     assert gaussian.choice_epsilon(share) ** 2 / 8 <= share * total
-    rounded = BudgetFilter(total=total, accounting="gaussian", rows_per_unit=reach)
+    rounded = BudgetShares(total=total, accounting="gaussian", rows_per_unit=reach)
     assert Fraction(reach**2) / (2 * rounded.count_noise(share).parameter) <= share * total
     assert rounded.choice_epsilon(share) ** 2 * CHOICE_FACTOR / 2 <= share * total
-    laplace = BudgetFilter(total=total, accounting="pure", rows_per_unit=reach)
+    laplace = BudgetShares(total=total, accounting="pure", rows_per_unit=reach)
     assert Fraction(reach) / laplace.count_noise(share).parameter <= share * total
     assert laplace.choice_epsilon(share) <= share * total
 
 
 def test_rounding_costs_little() -> None:
-    budget = BudgetFilter(total=Fraction(1, 100), accounting="concentrated", rows_per_unit=1)
+    budget = BudgetShares(total=Fraction(1, 100), accounting="concentrated", rows_per_unit=1)
     share = Fraction(1, 50)
     used = 1 / (2 * budget.count_noise(share).parameter)
     assert used > Fraction(999, 1000) * share / 100
     assert budget.choice_epsilon(share) ** 2 / 8 > Fraction(999, 1000) * share / 100
 
 
-def test_the_budget_refuses_shares_beyond_the_total_and_empty_shares() -> None:
-    budget = BudgetFilter(total=Fraction(1), accounting="pure", rows_per_unit=1)
-    budget.pay("a", Fraction(1, 3))
-    with pytest.raises(Refused):
-        budget.pay("b", Fraction(2, 3) + Fraction(1, 10**30))
-    budget.pay("b", Fraction(2, 3))
+def test_the_budget_adds_shares_by_step_and_refuses_empty_ones() -> None:
+    budget = BudgetShares(total=Fraction(1), accounting="pure", rows_per_unit=1)
+    budget.spend("a", Fraction(1, 3))
+    budget.spend("b", Fraction(1, 3))
+    budget.spend("b", Fraction(1, 3))
     assert budget.left == 0
-    for share in (Fraction(1, 10**30), Fraction(0), Fraction(-1)):
-        with pytest.raises(Refused):
-            budget.pay("c", share)
-    assert budget.spent() == {"a": Fraction(1, 3), "b": Fraction(2, 3)}
+    for share in (Fraction(0), Fraction(-1)):
+        with pytest.raises(Refused, match="too small"):
+            budget.spend("c", share)
+    assert budget.spent == {"a": Fraction(1, 3), "b": Fraction(2, 3)}
 
 
 @given(st.floats(0, 1, allow_nan=False))
@@ -333,21 +333,21 @@ class NoNoise(SeededNoise):
         raise AssertionError("noise was drawn")
 
 
-def test_the_meter_pays_before_it_opens_counts() -> None:
+def test_the_account_refuses_before_counts_are_opened() -> None:
     table, schema = sample(), sample_schema()
-    budget = BudgetFilter(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
-    budget.pay("all", Fraction(1))
+    budget = BudgetShares(total=Fraction(1), accounting="concentrated", rows_per_unit=1)
+    little = SpendingLimit(Fraction(1), Fraction(1, 10**6), rho=Fraction(1, 10**9))
     meter = PrivateMeasurer(
-        sealed(connect(table, schema, noise=SeededNoise(shifted(0)))), NoNoise(0), budget
+        sealed(connect(table, schema, noise=SeededNoise(shifted(0))), little), NoNoise(0), budget
     )
     meter.read([(0,), (1,)], {})
-    candidate = ScoredTable((0,), np.zeros(3, np.int64), 0, 1)  # would not even fit the table
+    candidate = ScoredTable((1,), np.zeros(2, np.int64), 0, 1)
     for ask in (
         lambda: meter.row_count(Fraction(1, 100)),
         lambda: meter.measure("one", (0,), Fraction(1, 100)),
         lambda: meter.choose("choice", [candidate], k=1, share=Fraction(1, 100)),
     ):
-        with pytest.raises(Refused):
+        with pytest.raises(SealedError, match="would raise the cost"):
             ask()
 
 

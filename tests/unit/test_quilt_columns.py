@@ -15,7 +15,7 @@ from hushtable.engine import connect
 from hushtable.methods.quilt import binning, one_way
 from hushtable.methods.quilt import one_way as tails
 from hushtable.methods.quilt.binning import tilted, values_of
-from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable, PrivateMeasurer, TableNoise
+from hushtable.methods.quilt.budget import BudgetShares, NoisyTable, PrivateMeasurer, TableNoise
 from hushtable.methods.quilt.estimator import QuiltEstimator
 from hushtable.methods.quilt.one_way import (
     MeasuredColumn,
@@ -53,7 +53,7 @@ def spiky(n: int) -> tuple[pa.Table, Schema]:
 
 def cut_of(table: pa.Table, schema: Schema, total: str = "1/50") -> tuple[Any, PrivateMeasurer]:
     noise = SeededNoise(shifted(1))
-    purse = BudgetFilter(total=Fraction(total), accounting="concentrated", rows_per_unit=1)
+    purse = BudgetShares(total=Fraction(total), accounting="concentrated", rows_per_unit=1)
     meter = PrivateMeasurer(sealed(connect(table, schema, noise=noise)), noise, purse)
     values = values_of(schema)
     recodings = {v.name: v.recoding for v in values if v.recoding is not None}
@@ -73,7 +73,7 @@ def test_a_wide_column_is_binned_finely_where_rows_are() -> None:
     assert widths[:2].tolist() == [1, 1]
     assert np.median(widths[starts > 15_000]) > 50  # nobody is there
     # All of the share is spent on it, and no more.
-    spent = meter.budget.spent()
+    spent = meter.budget.spent
     assert Fraction(999, 1000) < sum(spent.values()) <= 1
     assert spent["cuts of wide columns"] <= Fraction(1, 2) * Fraction(31, 100)
     for level, cells in days.cuts:
@@ -129,8 +129,8 @@ def test_only_wide_numbers_are_binned() -> None:
         b={"type": "integer", "low": 0, "high": binning.WIDE},
         c={"type": "categorical", "values": many},
     )
-    assert [binning.is_wide(values) for values in values_of(schema)] == [False, True, False]
-    assert [binning.planned_size(v) for v in values_of(schema)] == [512, 512, 1000]
+    assert [values.is_wide for values in values_of(schema)] == [False, True, False]
+    assert [v.planned_size for v in values_of(schema)] == [512, 512, 1000]
 
 
 # --- estimates from noisy counts ------------------------------------------------------------------

@@ -150,6 +150,10 @@ class Plan(ABC, Generic[SourceT]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast a release of a table with this many rows, or of a graph with this many nodes."""
 
+    def step_epsilons(self, rows: int | None) -> Mapping[str, Fraction]:
+        """Return the epsilon of each step, for a table with this many rows."""
+        return self.forecast(rows).split
+
     @abstractmethod
     def release(self, source: SourceT, noise: Noise) -> Released:
         """Query sealed counts, open them with noise, and return the release."""

@@ -123,7 +123,7 @@ def carry_out(
     identifies. `before_charge` is called right before the charge, when all checks have passed.
     """
     method, schema, book = plan.method, plan.schema, payment.opened_ledger
-    split = plan.forecast(schema.rows).split
+    split = plan.step_epsilons(schema.rows)
     with _Outcome() as outcome, ReleaseWriter(out, seeded=not noise.is_private) as writer:
         if before_charge is not None:
             before_charge()

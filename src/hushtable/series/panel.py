@@ -455,7 +455,6 @@ class PanelPlan(Plan[SealedWaves]):
         share = share_of_moves(len(names))
         law = budget.count_noise(share)
         for name, size, counts in zip(names, sizes, sealed, strict=True):
-            budget.pay(MOVES, share)
             noisy = noise.open(counts.ravel(), law.law, f"moves of {name}")
             made.append(TransitionCounts(name, np.asarray(noisy).reshape(size, size), law))
         return made

@@ -16,8 +16,8 @@ import numpy as np
 
 from hushtable.errors import HushtableError, ParameterError
 from hushtable.files.yaml_text import read_yaml, write_yaml
-from hushtable.methods.quilt.binning import is_wide, values_of
-from hushtable.methods.quilt.budget import BudgetFilter, as_share
+from hushtable.methods.quilt.binning import values_of
+from hushtable.methods.quilt.budget import BudgetShares, as_share
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.numeric import NORMAL
 from hushtable.privacy.composition import concentrated_share
@@ -292,9 +292,9 @@ def share_of_moves(n_columns: int) -> Fraction:
     return as_share(1 / n_columns)
 
 
-def moves_budget(total: Fraction) -> BudgetFilter:
+def moves_budget(total: Fraction) -> BudgetShares:
     """Return the budget of transitions, given a wave's rho; each person has one joined row."""
-    return BudgetFilter(total=MOVES_SHARE * total, accounting="concentrated", rows_per_unit=1)
+    return BudgetShares(total=MOVES_SHARE * total, accounting="concentrated", rows_per_unit=1)
 
 
 def require_fit(schema: Schema, *, panel: bool = False) -> None:
@@ -309,7 +309,7 @@ def require_fit(schema: Schema, *, panel: bool = False) -> None:
         f"column {values.name!r} has too many values to count the same ones in every wave; define "
         "public bins for it."
         for values in values_of(schema)
-        if is_wide(values)
+        if values.is_wide
     ]
     if panel and schema.unit.kind == "person" and schema.unit.max_rows != 1:
         problems.append(

@@ -15,7 +15,7 @@ from audit.broken.kind import Broken, Patch, around, n_rows
 from hushtable.methods import ContingencyTable, NoisyCounts, Quilt
 from hushtable.methods.base import Released
 from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
-from hushtable.methods.quilt.budget import BudgetFilter
+from hushtable.methods.quilt.budget import BudgetShares
 from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.accounting.sensitivity import PrivacyCost
 from hushtable.privacy.gaussian_dp import gaussian_share
@@ -37,23 +37,23 @@ def _unsettled(patch: Patch) -> None:
 def two_budgets(patch: Patch) -> None:
     """Separate budgets for tables and for choices, each as large as the promise."""
     _unsettled(patch)
-    real = BudgetFilter.pay
+    real = BudgetShares.spend
 
-    def pay(self: BudgetFilter, step: str, share: Fraction) -> None:
+    def spend(self: BudgetShares, step: str, share: Fraction) -> None:
         if "cho" not in step and "pair" not in step:
             real(self, step, share)
 
-    patch.setattr(BudgetFilter, "pay", pay)
+    patch.setattr(BudgetShares, "spend", spend)
     patch.setattr(
-        BudgetFilter, "count_noise",
-        lambda self, share, real=BudgetFilter.count_noise: real(self, min(Fraction(1), 2 * share)),
+        BudgetShares, "count_noise",
+        lambda self, share, real=BudgetShares.count_noise: real(self, min(Fraction(1), 2 * share)),
     )  # fmt: skip
 
 
 def half_charged_choice(patch: Patch) -> None:
     _unsettled(patch)
-    real = BudgetFilter.choice_epsilon
-    patch.setattr(BudgetFilter, "choice_epsilon", lambda self, share: 2 * real(self, share))
+    real = BudgetShares.choice_epsilon
+    patch.setattr(BudgetShares, "choice_epsilon", lambda self, share: 2 * real(self, share))
 
 
 def log10_for_ln(patch: Patch) -> None:
@@ -125,13 +125,13 @@ def price_of_half(patch: Patch) -> None:
 
 
 def _sharpen(patch: Patch) -> None:
-    real = BudgetFilter.count_noise
+    real = BudgetShares.count_noise
 
-    def count_noise(self: BudgetFilter, share: Fraction) -> Any:
+    def count_noise(self: BudgetShares, share: Fraction) -> Any:
         noise = real(self, share)
         return replace(noise, parameter=noise.parameter / 2)
 
-    patch.setattr(BudgetFilter, "count_noise", count_noise)
+    patch.setattr(BudgetShares, "count_noise", count_noise)
 
 
 def gaussian_without_two(patch: Patch) -> None:

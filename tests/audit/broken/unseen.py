@@ -59,7 +59,7 @@ from hushtable.methods.diffgen.diffgen import DiffGenPlan
 from hushtable.methods.diffgen.dp_c45 import DpC45
 from hushtable.methods.diffgen.top_down_specialization import TopDownSpecializationPlan
 from hushtable.methods.partition.mondrian import Mondrian
-from hushtable.methods.quilt.budget import BudgetFilter, PrivateMeasurer
+from hushtable.methods.quilt.budget import BudgetShares, PrivateMeasurer
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import QuiltPlan
 from hushtable.methods.uncertain.uncertain import UncertainPlan
@@ -333,13 +333,13 @@ def cuts_by_exact_counts(patch: Patch) -> None:
 def cuts_are_free(patch: Patch) -> None:
     """Bins that are not charged."""
     _unsettled(patch)
-    real = BudgetFilter.pay
+    real = BudgetShares.spend
 
-    def pay(self: BudgetFilter, step: str, share: Fraction) -> None:
+    def spend(self: BudgetShares, step: str, share: Fraction) -> None:
         if "cuts" not in step:
             real(self, step, share)
 
-    patch.setattr(BudgetFilter, "pay", pay)
+    patch.setattr(BudgetShares, "spend", spend)
 
 
 def rounds_by_exact_fit(patch: Patch) -> None:
@@ -378,9 +378,9 @@ def gaussian_for_pure(patch: Patch) -> None:
     _unsettled(patch)
     whole = QuiltPlan.budget
 
-    def purse(self: QuiltPlan) -> BudgetFilter:
+    def purse(self: QuiltPlan) -> BudgetShares:
         made = whole(self)
-        return BudgetFilter(
+        return BudgetShares(
             total=made.total**2 / 2, accounting="concentrated", rows_per_unit=made.rows_per_unit
         )
 

@@ -22,7 +22,7 @@ from hushtable.engine.sealed_table import SealedTable
 from hushtable.kernels import row_exchange
 from hushtable.kernels.row_exchange import Siblings
 from hushtable.methods.quilt import particles
-from hushtable.methods.quilt.budget import BudgetFilter, TableNoise
+from hushtable.methods.quilt.budget import BudgetShares, TableNoise
 from hushtable.methods.quilt.fit import FitState, divided
 from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.one_way import OneWayModel
@@ -147,7 +147,7 @@ class TransitionTable:
 
 
 def measure_steps(
-    table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetFilter
+    table: SealedTable, quilt: FitState, columns: Sequence[str], noise: Noise, budget: BudgetShares
 ) -> list[TransitionTable]:
     """Measure the transitions of each column; shares are proportional to the number of buckets."""
     merging = quilt.merging()
@@ -159,7 +159,6 @@ def measure_steps(
     shares = divided(1.0, [sizes[name] ** 2 for name in columns])
     for name, counts, share in zip(columns, sealed, shares, strict=True):
         what = f"steps of {name}"
-        budget.pay(what, share)
         law = budget.count_noise(share)
         noisy = noise.open(counts.ravel(), law.law, what)
         made.append(TransitionTable(name, np.asarray(noisy).reshape(sizes[name], sizes[name]), law))

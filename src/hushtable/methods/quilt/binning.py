@@ -63,12 +63,12 @@ class CountedDomain:
     rule: Rule | None = None  # taxonomy level, or lowest values of bins, if there are too many
     recoding: Recoding | None = None  # the recoding by that rule
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of counted values, including special values and missing."""
         return self.column.size if self.recoding is None else self.recoding.size
 
-    @property
+    @cached_property
     def n_values(self) -> int:
         """Number of counted values without special values and missing."""
         return self.size - self.column.n_special
@@ -93,20 +93,30 @@ class CountedDomain:
         bins = self.recoding.apply(np.arange(self.column.size))
         return np.unique(bins, return_index=True)[1]
 
-    @property
+    @cached_property
     def places(self) -> Floats:
         """Position of each counted value of an ordered column: the mean of its codes."""
         return self.first_codes + (self.widths - 1) / 2
 
-    @property
+    @cached_property
     def is_ordered(self) -> bool:
         """True if the values have an order, so that neighbors are similar."""
         return self.column.is_line
 
-    @property
+    @cached_property
     def widths(self) -> Integers:
         """Number of codes of the schema in each counted value."""
         return np.ones(self.size, np.int64) if self.recoding is None else self.recoding.widths
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """True if the column is binned by noisy counts."""
+        return not isinstance(self.column, Categorical) and self.n_values > WIDE
+
+    @cached_property
+    def planned_size(self) -> int:
+        """Number of values for which the column gets budget."""
+        return min(self.size, WIDE) if self.is_wide else self.size
 
     def buckets(self, noisy: Integers | Floats, std: float, *, is_target: bool = False) -> Integers:
         """Choose a bucket for each counted value, from noisy counts alone.
@@ -494,16 +504,6 @@ def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Int
         part = left / total - over * (middle - first) / width
         part = min(max(part, 0.0), mass)
         pieces += [(first, middle, part), (middle, stop, mass - part)]
-
-
-def is_wide(values: CountedDomain) -> bool:
-    """Return whether a column is binned by noisy counts."""
-    return not isinstance(values.column, Categorical) and values.n_values > WIDE
-
-
-def planned_size(values: CountedDomain) -> int:
-    """Return the number of values for which a column gets budget."""
-    return min(values.size, WIDE) if is_wide(values) else values.size
 
 
 # Nested resolutions of columns, and the marginal queries that quilt may measure.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -71,12 +72,12 @@ class TableNoise:
         """True if it is Laplace noise."""
         return self.accounting == "pure"
 
-    @property
+    @cached_property
     def std(self) -> float:
         """Standard deviation of one count, practically exact for variances of at least 1."""
         return self.law.std
 
-    @property
+    @cached_property
     def law(self) -> Laplace | Gaussian | RoundedGaussian:
         """The noise distribution."""
         if self.accounting == "concentrated":
@@ -85,27 +86,27 @@ class TableNoise:
 
 
 @dataclass
-class BudgetFilter:
-    """Privacy filter of one run: it pays shares of the budget, in fractions, and never exceeds it.
+class BudgetShares:
+    """Shares of a run's budget, and the noise that a share pays for.
 
-    A share s of the budget pays for noisy counts of cost s * total, or for a selection.
+    Shares are planned: each step gets one, and what is left determines the shares of later steps.
+    The cost of a step is at most its share, because noise is rounded up. Only the account of the
+    run (`RunAccount`) records costs and refuses queries beyond the promise.
 
     Examples
     --------
-    >>> budget = BudgetFilter(total=Fraction(1, 50), accounting="concentrated", rows_per_unit=1)
+    >>> budget = BudgetShares(total=Fraction(1, 50), accounting="concentrated", rows_per_unit=1)
     >>> budget.count_noise(Fraction(1, 4)).parameter  # 1 / (2 * 1/50 * 1/4)
     Fraction(100, 1)
-    >>> budget.pay("one", Fraction(3, 4))
-    >>> budget.pay("two", Fraction(3, 4))
-    Traceback (most recent call last):
-    ...
-    hushtable.errors.Refused: two needs 3/4 of the budget, but only 1/4 is left.
+    >>> budget.spend("one-way tables", Fraction(3, 4))
+    >>> budget.left
+    Fraction(1, 4)
     """
 
     total: Fraction  # see `budget_of`
     accounting: Accounting
-    rows_per_unit: int  # rows per unit: every sensitivity is a multiple of it
-    payments: dict[str, Fraction] = field(default_factory=dict)  # by step
+    rows_per_unit: int  # every sensitivity is a multiple of it
+    spent: dict[str, Fraction] = field(default_factory=dict)  # share of each step
 
     @property
     def pure(self) -> bool:
@@ -115,17 +116,13 @@ class BudgetFilter:
     @property
     def left(self) -> Fraction:
         """Share of the budget that is not spent."""
-        return 1 - sum(self.payments.values(), Fraction(0))
+        return 1 - sum(self.spent.values(), Fraction(0))
 
-    def pay(self, step: str, share: Fraction) -> None:
-        """Record a payment; raise `Refused` if it exceeds what is left."""
-        if share <= 0 or share > self.left:
-            raise Refused(f"{step} needs {share} of the budget, but only {self.left} is left.")
-        self.payments[step] = self.payments.get(step, Fraction(0)) + share
-
-    def spent(self) -> dict[str, Fraction]:
-        """Return the payments by step."""
-        return dict(self.payments)
+    def spend(self, step: str, share: Fraction) -> None:
+        """Add a share to a step."""
+        if share <= 0:
+            raise Refused(f"{step}: the budget is too small; publish fewer columns.")
+        self.spent[step] = self.spent.get(step, Fraction(0)) + share
 
     def count_noise(self, share: Fraction) -> TableNoise:
         """Return the noise of a table paid with a share, rounded up to a simple fraction."""
@@ -158,22 +155,13 @@ class NoisyTable:
 
 
 class PrivateMeasurer:
-    """Sealed counts that are opened only as noisy tables and private selections, each paid first.
+    """Sealed counts that are opened only as noisy tables and private selections.
 
-    The shares paid from the budget determine the noise. The noise layer records the actual cost in
-    the account of the run, from the noise and from the sensitivity of the counts.
-
-    Parameters
-    ----------
-    source : SealedTable
-        The sealed private table.
-    noise : Noise
-        Noise source, which opens sealed counts.
-    budget : BudgetFilter
-        Budget of the run.
+    Shares of the budget determine the noise. Before `noise` opens sealed counts, it records the
+    cost in the account of the run, computed from the noise and the sensitivity of the counts.
     """
 
-    def __init__(self, source: SealedTable, noise: Noise, budget: BudgetFilter) -> None:
+    def __init__(self, source: SealedTable, noise: Noise, budget: BudgetShares) -> None:
         self.budget = budget
         self._source, self._noise = source, noise
         self._names = list(source.schema.attributes)
@@ -199,7 +187,7 @@ class PrivateMeasurer:
         return self._paid(step, group, self._counts(group, cells), share)
 
     def _paid(self, step: str, group: Group, counts: SealedCounts, share: Fraction) -> NoisyTable:
-        self.budget.pay(step, share)
+        self.budget.spend(step, share)
         count_noise = self.budget.count_noise(share)
         return NoisyTable(group, self._noise.open(counts, count_noise.law, step), count_noise)
 
@@ -223,7 +211,7 @@ class PrivateMeasurer:
         With `may_stop`, the result may be empty: stopping is an option with score 0. When a
         candidate is selected, all candidates with the same columns are removed.
         """
-        self.budget.pay(step, k * share)
+        self.budget.spend(step, k * share)
         scores = distance_scores(
             [self._counts(candidate.group, candidate.cells) for candidate in candidates],
             [candidate.expected for candidate in candidates],

@@ -14,9 +14,10 @@ are
    tables get twice the budget. The last round takes what is left.
 
 Privacy: only the `PrivateMeasurer` sees exact counts. It releases noisy tables and private
-selections, each paid first. All decisions here (buckets, candidates, penalties, shares, stopping)
-are functions of earlier outputs, so they are post-processing, and the filter of the `BudgetFilter`
-bounds the cost of such an adaptive sequence of queries (``quilt.md``).
+selections, and the account of the run records the cost of each before it is drawn. All decisions
+here (buckets, candidates, penalties, shares, stopping) are functions of earlier outputs, so they
+are post-processing, and the account bounds the cost of such an adaptive sequence of queries
+(``quilt.md``).
 
 Rationale: one table of all columns would be mostly noise, and there are too many pairs to measure
 all. A spanning forest is the best model for its number of pairs, and it is selected without a fit,
@@ -41,7 +42,6 @@ from hushtable.methods.quilt.binning import (
     CountedDomain,
     MarginalQuery,
     ResolutionLevels,
-    planned_size,
 )
 from hushtable.methods.quilt.budget import (
     ROWS_SHARE,
@@ -495,8 +495,8 @@ def fit(
     stages = stages_for(rows)
     every_pair = earlier is not None and bool(earlier.marginals) and stages.every_pair
     share = min(stages.one_ways * (ALONE if every_pair else 1.0), float(measurer.budget.left))
-    size_of = planned_size if prior is None else prior.wanted_size
-    counted = measure_columns(measurer, values, divided(share, [size_of(v) for v in values]))
+    sizes = [v.planned_size if prior is None else prior.wanted_size(v) for v in values]
+    counted = measure_columns(measurer, values, divided(share, sizes))
     if earlier is not None:
         earlier = earlier.with_drift(
             [column.table.counts.astype(np.float64) for column in counted],

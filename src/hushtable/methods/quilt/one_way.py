@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt import binning
 from hushtable.methods.quilt.binning import (
     CUT_SHARE,
     CountedDomain,
@@ -333,7 +332,7 @@ def measure_columns(
     counted = []
     for place, (v, share) in enumerate(zip(values, shares, strict=True)):
         group: Group = (place,)
-        if not binning.is_wide(v):
+        if not v.is_wide:
             counted.append(
                 MeasuredColumn(v, measurer.measure("tables of one column", group, share))
             )

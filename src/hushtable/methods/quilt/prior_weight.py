@@ -29,7 +29,7 @@ import numpy as np
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Prior
-from hushtable.methods.quilt.binning import CountedDomain, MarginalQuery, planned_size
+from hushtable.methods.quilt.binning import CountedDomain, MarginalQuery
 from hushtable.methods.quilt.particles import Group
 
 CONTRADICTED = 3.0
@@ -70,7 +70,7 @@ class PriorRows:
     def wanted_size(self, values: CountedDomain) -> float:
         """Return the number of values for which a column gets budget."""
         told = self.firm and values.name in self.codes
-        return planned_size(values) * (FIRM_PART if told else 1.0)
+        return values.planned_size * (FIRM_PART if told else 1.0)
 
     @property
     def n_rows(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -27,14 +28,12 @@ from hushtable.methods.quilt.binning import (
     MAX_BUCKETS,
     MAX_INTERVALS,
     CountedDomain,
-    is_wide,
-    planned_size,
     values_of,
 )
 from hushtable.methods.quilt.budget import (
     ROWS_SHARE,
     Accounting,
-    BudgetFilter,
+    BudgetShares,
     PrivateMeasurer,
     Schedule,
     TableNoise,
@@ -226,14 +225,19 @@ class QuiltPlan(Plan[SealedTable]):
     prior: PriorRows | None = None
     earlier: EarlierMeasurements | None = None  # measurements of earlier waves of a series
 
-    def budget(self) -> BudgetFilter:
+    def budget(self) -> BudgetShares:
         """Return the unspent budget of one run."""
         rows_per_unit = self.schema.unit.max_rows or 1
-        return BudgetFilter(
+        return BudgetShares(
             total=self.total, accounting=self.method.added_up, rows_per_unit=rows_per_unit
         )
 
-    @property
+    def _rows_or_typical(self, rows: int | None) -> int:
+        """Return the expected number of rows, or `TYPICAL_ROWS` if it is unknown."""
+        known = self.schema.expected_rows(rows)
+        return TYPICAL_ROWS if known is None else known
+
+    @cached_property
     def rows_share(self) -> Fraction:
         """Share of the budget for the number of rows."""
         return ROWS_SHARE if self.schema.counted_rows is None else Fraction(0)
@@ -242,14 +246,20 @@ class QuiltPlan(Plan[SealedTable]):
         """Return the schedule of a run with this number of rows."""
         budget = self.budget()
         return schedule(
-            n_rows=float(n_rows), sizes=[planned_size(v) for v in self.values],
+            n_rows=float(n_rows), sizes=self.sizes,
             total=float(budget.total), pure=budget.pure, rows_per_unit=budget.rows_per_unit,
             has_target=self.target is not None,
         )  # fmt: skip
 
-    def split(self, choices: float) -> dict[str, Fraction]:
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Number of values of each column for which it gets budget."""
+        return [values.planned_size for values in self.values]
+
+    def step_epsilons(self, rows: int | None) -> dict[str, Fraction]:
         """Return the epsilon of each step, in proportion to the planned shares."""
-        of_choices = Fraction(round(choices * 100), 100) if len(self.values) > 1 else Fraction(0)
+        choices = round(self.stages(self._rows_or_typical(rows)).choices * 100)
+        of_choices = Fraction(choices, 100) if len(self.values) > 1 else Fraction(0)
         parts = {
             "number of rows": self.rows_share,
             "selection (planned)": of_choices,
@@ -296,8 +306,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast the number of tables, their noise, the number of cells and the memory."""
-        known = self.schema.expected_rows(rows)
-        n_rows = TYPICAL_ROWS if known is None else known
+        known, n_rows = self.schema.expected_rows(rows), self._rows_or_typical(rows)
         stages, n_columns = self.stages(n_rows), len(self.values)
         n_chosen = stages.n_rounds * stages.n_picks
         buckets = [min(v.size, MAX_INTERVALS if v.is_ordered else MAX_BUCKETS) for v in self.values]
@@ -312,8 +321,8 @@ class QuiltPlan(Plan[SealedTable]):
                 **self._noise_lines(stages),
                 **self._warnings(stages, known),
             },
-            split=self.split(stages.choices),
-            n_cells=sum(planned_size(v) for v in self.values) + n_pairs,
+            split=self.step_epsilons(rows),
+            n_cells=sum(self.sizes) + n_pairs,
             memory_mb=(24 * n_pairs + held + output) / 1e6 + 20,
         )
 
@@ -338,10 +347,10 @@ class QuiltPlan(Plan[SealedTable]):
         if rows is None:
             lines["assumed rows"] = f"{TYPICAL_ROWS:,}; pass --rows for a better forecast"
             lines["rows below which every count is mostly noise, about"] = self.needed_rows()
-        if wide := [values.name for values in self.values if is_wide(values)]:
+        if wide := [values.name for values in self.values if values.is_wide]:
             lines["columns binned automatically (paid for with privacy budget)"] = ", ".join(wide)
         for values in self.values:
-            if not is_wide(values) and isinstance(values.rule, int):
+            if not values.is_wide and isinstance(values.rule, int):
                 lines[f"column {values.name!r} has too many values"] = (
                     f"counted in {values.n_values:,} groups of its taxonomy"
                 )
@@ -384,12 +393,12 @@ class QuiltPlan(Plan[SealedTable]):
         no worse than one from this table alone, so later measurements do not matter here.
         """
         stages = self.stages(needed_rows(self.schema.expected_rows(rows)))
-        sizes = [planned_size(v) for v in self.values]
-        parts = divided(min(stages.one_ways, float(1 - self.rows_share)), sizes)
-        kept = [as_share(1 - CUT_SHARE) if is_wide(v) else 1 for v in self.values]
+        parts = divided(min(stages.one_ways, float(1 - self.rows_share)), self.sizes)
+        kept = [as_share(1 - CUT_SHARE) if v.is_wide else 1 for v in self.values]
+        budget = self.budget()
         errors = [
-            _sum_error(self.budget().count_noise(part * left), n_asked(share, size))
-            for size, part, left in zip(sizes, parts, kept, strict=True)
+            _sum_error(budget.count_noise(part * left), n_asked(share, size))
+            for size, part, left in zip(self.sizes, parts, kept, strict=True)
         ]
         widths = [error.half_width for error in errors]
         worst = int(np.argmax(widths))
@@ -419,7 +428,7 @@ class QuiltPlan(Plan[SealedTable]):
         """Return the number of rows to publish."""
         return min(max(round(state.total), 0), self.method.max_published)
 
-    def fitted(self, source: SealedTable, noise: Noise) -> tuple[FitState, BudgetFilter]:
+    def fitted(self, source: SealedTable, noise: Noise) -> tuple[FitState, BudgetShares]:
         """Measure, select and fit; return the state of the fit and the budget with its payments."""
         budget = self.budget()
         state = fit(
@@ -435,7 +444,7 @@ class QuiltPlan(Plan[SealedTable]):
         )
         return state, budget
 
-    def released(self, state: FitState, budget: BudgetFilter, rows: pa.Table) -> Released:
+    def released(self, state: FitState, budget: BudgetShares, rows: pa.Table) -> Released:
         """Return the drawn rows, and the tables and settings behind them."""
         return Released(
             tables={"data": rows, **tables_of(state)},

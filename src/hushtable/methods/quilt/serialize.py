@@ -61,7 +61,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.methods.quilt.budget import BudgetFilter, NoisyTable
+from hushtable.methods.quilt.budget import BudgetShares, NoisyTable
 from hushtable.methods.quilt.fit import FitState
 from hushtable.schema.codes import numbers
 
@@ -133,7 +133,7 @@ def _last_candidates(state: FitState) -> pa.Table:
 _NOISE = {"pure": "laplace", "concentrated": "gaussian", "gaussian": "rounded-gaussian"}
 
 
-def settings_of(state: FitState, budget: BudgetFilter, n_rows: int) -> dict[str, Any]:
+def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str, Any]:
     """Return everything that the estimator needs besides the tables."""
     counted = [column.counted.values for column in state.columns]
     names = [v.name for v in counted]
@@ -182,7 +182,7 @@ def settings_of(state: FitState, budget: BudgetFilter, n_rows: int) -> dict[str,
             "residual": residual.round(4).tolist(),
             "shrinkage": model.shrinkage,
         },
-        "spent": {step: str(share) for step, share in budget.spent().items()},
+        "spent": {step: str(share) for step, share in budget.spent.items()},
         "notes": _notes(state, budget, fit_error, n_rows),
     }
 
@@ -221,7 +221,7 @@ def _described(
     }
 
 
-def _notes(state: FitState, budget: BudgetFilter, fit_error: Any, n_rows: int) -> list[str]:
+def _notes(state: FitState, budget: BudgetShares, fit_error: Any, n_rows: int) -> list[str]:
     names = [column.counted.values.name for column in state.columns]
     groups = [
         " x ".join(names[column] for column in table.group)
@@ -250,7 +250,7 @@ def _notes(state: FitState, budget: BudgetFilter, fit_error: Any, n_rows: int) -
         )
     if n_rows and state.total > 1.01 * n_rows:
         notes.append(f"Each row of `data` represents {state.total / n_rows:.3g} original rows.")
-    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in budget.spent().items())
+    shares = ", ".join(f"{step} {float(share):.3f}" for step, share in budget.spent.items())
     notes.append(f"Shares of the budget spent: {shares}.")
     bad = [
         " x ".join(names[column] for column in table.group)
