@@ -7,6 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import numpy as np
+import pyarrow as pa
 import pytest
 import yaml
 from hypothesis import given
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from hushtable.datasets import sample_schema
 from hushtable.domain import Domain
+from hushtable.drafting.schema_check import out_of_domain
 from hushtable.engine.encode import RuleCodes
 from hushtable.errors import ParameterError, SchemaError, TaxonomyError, Unconfirmed
 from hushtable.schema import Categorical, Integer, Number, Schema
@@ -346,3 +348,19 @@ def test_validation_errors_use_the_terms_of_a_schema() -> None:
         "put it in quotes.",
         "column 'b': values is empty; fill it in.",
     ]
+
+
+def test_a_copy_with_other_columns_has_their_domain() -> None:
+    schema = one_column(type="integer", low=0, high=9, missing="category")
+    assert (schema.domain.sizes, schema.attributes["c"].size) == ({"c": 11}, 11)
+    shorter = schema.attributes["c"].model_copy(update={"high": 4, "missing": "forbid"})
+    assert shorter.size == 5
+    assert schema.model_copy(update={"columns": {"d": shorter}}).domain.sizes == {"d": 5}
+
+
+def test_values_outside_the_domain_are_not_reported_as_broken_rules() -> None:
+    columns = {name: {"type": "integer", "low": 0, "high": 9} for name in "ab"}
+    schema = Schema.from_dict({"name": "t", "rules": ["a <= b"], "columns": columns})
+    table = pa.table({"a": [1, 50, 3], "b": [2, 3, 1]})
+    found = {part.kind: part.n_rows for part in out_of_domain(table, schema)}
+    assert found == {"outside": 1, "rule": 1}

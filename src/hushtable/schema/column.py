@@ -7,6 +7,7 @@ and missing have no order relative to the values and are never grouped with them
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -48,6 +49,13 @@ class FrozenModel(BaseModel):
     model_config = ConfigDict(
         frozen=True, defer_build=True, extra="forbid", arbitrary_types_allowed=True
     )
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Return a copy with changed fields, without cached properties, which may depend on them."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 class Identifier(FrozenModel):
