@@ -12,7 +12,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.cells import WrittenParts
@@ -230,18 +229,10 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
         return released
     if rows.column_names != list(schema.attributes):
         return released  # cells or regions with counts, which the release expands to rows
-    from hushtable.query.where.rules import kept_rows  # noqa: PLC0415 - slow to import
+    from hushtable.query.where.rules import keep_rules  # noqa: PLC0415 - slow to import
 
-    kept = kept_rows(rows, schema)
-    if kept is None or kept.all():
-        return released
-    fine = np.flatnonzero(kept)
-    taken = np.arange(len(kept))
-    if len(fine):
-        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
-    else:
-        taken = fine
-    return replace(released, tables={**released.tables, "data": rows.take(pa.array(taken))})
+    kept = keep_rules(rows, schema, noise=noise)
+    return replace(released, tables={**released.tables, "data": kept})
 
 
 def _warned(released: Released) -> dict[str, Any]:

@@ -758,12 +758,9 @@ class Release:
     def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
         if not (self.schema.rules or self.schema.derived):
             return rows
-        from hushtable.query.where.rules import kept_rows, with_derived  # noqa: PLC0415 - slow
+        from hushtable.query.where.rules import keep_rules, with_derived  # noqa: PLC0415 - slow
 
-        kept = kept_rows(rows, self.schema, recode)
-        if kept is not None and not kept.all():
-            rows = rows.filter(pa.array(kept))
-        return with_derived(rows, self.schema, recode)
+        return with_derived(keep_rules(rows, self.schema, recode), self.schema, recode)
 
     def frames(
         self, m: int = 20, *, n: int | None = None, seed: int | None = None

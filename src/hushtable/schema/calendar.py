@@ -175,7 +175,7 @@ class CalendarColumn(GridColumn):
         """Number of the period that contains `low`."""
         return int(self._period(self.seconds(self.low)))
 
-    @property
+    @cached_property
     def last(self) -> int:
         """Number of the period that contains `high`."""
         return self.first + self.n_values - 1
@@ -188,7 +188,7 @@ class CalendarColumn(GridColumn):
         """Number of periods."""
         return self._period(self.seconds(self.high)) - self.first + 1
 
-    @property
+    @cached_property
     def exact_low(self) -> Fraction:
         """Number of the first period."""
         return Fraction(self.first)
@@ -211,7 +211,7 @@ class CalendarColumn(GridColumn):
             special = self.special_places.get(Fraction(self.seconds(_as_text(value))))
         return super().code_of(value) if special is None else special
 
-    @property
+    @cached_property
     def special_codes(self) -> Mapping[Any, str]:
         """Names of the special values, by the date or time used in the table."""
         return {self.written(self.seconds(key)): name for key, name in self.special.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
@@ -72,7 +73,7 @@ class Categorical(BaseColumn):
             raise ValueError("; ".join(problems))
         return self
 
-    @property
+    @cached_property
     def n_values(self) -> int:
         """Number of listed values."""
         return len(self.values)
@@ -81,7 +82,7 @@ class Categorical(BaseColumn):
         """Return the value of a code."""
         return None if code == self.missing_code else self.values[code]
 
-    @property
+    @cached_property
     def other_code(self) -> int:
         """Code of the value `other`; by default the first of the list."""
         return 0 if self.other is None else self.values.index(self.other)
@@ -91,7 +92,7 @@ class Categorical(BaseColumn):
         """True if the order of the list is meaningful."""
         return self.ordered
 
-    @property
+    @cached_property
     def spellings(self) -> dict[str, int]:
         """Code of each text that a cell may contain."""
         return {value: code for code, value in enumerate(self.values)}
@@ -126,7 +127,7 @@ class Boolean(Categorical):
             )
         return self
 
-    @property
+    @cached_property
     def spellings(self) -> dict[str, int]:
         """Code of each text that a cell may contain."""
         return {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -51,7 +52,7 @@ class FrozenModel(BaseModel):
     )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Return a copy with changed fields, without cached properties, which may depend on them."""
+        """Return a changed copy without cached properties, which may depend on what changed."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
@@ -94,17 +95,17 @@ class BaseColumn(FrozenModel):
         """Names of the special values, in the order of their codes."""
         return ()
 
-    @property
+    @cached_property
     def n_special(self) -> int:
         """Number of codes that are not values: special values and missing."""
         return self.size - self.n_values
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of codes; if missing is a category, the last one is missing."""
         return self.n_values + len(self.special_names) + (self.missing == "category")
 
-    @property
+    @cached_property
     def missing_code(self) -> int | None:
         """Code of missing, or None."""
         return self.size - 1 if self.missing == "category" else None

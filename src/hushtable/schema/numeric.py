@@ -165,12 +165,12 @@ class GridColumn(BaseColumn):
     def exact_low(self) -> Fraction:
         """Lowest value."""
 
-    @property
+    @cached_property
     def exact_step(self) -> Fraction:
         """Distance between adjacent values; 1 unless the column has a step."""
         return Fraction(1)
 
-    @property
+    @cached_property
     def bounds(self) -> str:
         """Lowest and highest value, in words."""
         return f"{self.low} to {self.high}"
@@ -194,7 +194,7 @@ class GridColumn(BaseColumn):
         """True: numbers are ordered."""
         return True
 
-    @property
+    @cached_property
     def special_names(self) -> tuple[str, ...]:
         """Names of the special values, in the order of their codes."""
         return tuple(self.special_codes.values())
@@ -330,12 +330,12 @@ class Integer(Numeric):
             )
         return self._checked()
 
-    @property
+    @cached_property
     def n_values(self) -> int:
         """Number of integers between the bounds."""
         return self.high - self.low + 1
 
-    @property
+    @cached_property
     def exact_low(self) -> Fraction:
         """Lowest value."""
         return Fraction(self.low)
@@ -373,18 +373,18 @@ class Number(Numeric):
             raise ValueError(f"{int(cells) + 1} grid points are too many; use a coarser step")
         return self._checked()
 
-    @property
+    @cached_property
     def n_values(self) -> int:
         """Number of grid points."""
         width = exact_number(self.high) - exact_number(self.low)
         return int(width / exact_number(self.step)) + 1
 
-    @property
+    @cached_property
     def exact_low(self) -> Fraction:
         """Lowest grid point."""
         return exact_number(self.low)
 
-    @property
+    @cached_property
     def exact_step(self) -> Fraction:
         """Distance between grid points."""
         return exact_number(self.step)
@@ -420,7 +420,7 @@ class Decimal(Number):
             raise ValueError(f"step {self.step} needs more than {MAX_DIGITS} decimals")
         return self
 
-    @property
+    @cached_property
     def n_digits(self) -> int:
         """Number of digits after the decimal point."""
         return max(0, *(-_exponent(number) for number in (self.low, self.step, *self.special)))

@@ -27,17 +27,17 @@ class Recoding(ABC):
     has_missing: bool  # whether the column has a code for missing
     special: tuple[str, ...] = field(default=(), kw_only=True)  # names of special values
 
-    @property
+    @cached_property
     def n_special(self) -> int:
         """Number of special values and missing, the same before and after."""
         return len(self.special) + self.has_missing
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of new codes, special values and missing included."""
         return len(self.labels) + self.n_special
 
-    @property
+    @cached_property
     def missing_code(self) -> int | None:
         """New code of missing, or None."""
         return self.size - 1 if self.has_missing else None

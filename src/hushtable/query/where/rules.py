@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, PredicateError, SchemaError, TooLarge
+from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
 from hushtable.query.where.translate import CategoryOperand, derived_operand
 from hushtable.schema import Identifier, Schema
@@ -96,6 +97,24 @@ def kept_rows(
         cut = {name: recode[name] for name in codes if name in recode}
         kept &= rule.kept.shares(cut, codes) > 0 if cut else rule.kept.mask(codes)
     return kept
+
+
+def keep_rules(
+    rows: pa.Table, schema: Schema, recode: Recode | None = None, *, noise: Noise | None = None
+) -> pa.Table:
+    """Drop the published rows that break a rule.
+
+    With `noise`, replace each by a uniformly random row that keeps all rules (`rules.md`).
+    """
+    kept = kept_rows(rows, schema, recode)
+    if kept is None or kept.all():
+        return rows
+    fine = np.flatnonzero(kept)
+    taken = fine
+    if noise is not None and len(fine):
+        taken = np.arange(len(kept))
+        taken[~kept] = fine[noise.uniform_below(len(fine), size=int((~kept).sum()))]
+    return rows.take(pa.array(taken))
 
 
 def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) -> pa.Table:
