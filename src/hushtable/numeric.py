@@ -1,11 +1,12 @@
-"""Critical values: normal, nearly normal, and for values between two noisy bounds."""
+"""Critical values of intervals, bisection, and projection onto a simplex."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from functools import lru_cache
 from statistics import NormalDist
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,43 @@ from numpy.typing import NDArray
 from hushtable.arrays import Floats
 
 CONFIDENCE = 0.95
+
+Number = TypeVar("Number", float, Fraction)
+
+
+def bisect(
+    holds: Callable[[Number], bool], low: Number, high: Number, *, steps: int
+) -> tuple[Number, Number]:
+    """Halve an interval in which a condition changes from true to false, `steps` times.
+
+    Return its ends: the condition holds at the first (unless that is still `low`) and fails at the
+    second (unless that is still `high`).
+
+    Examples
+    --------
+    >>> bisect(lambda x: x * x <= 2, Fraction(1), Fraction(2), steps=4)
+    (Fraction(11, 8), Fraction(23, 16))
+    """
+    for _ in range(steps):
+        middle = (low + high) / 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low, high
+
+
+def bisect_exact(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest integer below `high` at which a condition holds, or `low`.
+
+    The condition changes from true to false; it is not evaluated at `low` and `high`.
+
+    Examples
+    --------
+    >>> bisect_exact(lambda n: n * n <= 50, 0, 100)
+    7
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def normal_quantile(probability: float) -> float:

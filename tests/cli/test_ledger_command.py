@@ -114,18 +114,6 @@ def test_the_page_of_a_ledger(run: Run, book: Ledger, tmp_path: Path) -> None:
     assert page.read_text() == text
 
 
-def test_upgrade(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr("hushtable.privacy.ledger.ledger.FORMAT", 2)
-        patch.setattr("hushtable.privacy.ledger.storage.FORMAT", 2)
-        Ledger.create(tmp_path / "old", epsilon=3, delta="1e-5")
-    assert run("ledger", "upgrade", tmp_path / "old").code == 0
-    assert Ledger.open(tmp_path / "old").show()["format"] == 3
-    again = run("ledger", "upgrade", tmp_path / "old")
-    assert again.code != 0
-    assert "nothing to upgrade" in again.err
-
-
 def test_every_entry_and_reservation_is_listed(run: Run, book: Ledger) -> None:
     said = " ".join(run("ledger", "show", book.path).out.split())
     for words in (

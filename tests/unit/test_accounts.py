@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, ParameterError, Refused
+from hushtable.errors import BudgetExceeded, HushtableError, LedgerError, ParameterError
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.composition import (
     certified_share,
@@ -22,11 +22,9 @@ from hushtable.privacy.composition import (
 )
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP, Unit, parse_guarantee
-from hushtable.privacy.ledger import ledger as module
-from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.records import canonical
+from hushtable.privacy.ledger.records import FORMAT, canonical
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.schema import Schema
 from seeds import shifted
@@ -212,7 +210,7 @@ def test_only_the_first_record_with_nonzero_cost_stores_the_allocation(tmp_path:
     for _ in range(3):
         book.charge([pure("1/10")], purpose="x")
     bodies = [json.loads(body) for _, body, _ in rows_of(book.path)]
-    assert ["account" in body for body in bodies] == [False, True, False, False, False]
+    assert ["allocation" in body for body in bodies] == [False, True, False, False, False]
 
 
 # --- random histories -----------------------------------------------------------------------------
@@ -266,16 +264,20 @@ def test_every_history_stays_within_one_of_the_accounts(seed: int) -> None:
 
 
 INIT: dict[str, Any] = {
-    "format": 3, "name": "", "epsilon": "2", "delta": "1/100000",
+    "format": FORMAT, "name": "", "epsilon": "2", "delta": "1/100000",
     "unit": {"kind": "row", "column": None, "max_rows": None}, "neighbors": "add-remove",
     "allow_uncounted": False, "table": None,
 }  # fmt: skip
 
 
+UNBOUND = {"table": None, "same_people": None}
+
+
 def apply(state: LedgerState, kind: str, **content: Any) -> None:
     record = {"seq": len(state.digests), "kind": kind, "time": "2026-01-01T00:00:00+00:00"}
-    record = {**record, **content}
-    state.apply(state.completed(record) if kind != "init" else record, new=True)
+    record |= UNBOUND if kind == "charge" else {}
+    record |= content
+    state.apply(state.completed(record) if kind != "init" else record)
 
 
 def test_more_rho_than_was_reserved_is_not_taken_off_what_is_spent() -> None:
@@ -306,7 +308,7 @@ def test_a_voided_charge_does_not_fix_the_allocation_of_delta(tmp_path: Path) ->
     book = Ledger.open(book.path)  # replayed, with every rule checked again
     assert book.remaining() == Budget()
     assert not book.quote([pure("1/100")]).fits
-    kinds = [(body["kind"], "account" in body) for body in (json.loads(b) for _, b, _ in
+    kinds = [(body["kind"], "allocation" in body) for body in (json.loads(b) for _, b, _ in
              rows_of(book.path))]  # fmt: skip
     assert [kind for kind in kinds if kind[1]] == [("charge", True), ("charge", True)]
 
@@ -320,7 +322,7 @@ def test_a_release_fixes_the_allocation_of_delta(tmp_path: Path) -> None:
     apply(state, "void", entry=1, reason="x")
     other = LedgerCap(basic=cap(2, "1e-5")).to_dict()
     with pytest.raises(LedgerError, match="although that is fixed"):
-        apply(state, "charge", **charge, account=other)
+        apply(state, "charge", **charge, allocation=other)
 
 
 def test_only_records_with_nonzero_cost_fix_the_allocation() -> None:
@@ -328,16 +330,16 @@ def test_only_records_with_nonzero_cost_fix_the_allocation() -> None:
     apply(state, "init", **{**INIT, "allow_uncounted": True})
     record = {"guarantees": [{"family": "threshold", "k": 5}], "purpose": "x", "reservation": None}
     with pytest.raises(LedgerError, match="although it costs nothing"):
-        apply(state, "charge", **record, account=LedgerCap(basic=cap(2, "1e-5")).to_dict())
+        apply(state, "charge", **record, allocation=LedgerCap(basic=cap(2, "1e-5")).to_dict())
     apply(state, "charge", **record)
     assert state.account is None
     missing = {"seq": 2, "kind": "charge", "time": "2026-01-01T00:00:00+00:00", "purpose": "x",
-               "guarantees": [pure(1).to_dict()], "reservation": None}  # fmt: skip
-    with pytest.raises(LedgerError, match="has no account"):
+               "guarantees": [pure(1).to_dict()], "reservation": None, **UNBOUND}  # fmt: skip
+    with pytest.raises(LedgerError, match="has no allocation"):
         state.apply(missing)
 
 
-# --- old ledgers, and forged ones -----------------------------------------------------------------
+# --- older formats, and forgeries -----------------------------------------------------------------
 
 
 def rows_of(path: Path) -> list[Any]:
@@ -347,70 +349,16 @@ def rows_of(path: Path) -> list[Any]:
     return rows
 
 
-@pytest.fixture
-def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ledger:
-    """Create a ledger of a format with basic composition only."""
-    with monkeypatch.context() as patch:
-        patch.setattr(module, "FORMAT", 2)
-        patch.setattr(file, "FORMAT", 2)
-        return Ledger.create(tmp_path / "old.ledger", epsilon=3, delta="1e-5")
-
-
-def test_old_ledgers_keep_their_rules(old: Ledger) -> None:
-    for _ in range(3):
-        old.charge([quilt(1, "1e-6")], purpose="x")
-    with pytest.raises(BudgetExceeded):
-        old.charge([quilt(1, "1e-6")], purpose="x")
-    shown = Ledger.open(old.path).show()
-    assert (shown["format"], shown["concentrated"]) == (2, None)
-    assert old.remaining() == Budget(delta=Fraction(7, 10**6))
-
-
-def test_upgrade_counts_the_rest_of_the_cap_in_both_accounts(old: Ledger) -> None:
-    first = old.charge([approx(1, "1e-6")], purpose="before")
-    before = rows_of(old.path)
-    old.upgrade()
-    number = 0
-    while old.quote([quilt("1/10", "1e-8")]).fits and number < 40:
-        old.charge([quilt("1/10", "1e-8")], purpose="after")
-        number += 1
-    assert number == 40  # basic composition admits 20
-    assert rows_of(old.path)[: len(before)] == before
-    book = Ledger.open(old.path)
-    assert book.show()["format"] == 3
-    account = book._read().account
-    assert account is not None
-    assert account.basic == cap(2, "4.5e-6")  # half of what is left of delta
-    rest = cap(2, "9e-6")
-    assert LedgerCap.from_dict(account.to_dict(), rest) == account
-    assert (
-        book.left().more == account.remaining_charges(NOTHING, Loss.of(quilt("1/10", "1e-8"))) - 40
-    )
-    with pytest.raises(Refused, match="before the ledger was upgraded"):
-        book.void(first.id, "x")
-    with pytest.raises(Refused, match="nothing to upgrade"):
-        book.upgrade()
-
-
-def test_upgrade_waits_for_open_reservations(old: Ledger) -> None:
-    number = old.reserve([pure(1)], purpose="x")
-    with pytest.raises(Refused, match="cancel them first"):
-        old.upgrade()
-    old.release_reservation(number)
-    old.upgrade()
-    # A single release may use all that is left.
-    old.charge([approx(3, "1e-5")], purpose="all")
-
-
-def test_an_upgraded_ledger_is_not_taken_for_an_old_one(old: Ledger) -> None:
-    old.upgrade()
-    connection = sqlite3.connect(old.path)
+@pytest.mark.parametrize("older", [1, 2, 3])
+def test_ledgers_of_older_formats_are_refused(tmp_path: Path, older: int) -> None:
+    book = Ledger.create(tmp_path / "book", epsilon=3, delta="1e-5")
+    connection = sqlite3.connect(book.path)
     with connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (3,)
-        connection.execute("PRAGMA user_version = 2")
+        assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,)
+        connection.execute(f"PRAGMA user_version = {older}")
     connection.close()
-    with pytest.raises(LedgerError, match="the file has format 2"):
-        Ledger.open(old.path)
+    with pytest.raises(LedgerError, match=f"has ledger format {older}; .* reads only format"):
+        Ledger.open(book.path)
 
 
 @pytest.mark.parametrize(
@@ -444,4 +392,4 @@ def test_the_allocation_is_fixed_once() -> None:
     apply(state, "charge", **charge)
     account = LedgerCap(basic=cap(2, "1e-5")).to_dict()
     with pytest.raises(LedgerError, match="although that is fixed"):
-        apply(state, "charge", **charge, account=account)
+        apply(state, "charge", **charge, allocation=account)

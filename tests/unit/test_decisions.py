@@ -120,27 +120,29 @@ def test_a_record_whose_decision_was_edited_is_noticed(tmp_path: Path) -> None:
 
 # --- ledgers from before --------------------------------------------------------------------------
 
-# As written by the first version with two accounts: the allocation stays that of a void charge.
+# As written by the first version of format 4, without decisions.
 BEFORE = [
-    '{"allow_uncounted":false,"delta":"1/100000","epsilon":"3","format":3,"kind":"init","name":'
+    '{"allow_uncounted":false,"delta":"1/100000","epsilon":"3","format":4,"kind":"init","name":'
     '"patients","neighbors":"add-remove","salt":"162ca2f403e22e003dcb119ea38c988c","seq":0,"table":'
     'null,"time":"2026-11-16T12:25:09.655195+00:00","unit":{"column":null,"kind":"row","max_rows":'
     "null}}",
-    '{"account":{"alpha":"1095685/131072","approximation_delta":"1/400000","basic_delta":"1/200000",'
+    '{"allocation":{"alpha":"1095685/131072","approximation_delta":"1/400000","basic_delta":"1/200000",'
     '"rho":"7168267416206713/36028797018963968"},"guarantees":[{"epsilon":"1","family":"pure-dp",'
     '"neighbors":"add-remove","unit":{"column":null,"kind":"row","max_rows":null}}],"kind":"charge",'
     '"purpose":"wrong file","reservation":null,"salt":"58e772823b63d0910b1971af0f2aa5ab",'
     '"same_people":null,"seq":1,"table":null,"time":"2026-11-16T12:25:09.701105+00:00"}',
     '{"entry":1,"kind":"void","reason":"nothing came out","salt":'
     '"0a9c973c2e5c014ab1bdd7d5d4fd7208","seq":2,"time":"2026-11-16T12:25:09.767090+00:00"}',
-    '{"guarantees":[{"epsilon":"1/2","family":"pure-dp","neighbors":"add-remove","unit":{"column":'
+    '{"allocation":{"alpha":"1095685/131072","approximation_delta":"1/400000","basic_delta":"1/200000",'
+    '"rho":"7168267416206713/36028797018963968"},"guarantees":[{"epsilon":"1/2","family":'
+    '"pure-dp","neighbors":"add-remove","unit":{"column":'
     'null,"kind":"row","max_rows":null}}],"kind":"charge","purpose":"yearly table","reservation":'
     'null,"salt":"f072de200712858522341141d8694835","same_people":null,"seq":3,"table":null,"time":'
     '"2026-11-16T12:25:09.819238+00:00"}',
     '{"digest":"abab","entry":3,"kind":"released","salt":"fc6708d57ed7888118397af954ce013e","seq":4,'
     '"time":"2026-11-16T12:25:09.857943+00:00"}',
 ]
-HEAD = "93440edb3a6b138cad9410a6897986f986c7c71fe43722e2b79f9a20b3e3b482"
+HEAD = "14bf364f0a69d8fbf153e812554471f5d071a4d8119d2a4ee4f970d4fb0ecf79"
 
 
 def test_no_byte_of_older_records_changes(tmp_path: Path) -> None:
@@ -148,7 +150,7 @@ def test_no_byte_of_older_records_changes(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     with connection:
         connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
         for statement in file._TABLES:
             connection.execute(statement)
         digest = "0" * 64

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from hushtable.errors import (
 from hushtable.methods.degrees.degrees import Degrees
 from hushtable.privacy.guarantee import NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import ledger as told
-from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import digest_of
 from hushtable.privacy.noise.sources import SeededNoise
@@ -146,65 +144,6 @@ def test_weaker_protection_costs_more(tmp_path: Path, d: str, allow: bool) -> No
     with pytest.raises(BudgetExceeded):
         publish("people.csv", wide, method, out=tmp_path / "r", ledger=book, anyway=True)
     assert book.entries() == ()
-
-
-# --- ledgers from before --------------------------------------------------------------------------
-
-# As written by version 1, with one counted and one uncounted release.
-OLD = [
-    '{"delta":"1/100000","epsilon":"3","format":1,"kind":"init","name":"patients","neighbors":'
-    '"add-remove","seq":0,"time":"2025-11-16T09:03:30.497327+00:00","unit":{"column":null,"kind":'
-    '"row","max_rows":null}}',
-    '{"guarantees":[{"epsilon":"1","family":"pure-dp","neighbors":"add-remove","unit":{"column":'
-    'null,"kind":"row","max_rows":null}}],"kind":"charge","purpose":"yearly table","reservation":'
-    'null,"seq":1,"time":"2025-11-16T09:03:30.544057+00:00"}',
-    '{"digest":"abababab","entry":1,"kind":"released","seq":2,"time":'
-    '"2025-11-16T09:03:30.591668+00:00"}',
-    '{"guarantees":[{"family":"threshold","k":5}],"kind":"charge","purpose":"k-anonymous",'
-    '"reservation":null,"seq":3,"time":"2025-11-16T09:03:30.647753+00:00"}',
-]
-
-
-@pytest.fixture
-def old(tmp_path: Path) -> Path:
-    path = tmp_path / "old.ledger"
-    connection = sqlite3.connect(path)
-    with connection:
-        connection.execute(f"PRAGMA application_id = {file.APPLICATION_ID}")
-        connection.execute("PRAGMA user_version = 1")
-        for statement in file._TABLES:
-            connection.execute(statement)
-        digest = "0" * 64
-        for seq, body in enumerate(OLD):
-            digest = digest_of(digest, body)
-            connection.execute("INSERT INTO records VALUES (?, ?, ?)", (seq, body, digest))
-        connection.execute("INSERT INTO head VALUES (1, ?, ?)", (len(OLD) - 1, digest))
-    connection.close()
-    return path
-
-
-def test_old_ledgers_go_on_and_refuse_what_they_cannot_count(old: Path, tmp_path: Path) -> None:
-    book = Ledger.open(old)
-    before = rows_of(old)
-    assert [entry.counted for entry in book.entries()] == [True, False]
-    assert book.show()["format"] == 1
-    assert not book.allow_uncounted
-    assert book.holds_uncounted()  # from before, and mentioned in new statements
-    with pytest.raises(CompositionError, match="ledger init FILE --allow-uncounted"):
-        book.charge([Threshold(k=5)], purpose="again")
-    release = publish(table(), people(), METHOD, out=tmp_path / "r", ledger=old)
-    assert release.statement.ledger is not None
-    assert release.statement.ledger.uncounted
-    assert rows_of(old)[: len(before)] == before
-    assert book.verify() == rows_of(old)[-1][2]
-    # The first charge has bound it.
-    with pytest.raises(CompositionError, match="same-people"):
-        book.charge(pure("1/10"), purpose="x", schema=people(TICKETS))
-
-
-def test_old_ledgers_are_bound_by_their_name(old: Path) -> None:
-    with pytest.raises(CompositionError, match="is called 'patients'"):
-        Ledger.open(old).charge(pure("1/10"), purpose="x", schema=people(TICKETS))
 
 
 # --- people ---------------------------------------------------------------------------------------
@@ -486,7 +425,3 @@ def test_statements_of_earlier_versions_load(tmp_path: Path) -> None:
     document["ledger"] = {"entry": 1, "receipt": document["ledger"]["receipt"]}
     path.write_text(json.dumps(document))
     assert Release.load(release.folder).statement == release.statement
-
-
-def test_old_charges_do_not_add_to_what_is_spent_now(old: Path) -> None:
-    assert Ledger.open(old).spent().epsilon == Fraction(1)

@@ -132,14 +132,6 @@ def verify(
     tell("The ledger is intact.", as_json=as_json, intact=True)
 
 
-@ledger_group.command("upgrade")
-def upgrade(file: LedgerPath, as_json: AsJson = False) -> None:
-    """Add the concentrated account to an old ledger, with its remaining budget; permanent."""
-    ht.Ledger.open(file).upgrade()
-    said = f"{visible(str(file))} now has both accounts. Earlier charges remain."
-    tell(said, as_json=as_json, ledger=str(file))
-
-
 @ledger_group.command("void")
 def void(
     file: LedgerPath,

@@ -8,7 +8,7 @@ with the charge, is within the limits of at least one account. The proof is in `
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
@@ -31,93 +31,65 @@ RHO_GRID = 1 << 64
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
+class _Amount:
+    """Exact numbers that are added, subtracted and compared one by one."""
+
+    def __post_init__(self) -> None:
+        if any(number.denominator.bit_length() > _MAX_BITS for number in vars(self).values()):
+            raise ParameterError(
+                f"the sum of these {' or '.join(f'{name}s' for name in vars(self))} has thousands "
+                "of digits; use rounder numbers, such as 0.1 or 1e-6."
+            )
+
+    def __add__(self, other: Self) -> Self:
+        return self._combined(_plus, other)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combined(_minus, other)
+
+    def _combined(self, operation: Callable[[Fraction, Fraction], Fraction], other: Self) -> Self:
+        theirs = vars(other)
+        return type(self)(
+            **{name: operation(number, theirs[name]) for name, number in vars(self).items()}
+        )
+
+    def covers(self, other: Self) -> bool:
+        """Return whether all numbers of the other amount are at most those of this one."""
+        theirs = vars(other)
+        return all(number >= theirs[name] for name, number in vars(self).items())
+
+    @property
+    def or_nothing(self) -> Self:
+        """The amount, clipped at 0."""
+        return type(self)(**{name: max(number, _NONE) for name, number in vars(self).items()})
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the numbers as text."""
+        return {name: str(number) for name, number in vars(self).items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget(_Amount):
     """Exact amount of privacy loss: epsilon and delta.
 
     Examples
     --------
     >>> Budget(epsilon=Fraction(1, 3)) + Budget(epsilon=Fraction(1, 6), delta=Fraction(1, 10**6))
     Budget(epsilon=Fraction(1, 2), delta=Fraction(1, 1000000))
+    >>> Budget(epsilon=Fraction(1, 2)).to_dict()
+    {'epsilon': '1/2', 'delta': '0'}
     """
 
-    epsilon: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def __post_init__(self) -> None:
-        if max(self.epsilon.denominator, self.delta.denominator).bit_length() > _MAX_BITS:
-            raise ParameterError(
-                "the sum of these epsilons or deltas has thousands of digits; use rounder numbers, "
-                "such as 0.1 or 1e-6."
-            )
-
-    def __add__(self, other: Budget) -> Budget:
-        return Budget(
-            epsilon=_plus(self.epsilon, other.epsilon), delta=_plus(self.delta, other.delta)
-        )
-
-    def __sub__(self, other: Budget) -> Budget:
-        return Budget(
-            epsilon=_minus(self.epsilon, other.epsilon), delta=_minus(self.delta, other.delta)
-        )
-
-    def covers(self, other: Budget) -> bool:
-        """Return whether both numbers of the other amount are at most those of this one."""
-        return self.epsilon >= other.epsilon and self.delta >= other.delta
-
-    @property
-    def or_nothing(self) -> Budget:
-        """The amount, clipped at 0."""
-        return Budget(epsilon=max(self.epsilon, Fraction(0)), delta=max(self.delta, Fraction(0)))
-
-    def to_dict(self) -> dict[str, str]:
-        """Return both numbers as text.
-
-        Examples
-        --------
-        >>> Budget(epsilon=Fraction(1, 2)).to_dict()
-        {'epsilon': '1/2', 'delta': '0'}
-        """
-        return {"epsilon": str(self.epsilon), "delta": str(self.delta)}
+    epsilon: Fraction = _NONE
+    delta: Fraction = _NONE
 
 
 @dataclass(frozen=True, kw_only=True)
-class Concentrated:
-    """Exact amount of delta-approximate rho-zero-concentrated differential privacy.
+class Concentrated(_Amount):
+    """Exact amount of delta-approximate rho-zero-concentrated differential privacy."""
 
-    Examples
-    --------
-    >>> Concentrated(rho=Fraction(1, 8)) + Concentrated(rho=Fraction(1, 8))
-    Concentrated(rho=Fraction(1, 4), delta=Fraction(0, 1))
-    """
-
-    rho: Fraction = Fraction(0)
-    delta: Fraction = Fraction(0)
-
-    def __post_init__(self) -> None:
-        if max(self.rho.denominator, self.delta.denominator).bit_length() > _MAX_BITS:
-            raise ParameterError(
-                "the sum of these rhos or deltas has thousands of digits; use rounder numbers, "
-                "such as 0.1 or 1e-6."
-            )
-
-    def __add__(self, other: Concentrated) -> Concentrated:
-        return Concentrated(rho=_plus(self.rho, other.rho), delta=_plus(self.delta, other.delta))
-
-    def __sub__(self, other: Concentrated) -> Concentrated:
-        return Concentrated(rho=_minus(self.rho, other.rho), delta=_minus(self.delta, other.delta))
-
-    def covers(self, other: Concentrated) -> bool:
-        """Return whether both numbers of the other amount are at most those of this one."""
-        return self.rho >= other.rho and self.delta >= other.delta
-
-    @property
-    def or_nothing(self) -> Concentrated:
-        """The amount, clipped at 0."""
-        return Concentrated(rho=max(self.rho, Fraction(0)), delta=max(self.delta, Fraction(0)))
-
-    def to_dict(self) -> dict[str, str]:
-        """Return both numbers as text."""
-        return {"rho": str(self.rho), "delta": str(self.delta)}
+    rho: Fraction = _NONE
+    delta: Fraction = _NONE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +152,7 @@ class LedgerCap:
 
     basic: Budget  # limit of basic composition
     concentrated: Concentrated = Concentrated()  # limit of zCDP composition; unused if rho is 0
-    alpha: Fraction = Fraction(0)  # Renyi order that certifies rho; 0 if rho is 0
+    alpha: Fraction = _NONE  # Renyi order that certifies rho; 0 if rho is 0
 
     @classmethod
     def shared(cls, cap: Budget) -> Self | None:

@@ -35,7 +35,7 @@ from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.files.html import html_list, html_table
@@ -48,6 +48,7 @@ from hushtable.privacy.ledger.records import (
     FORMAT,
     BoundTable,
     Entry,
+    LedgerTable,
     Quote,
     Reservation,
     canonical,
@@ -56,10 +57,6 @@ from hushtable.privacy.ledger.records import (
 )
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.ledger.summary import RemainingBudget, left_of, summary
-
-if TYPE_CHECKING:
-    from hushtable.schema import Schema
-
 
 __all__ = [
     "BoundTable",
@@ -110,7 +107,7 @@ def require_schema(schema: object) -> None:
 
 
 def about(
-    schema: Schema | None, same_people: str | None, decision: Decision | None = None
+    schema: LedgerTable | None, same_people: str | None, decision: Decision | None = None
 ) -> dict[str, Any]:
     """Return the part of a record about its table, the same-people reason and the decision."""
     if schema is not None:
@@ -134,12 +131,6 @@ def starting_from(prior: Mapping[str, str] | None) -> dict[str, Any]:
     return {"prior": {name: text(f"prior ({name})", said) for name, said in prior.items()}}
 
 
-def salt() -> str:
-    """Return the random number of a record."""
-    # Without it, someone who knows a receipt could guess records until one yields the next receipt.
-    return secrets.token_hex(16)
-
-
 def number(name: str, value: int) -> int:
     """Return the number of a record; raise `ParameterError` if it is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
@@ -151,6 +142,12 @@ def now() -> str:
     """Return the time for a record."""
     # For information only: no rule depends on the time, so changes of the clock do no harm.
     return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def new_record(seq: int, kind: str) -> dict[str, Any]:
+    """Return the part that all records have: number, kind, time and a random salt."""
+    # Without the salt, someone who knows a receipt could guess records until one yields the next.
+    return {"seq": seq, "kind": kind, "time": now(), "salt": secrets.token_hex(16)}
 
 
 # Last receipt of a ledger, stored in a small file beside the releases that it paid for.
@@ -238,7 +235,7 @@ class Ledger:
         *,
         epsilon: Any,
         delta: Any = 0,
-        schema: Schema | None = None,
+        schema: LedgerTable | None = None,
         unit: Unit | None = None,
         neighbors: Neighbors = "add-remove",
         name: str = "",
@@ -283,9 +280,7 @@ class Ledger:
         if not isinstance(unit, Unit):
             raise ParameterError(f"unit is {unit!r}; pass a Unit, such as Unit(kind='row').")
         record = {
-            "seq": 0,
-            "kind": "init",
-            "time": now(),
+            **new_record(0, "init"),
             "format": FORMAT,
             "name": text("name", name, required=False),
             "epsilon": str(as_written(epsilon, name="epsilon")),
@@ -294,7 +289,6 @@ class Ledger:
             "neighbors": neighbors,
             "allow_uncounted": allow_uncounted,
             "table": table_document(schema),
-            "salt": salt(),
             **decided(decision),
         }
         digest = LedgerState().apply(record)  # raises for an invalid cap before a file is created
@@ -337,7 +331,7 @@ class Ledger:
         guarantees: Sequence[Guarantee],
         *,
         reservation: int | None = None,
-        schema: Schema | None = None,
+        schema: LedgerTable | None = None,
         same_people: str | None = None,
     ) -> Quote:
         """Return what a charge would cost and leave; write nothing.
@@ -371,7 +365,7 @@ class Ledger:
         *,
         purpose: str,
         reservation: int | None = None,
-        schema: Schema | None = None,
+        schema: LedgerTable | None = None,
         same_people: str | None = None,
         decision: Decision | None = None,
         prior: Mapping[str, str] | None = None,
@@ -448,7 +442,7 @@ class Ledger:
         guarantees: Sequence[Guarantee],
         *,
         reservation: int | None = None,
-        schema: Schema | None = None,
+        schema: LedgerTable | None = None,
         same_people: str | None = None,
     ) -> None:
         """Raise what `charge` would raise; write nothing."""
@@ -458,7 +452,7 @@ class Ledger:
         state.afford(asked, reservation)
 
     def _ask(
-        self, guarantees: Sequence[Guarantee], schema: Schema | None, same_people: str | None
+        self, guarantees: Sequence[Guarantee], schema: LedgerTable | None, same_people: str | None
     ) -> tuple[LedgerState, Loss, list[str]]:
         """Return the state, the cost of guarantees, and the reasons why they would be refused."""
         guarantee_documents(guarantees)
@@ -469,7 +463,7 @@ class Ledger:
         refusals = self._other_unit(schema) + state.refusals(asked, table, same_people)
         return state, asked.cost, refusals
 
-    def _other_unit(self, schema: Schema | None) -> list[str]:
+    def _other_unit(self, schema: LedgerTable | None) -> list[str]:
         """Return a problem if the schema's unit is not the ledger's."""
         if schema is None or schema.unit == self.unit:
             return []
@@ -527,15 +521,6 @@ class Ledger:
             Who declares this and why.
         """
         self._write("void", entry=number("entry", entry), reason=text("reason", reason))
-
-    def upgrade(self) -> None:
-        """Add zCDP composition to a ledger of an older format; this is recorded.
-
-        What was spent stays spent under basic composition; from here on, the rest of the cap is
-        composed both ways. Earlier charges can no longer be voided. Older versions of hushtable
-        refuse the file afterwards.
-        """
-        self._write("upgrade")
 
     def entries(self) -> tuple[Entry, ...]:
         """Return all charges, oldest first, void ones included."""
@@ -652,27 +637,21 @@ class Ledger:
             connection.execute("BEGIN IMMEDIATE")
             state = self._replay(connection)
             seq = len(state.digests)
-            record = state.completed(
-                {"seq": seq, "kind": kind, "time": now(), "salt": salt(), **content}
-            )
-            digest = state.apply(record, new=True)
+            record = state.completed({**new_record(seq, kind), **content})
+            digest = state.apply(record)
             file.append(connection, record, digest)
-            if kind == "upgrade":
-                file.note_format(connection)
             connection.execute("COMMIT")
         self._seen = digest
         return state, seq
 
     def _replay(self, connection: sqlite3.Connection) -> LedgerState:
-        version = file.check_format(connection, self.path)
+        file.check_format(connection, self.path)
         rows = connection.execute("SELECT seq, body, digest FROM records ORDER BY seq").fetchall()
         head = connection.execute("SELECT id, seq, digest FROM head").fetchall()
         problems = file.chain_problems(rows, head)
         state = LedgerState()
         if not problems:
             problems = _apply_all(state, rows)
-        if not problems and state.format != version:
-            problems.append(f"the file has format {version}, its first record {state.format}.")
         if not problems and self._seen is not None and self._seen not in state.digests:
             problems.append("the file was replaced by another or an older one while in use.")
         if problems:
@@ -702,7 +681,7 @@ def _apply_all(state: LedgerState, rows: Sequence[tuple[int, str, str]]) -> list
         for seq, body, digest in rows:
             try:
                 record = json.loads(body)
-                state.take_in(record, digest)
+                state.replay(record, digest)
             except _BROKEN_RULES as error:
                 return [f"record {seq} breaks the ledger's rules: {error}"]
             if (

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 from hushtable.errors import ParameterError
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.decision import Decision
-from hushtable.privacy.ledger.ledger import Entry, Ledger
-
-if TYPE_CHECKING:
-    from hushtable.schema import Schema
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.records import Entry, LedgerTable
 
 _PATIENCE = 300.0  # seconds to wait for a busy ledger; giving up would waste the charge
 
@@ -108,7 +106,7 @@ class Payment:
         )
         object.__setattr__(self, "opened_ledger", book)
 
-    def require(self, promised: Sequence[Guarantee], schema: Schema, *, beside: Path) -> None:
+    def require(self, promised: Sequence[Guarantee], schema: LedgerTable, *, beside: Path) -> None:
         """Raise what the ledger would raise for this charge, before anything is read or charged.
 
         `beside` is the folder that will contain the release, where the last receipt is stored.
@@ -125,7 +123,7 @@ class Payment:
     def charge(
         self,
         promised: Sequence[Guarantee],
-        schema: Schema,
+        schema: LedgerTable,
         *,
         method: str,
         prior: Mapping[str, str] | None = None,

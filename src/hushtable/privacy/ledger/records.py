@@ -8,21 +8,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 from hushtable.errors import LedgerError
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger.budget import Budget, Concentrated, Loss
 from hushtable.privacy.ledger.decision import UNSTATED, Decision
+from hushtable.privacy.unit import Unit
 
-if TYPE_CHECKING:
-    from hushtable.schema import Schema
-
-
-FORMAT = 3
-"""Format of new ledgers. From format 2 on, the first record says whether uncounted releases are
-allowed; format 3 adds zCDP composition."""
-FORMATS = (1, 2, FORMAT)
+FORMAT = 4
+"""Format of ledger files; others are refused."""
 NOTHING_BEFORE = "0" * 64
 
 
@@ -161,6 +156,25 @@ def digest_of(previous: str, body: str) -> str:
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
+class LedgerTable(Protocol):
+    """What a ledger needs to know about a table; a `hushtable.schema.Schema` provides it."""
+
+    @property
+    def name(self) -> str:
+        """Name of the table."""
+
+    @property
+    def digest(self) -> str:
+        """Digest that identifies the schema."""
+
+    @property
+    def unit(self) -> Unit:
+        """Unit of privacy."""
+
+    def require_confirmed(self) -> None:
+        """Raise an error if a person has yet to confirm parts of the schema."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BoundTable:
     """Table that a ledger pays for."""
@@ -179,7 +193,7 @@ class BoundTable:
         return asdict(self)
 
 
-def table_document(schema: Schema | None) -> dict[str, str] | None:
+def table_document(schema: LedgerTable | None) -> dict[str, str] | None:
     """Return what a record contains about the table of a schema."""
     return None if schema is None else {"name": schema.name, "digest": schema.digest}
 
@@ -190,5 +204,5 @@ def parse_table(document: Any, *, record: int, reason: str = "") -> BoundTable |
         return None
     if set(document) != {"name", "digest"} or not _DIGEST.fullmatch(document["digest"]):
         raise LedgerError("it names a table in a form that hushtable does not write.")
-    return BoundTable(name=str(document["name"]), digest=document["digest"], record=record,
-                 reason=reason)  # fmt: skip
+    name, digest = str(document["name"]), document["digest"]
+    return BoundTable(name=name, digest=digest, record=record, reason=reason)

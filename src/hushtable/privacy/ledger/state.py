@@ -27,7 +27,6 @@ from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
 from hushtable.privacy.ledger.decision import UNSTATED, Decision
 from hushtable.privacy.ledger.records import (
     FORMAT,
-    FORMATS,
     NOTHING_BEFORE,
     BoundTable,
     Entry,
@@ -112,7 +111,6 @@ class Priced(NamedTuple):
 class LedgerState:
     """Result of replaying a ledger's records; writing and verifying share its rules."""
 
-    format: int = FORMAT
     allow_uncounted: bool = False
     tables: dict[str, BoundTable] = field(default_factory=dict)  # tables it pays for, by digest
     name: str = ""
@@ -127,8 +125,6 @@ class LedgerState:
     reservations: dict[int, Reservation] = field(default_factory=dict)
     # Fixed by a record with nonzero cost while nothing is spent or reserved.
     account: LedgerCap | None = None
-    before: Loss = field(default_factory=lambda: NOTHING)  # spent before the upgrade
-    upgraded: int | None = None  # the upgrade record, in a ledger of an older format
     # Running sums, so that replay takes linear time.
     spent: Loss = field(default_factory=lambda: NOTHING)
     reserved: Loss = field(default_factory=lambda: NOTHING)
@@ -144,15 +140,15 @@ class LedgerState:
 
     @property
     def total(self) -> Loss:
-        """Sum spent or reserved since the account was started."""
-        return self.spent + self.reserved - self.before
+        """Sum of everything spent or reserved."""
+        return self.spent + self.reserved
 
     @property
     def allowed(self) -> Budget:
         """Limit of basic composition: the cap, or epsilon and a share of delta."""
         if self.account is None or self.is_untouched:
             return self.cap
-        return self.before.basic + self.account.basic
+        return self.account.basic
 
     @property
     def remaining(self) -> Budget:
@@ -184,13 +180,13 @@ class LedgerState:
     @property
     def is_untouched(self) -> bool:
         """True if delta may still be allocated: no counted charge or reservation is in effect."""
-        return self.format == FORMAT and self.spent == self.before and self.reserved == NOTHING
+        return self.spent == NOTHING and self.reserved == NOTHING
 
     def account_for(self, first: Loss) -> LedgerCap:
         """Return the account, or the one that this charge would fix."""
         if self.account is not None and not self.is_untouched:
             return self.account
-        return LedgerCap.for_first(self.cap - self.before.basic, first)
+        return LedgerCap.for_first(self.cap, first)
 
     def completed(self, record: dict[str, Any]) -> dict[str, Any]:
         """Return a new record, with the account added if the record fixes it."""
@@ -198,7 +194,9 @@ class LedgerState:
             return record
         loss = self._price(record["guarantees"]).cost
         return (
-            {**record, "account": self.account_for(loss).to_dict()} if loss != NOTHING else record
+            {**record, "allocation": self.account_for(loss).to_dict()}
+            if loss != NOTHING
+            else record
         )
 
     @property
@@ -292,7 +290,7 @@ class LedgerState:
             return []
         # Report what remained before this charge, without a draw from its reservation.
         left = account.basic - (after.basic - asked.basic)
-        problems = self._too_much(asked.basic, left, self.before.basic + account.basic)
+        problems = self._too_much(asked.basic, left, account.basic)
         if account.concentrated.rho:
             room = account.concentrated - (after.concentrated - asked.concentrated)
             problems += [
@@ -324,7 +322,7 @@ class LedgerState:
 
     def _after(self, amount: Loss, reservation: int | None, spent: Loss) -> Loss:
         """Return the account's total with a charge; `spent` includes the charge."""
-        total = spent + self.reserved - self.before
+        total = spent + self.reserved
         if reservation in self.left:
             held = self.left[reservation]
             total += _drawn(held, amount) - held
@@ -358,16 +356,14 @@ class LedgerState:
             raise Refused(f"entry {number} is already {was}; that is final.")
         parts.update(end)
 
-    def apply(self, record: dict[str, Any], *, new: bool = False) -> str:
-        """Check a record against the rules, update the state, and return its digest.
-
-        A `new` record must follow today's rules, even in a ledger of an older format.
-        """
+    def apply(self, record: dict[str, Any]) -> str:
+        """Check a new record against the rules, update the state, and return its digest."""
         digest = digest_of(self.head, canonical(record))
-        self.take_in(record, digest, new=new)
+        self.replay(record, digest)
+        _ = self.remaining  # raise now if sums have too many digits, not when they are read
         return digest
 
-    def take_in(self, record: dict[str, Any], digest: str, *, new: bool = False) -> None:
+    def replay(self, record: dict[str, Any], digest: str) -> None:
         """Check a record with known digest against the rules and update the state."""
         seq = len(self.digests)
         if record["seq"] != seq:
@@ -378,7 +374,7 @@ class LedgerState:
             case "init":
                 self._init(record)
             case "charge":
-                self._charge(record, digest, new=new)
+                self._charge(record, digest)
             case "reserve":
                 self._reserve(record)
             case "cancel":
@@ -388,8 +384,6 @@ class LedgerState:
             case "released":
                 note, when = record["digest"], record["time"]
                 self._end(record["entry"], status="released", note=note, released=when)
-            case "upgrade":
-                self._upgrade()
             case "void":
                 self._void(record)
             case kind:
@@ -397,8 +391,6 @@ class LedgerState:
         self.digests.append(digest)
         if not self.history or self.history[-1][1] is not self.spent:
             self.history.append((record["time"], self.spent))
-        if new:
-            _ = self.remaining  # raise now if sums have too many digits, not when they are read
 
     def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
         """Update the running sums for an amount; a negative amount reverses a charge."""
@@ -411,40 +403,25 @@ class LedgerState:
     def _fix_account(self, record: dict[str, Any], cost: Loss) -> None:
         """Read the account from a record with nonzero cost while nothing is spent or reserved.
 
-        The first such record must have one. A later one, after all others were voided or canceled,
-        may have one, which then replaces the earlier account.
+        A later one, after all others were voided or canceled, replaces the earlier account.
         """
-        given, costs = "account" in record, cost != NOTHING
+        given, costs = "allocation" in record, cost != NOTHING
         if given and not (costs and self.is_untouched):
             raise LedgerError(
                 "it allocates delta although that is fixed, or although it costs nothing."
             )
-        if costs and self.account is None and not given:
-            raise LedgerError("the first record with nonzero cost has no account.")
+        if costs and self.is_untouched and not given:
+            raise LedgerError("it costs something while nothing is spent, but has no allocation.")
         if given:
-            self.account = LedgerCap.from_dict(record["account"], self.cap - self.before.basic)
-
-    def _upgrade(self) -> None:
-        """Start a new account with what is left of the cap."""
-        if self.format == FORMAT:
-            raise Refused(f"the ledger already has format {FORMAT}; there is nothing to upgrade.")
-        if self.left:
-            raise Refused(
-                f"reservations are open ({', '.join(map(str, self.left))}); cancel them first, and "
-                "reserve again after the upgrade."
-            )
-        self.format, self.upgraded = FORMAT, len(self.digests)
-        self.account, self.before = None, self.spent
+            self.account = LedgerCap.from_dict(record["allocation"], self.cap)
 
     def _init(self, record: dict[str, Any]) -> None:
-        if record["format"] not in FORMATS:
-            raise LedgerError(f"its format is {record['format']}; this version reads {FORMATS}.")
-        self.format = record["format"]
-        if self.format > 1:
-            if type(record["allow_uncounted"]) is not bool:
-                raise ParameterError("allow_uncounted must be true or false.")
-            self.allow_uncounted = record["allow_uncounted"]
-            self._bind(parse_table(record["table"], record=0))
+        if record["format"] != FORMAT:
+            raise LedgerError(f"its format is {record['format']}; this version reads {FORMAT}.")
+        if type(record["allow_uncounted"]) is not bool:
+            raise ParameterError("allow_uncounted must be true or false.")
+        self.allow_uncounted = record["allow_uncounted"]
+        self._bind(parse_table(record["table"], record=0))
         self.name = record["name"]
         self.created = record["time"]
         self.decision = _decision(record)
@@ -453,8 +430,6 @@ class LedgerState:
         if delta != 0:
             check_delta(delta)
         self.cap = Budget(epsilon=epsilon, delta=delta)
-        if self.format < 3:  # older formats have no zCDP composition
-            self.account = LedgerCap(basic=self.cap)
         try:
             self.unit = Unit.model_validate(record["unit"])
             self.unit_text = repr(dict(sorted(self.unit.model_dump(mode="json").items())))
@@ -470,12 +445,11 @@ class LedgerState:
         if table is not None:
             self.tables.setdefault(table.digest, table)
 
-    def _charge(self, record: dict[str, Any], digest: str, *, new: bool) -> None:
+    def _charge(self, record: dict[str, Any], digest: str) -> None:
         asked = self._price(record["guarantees"])
-        same_people = record.get("same_people")
-        table = parse_table(record.get("table"), record=record["seq"], reason=same_people or "")
-        # Format 1 had neither rule: its earlier charges remain valid.
-        if (new or self.format > 1) and (problems := self.refusals(asked, table, same_people)):
+        same_people = record["same_people"]
+        table = parse_table(record["table"], record=record["seq"], reason=same_people or "")
+        if problems := self.refusals(asked, table, same_people):
             raise CompositionError(problems)
         self._bind(table)
         reservation = record["reservation"]
@@ -502,11 +476,6 @@ class LedgerState:
 
     def _void(self, record: dict[str, Any]) -> None:
         entry = self.entry(record["entry"])
-        if entry.status == "charged" and self.upgraded is not None and entry.id < self.upgraded:
-            raise Refused(
-                f"entry {entry.id} was charged before the ledger was upgraded; its account starts "
-                "from what was spent by then. The entry stays charged."
-            )
         self._end(entry.id, status="void", note=record["reason"])
         back = NOTHING - entry.loss
         self._spend(back, entry.reservation, self.spent + back)
@@ -534,12 +503,12 @@ class LedgerState:
 
 
 def _decision(record: dict[str, Any]) -> Decision:
-    """Read the decision of a record; most records, and all older ones, have none."""
+    """Read the decision of a record; most records have none."""
     return Decision(**record["decision"]) if "decision" in record else UNSTATED
 
 
 def _prior(record: dict[str, Any]) -> dict[str, str] | None:
-    """Return what a record says about the prior of its release; older ones say nothing."""
+    """Return what a record says about the prior of its release."""
     prior = record.get("prior")
     if prior is None:
         return None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hushtable.errors import LedgerError
-from hushtable.privacy.ledger.records import FORMAT, FORMATS, NOTHING_BEFORE, canonical, digest_of
+from hushtable.privacy.ledger.records import FORMAT, NOTHING_BEFORE, canonical, digest_of
 
 APPLICATION_ID = 0x48555348  # "HUSH" in the file's header identifies a ledger
 
@@ -86,38 +86,32 @@ def _sqlite_problem(path: Path, timeout: float, error: sqlite3.Error) -> str:
     return f"{path} {explained.get(code, 'cannot be used')} ({error})."
 
 
-def check_format(connection: sqlite3.Connection, path: Path) -> int:
-    """Return a ledger's format; raise `LedgerError` if the file is not a ledger or too new."""
+def check_format(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `LedgerError` if the file is not a ledger, or one of another format."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise LedgerError(
             f"{path} is not a ledger, or its creation was interrupted; use a file created by "
             "`hushtable ledger init`."
         )
-    if version not in FORMATS:
+    if version != FORMAT:
         raise LedgerError(
-            f"{path} has ledger format {version}; this version reads up to {FORMAT}. Use the "
-            "version of hushtable that wrote it, or a newer one."
+            f"{path} has ledger format {version}; this version of hushtable reads only format "
+            f"{FORMAT}. Use the version that wrote the file."
         )
-    return version
 
 
 def start(connection: sqlite3.Connection, record: dict[str, Any], digest: str) -> None:
     """Initialize a new ledger file with its first record."""
     connection.execute("BEGIN IMMEDIATE")
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-    note_format(connection)
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
     for table in _TABLES:
         connection.execute(table)
     connection.execute("INSERT INTO head VALUES (1, -1, ?)", (NOTHING_BEFORE,))
     append(connection, record, digest)
     connection.execute("COMMIT")
-
-
-def note_format(connection: sqlite3.Connection) -> None:
-    """Write the current format into the file's header, in the caller's transaction."""
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def append(connection: sqlite3.Connection, record: dict[str, Any], digest: str) -> None:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from hushtable.numeric import bisect_exact
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP, implied_rho
 from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
-from hushtable.privacy.ledger.records import Entry
+from hushtable.privacy.ledger.records import FORMAT, Entry
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.values import rounded
 
@@ -102,15 +103,13 @@ def largest_epsilon(account: LedgerCap, total: Loss, cost: Callable[[Fraction], 
     n_places = 0
     while number(n_places) <= MAX_EPSILON:
         n_places += _DIGITS
-    low, high = -1, n_places  # low is admitted or -1; high is refused or too large
-    while high - low > 1:
-        middle = (low + high) // 2
-        epsilon = number(middle)
-        if epsilon <= MAX_EPSILON and account.allows(total + cost(epsilon)):
-            low = middle
-        else:
-            high = middle
-    return number(low) if low >= 0 else Fraction(0)
+
+    def admits(place: int) -> bool:
+        epsilon = number(place)
+        return epsilon <= MAX_EPSILON and account.allows(total + cost(epsilon))
+
+    largest = bisect_exact(admits, -1, n_places)
+    return number(largest) if largest >= 0 else Fraction(0)
 
 
 # --- full summary ---------------------------------------------------------------------------------
@@ -119,7 +118,7 @@ def largest_epsilon(account: LedgerCap, total: Loss, cost: Callable[[Fraction], 
 def summary(state: LedgerState) -> dict[str, Any]:
     """Return the full summary ready for JSON; numbers are exact, as text."""
     return {
-        "format": state.format,
+        "format": FORMAT,
         "name": state.name,
         "created": state.created,
         "decision": state.decision.to_dict(),
@@ -163,10 +162,9 @@ def _concentrated(state: LedgerState) -> dict[str, Any] | None:
     left = account.concentrated - state.total.concentrated
     return {
         "limit": account.concentrated.to_dict(),
-        "spent": (state.spent.concentrated - state.before.concentrated).to_dict(),
+        "spent": state.spent.concentrated.to_dict(),
         "reserved": state.reserved.concentrated.to_dict(),
         "left": left.or_nothing.to_dict(),
-        "since": state.upgraded or 0,
     }
 
 
@@ -175,15 +173,13 @@ def _history(state: LedgerState) -> list[dict[str, Any]]:
     account = state.account
     basic = state.allowed
     concentrated = Concentrated() if account is None else account.concentrated
-    # zCDP composition starts with an upgrade; what was spent before is not part of it.
-    start = state.before.concentrated
     return [
         {
             "time": time,
             "basic": _share((spent.basic.epsilon, basic.epsilon), (spent.basic.delta, basic.delta)),
             "concentrated": _share(
-                (spent.concentrated.rho - start.rho, concentrated.rho),
-                (spent.concentrated.delta - start.delta, concentrated.delta),
+                (spent.concentrated.rho, concentrated.rho),
+                (spent.concentrated.delta, concentrated.delta),
             )
             if concentrated.rho
             else None,
