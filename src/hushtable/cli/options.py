@@ -4,30 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from types import MappingProxyType, NoneType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    NamedTuple,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
 import typer
 
 from hushtable.errors import ParameterError
 
 if TYPE_CHECKING:
-    from hushtable.methods.parameters import Parameters
+    from hushtable.methods.parameters import ParameterField, Parameters
     from hushtable.privacy.ledger.decision import Decision
     from hushtable.privacy.ledger.payment import PaymentOptions
 
@@ -167,29 +156,32 @@ class OptionDefault(NamedTuple):
     rule: Callable[[Mapping[str, Any]], Any]  # takes the values of the command's own options
 
 
-def _option(
-    field: dataclasses.Field[Any], hint: Any, help_text: str, otherwise: OptionDefault | None
-) -> inspect.Parameter:
-    """Turn a field of a method into a command-line option."""
+_OPTION_TYPES: dict[str, Any] = {
+    "integer": int,
+    "flag": bool,
+    "integers": list[str],
+    "rules": list[str],
+    "names": list[str],
+    "groups": list[str],
+}
+"""Type of the option by kind of parameter; text for all others."""
+
+
+def _option(field: ParameterField, otherwise: OptionDefault | None) -> inspect.Parameter:
+    """Turn a parameter of a method into a command-line option."""
     flag = f"--{field.name.replace('_', '-')}"
-    alternatives = [kind for kind in get_args(hint) if kind is not NoneType]
-    if NoneType in get_args(hint) and len(alternatives) == 1:
-        hint = alternatives[0]
-    if hint is bool:  # allows turning off an option that is on by default
+    if field.kind == "flag":  # allows turning off an option that is on by default
         flag = f"{flag}/--no-{flag[2:]}"
-    kind: Any = str
-    if hint is int or hint is bool or get_origin(hint) is Literal:
-        kind = hint
-    elif get_origin(hint) is not None and issubclass(_class_of(hint), Mapping | tuple):
-        kind = list[str]
+    kind = _OPTION_TYPES.get(field.kind, str)
+    if field.kind == "choice":
+        kind = Literal[field.choices]
     default: Any = inspect.Parameter.empty
-    if field.default_factory is not dataclasses.MISSING or field.default == () or otherwise:
+    if otherwise or field.default in ((), {}):
         default = None
-    elif field.default is not dataclasses.MISSING:
+    elif not field.required:
         default = str(field.default) if isinstance(field.default, Fraction) else field.default
     if default is None:
         kind |= None
-    metavar = "NUMBER" if Fraction in (hint, *get_args(hint)) else None
     return inspect.Parameter(
         field.name,
         inspect.Parameter.KEYWORD_ONLY,
@@ -198,36 +190,26 @@ def _option(
             kind,
             typer.Option(
                 flag,
-                help=help_text,
-                metavar=metavar,
+                help=field.help,
+                metavar="NUMBER" if field.kind == "number" else None,
                 show_default=otherwise.said if otherwise else True,
             ),
         ],
     )
 
 
-def _class_of(hint: Any) -> type:
-    origin = get_origin(hint)
-    return origin if isinstance(origin, type) else object
-
-
-_WORDS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year", "log")
-_TIME = re.compile(r"\d{4}-\d{2}-\d{2}|\d{2}:\d{2}")
-
-
 def _rules(items: list[str]) -> dict[str, Any]:
     """Parse ``column=level``, ``column=width`` and ``column=cut,cut,...``."""
+    from hushtable.methods.parameters import read_rule  # noqa: PLC0415 - keeps help quick
+
     rules: dict[str, Any] = {}
     problems = []
     given = Counter(item.rpartition("=")[0] for item in items)
     for item in items:
         column, _, text = item.rpartition("=")
         try:
-            parts = [_part_of_rule(part) for part in text.split(",")]
-            if not column:
-                raise ValueError
-            rules[column] = parts[0] if len(parts) == 1 else parts
-        except ValueError:
+            rules[column] = read_rule(text if column else "")
+        except ParameterError:
             problems.append(f"{item!r} is not COLUMN=LEVEL, COLUMN=WIDTH or COLUMN=CUT,CUT,...")
     problems += [
         f"column {column!r} is given {times} times; give each column once."
@@ -239,27 +221,12 @@ def _rules(items: list[str]) -> dict[str, Any]:
     return rules
 
 
-def _part_of_rule(text: str) -> int | float | str:
-    """Parse a number, calendar unit, date, time or ``log``.
-
-    Examples
-    --------
-    >>> [_part_of_rule(text) for text in ("3", "0.5", "quarter", "2024-07-01", "log")]
-    [3, 0.5, 'quarter', '2024-07-01', 'log']
-    """
-    if text in _WORDS or _TIME.match(text):
-        return text
-    return float(text) if "." in text else int(text)
-
-
 def _make_method(kind: type[Kind], options: Mapping[str, Any]) -> Kind:
     values = {}
-    for field in dataclasses.fields(kind):
+    for field in kind.fields():
         value = options[field.name]
         if value is not None:
-            # A repeated option holds the rules of a mapping or the items of a tuple.
-            is_rules = isinstance(value, list) and field.default != ()
-            values[field.name] = _rules(value) if is_rules else value
+            values[field.name] = _rules(value) if field.kind == "rules" else value
     return kind(**values)
 
 
@@ -278,7 +245,6 @@ def with_method_options(
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         def run(**arguments: Any) -> None:
-            fields = {field.name for field in dataclasses.fields(kind)}
             own = {name: value for name, value in arguments.items() if name not in fields}
             if "pays" in taken:
                 own["pays"] = PayingOptions(
@@ -290,25 +256,18 @@ def with_method_options(
                     options[name] = otherwise[name].rule(own)
             command(method=_make_method(kind, options), **own)
 
-        hints, help_of = get_type_hints(kind), kind.help()
+        declared = kind.fields()
+        fields = {field.name for field in declared}
         taken = inspect.signature(command, eval_str=True, locals=names).parameters
         paying = [field.name for field in dataclasses.fields(PayingOptions)]
-        left_out = {"method", *(field.name for field in dataclasses.fields(kind))}
+        left_out = {"method", *fields}
         parameters = [
             parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
             for own in taken.values()
             for parameter in _expand_payment(own)
             if parameter.name not in left_out
         ]
-        parameters += [
-            _option(
-                field,
-                hints[field.name],
-                help_of.get(field.name, ""),
-                otherwise.get(field.name),
-            )
-            for field in dataclasses.fields(kind)
-        ]
+        parameters += [_option(field, otherwise.get(field.name)) for field in declared]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__doc__ = f"{kind.summary}\n\n{kind.paper}"
         return run

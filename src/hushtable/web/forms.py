@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal
 
 from hushtable.errors import ParameterError
 from hushtable.methods.base import Method
+from hushtable.methods.parameters import read_rule, write_rule
 from hushtable.methods.registry import METHODS, specs
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.calendar import CalendarColumn
@@ -50,6 +49,9 @@ class FormField:
     rules: tuple[tuple[str, str, str], ...] = ()
 
 
+_LISTS = {"integers", "names", "groups"}
+"""Kinds of parameters with one entry per line."""
+
 _FILES = {"coins", "prior", "prior_public"}
 """Parameters that are file paths, possibly of secrets; they cannot be set in a browser."""
 
@@ -68,42 +70,31 @@ def fields_of(
 
     If not `fresh`, a field that was left empty on purpose stays empty.
     """
-    kind = _kind(name)
-    hints, said = get_type_hints(kind), kind.help()
     fields = []
-    for declared in dataclasses.fields(kind):
-        hint, optional = _without_none(hints[declared.name])
-        required = (
-            declared.default is dataclasses.MISSING
-            and declared.default_factory is dataclasses.MISSING
-        )
+    for declared in _kind(name).fields():
         value = given.get(declared.name)
-        if value is None and (required or fresh):
+        if value is None and (declared.required or fresh):
             value = _START.get(declared.name)
-        if value is None and not required and declared.default is not dataclasses.MISSING:
+        if value is None:
             value = declared.default
         common: dict[str, Any] = {
             "name": declared.name,
-            "help": said.get(declared.name, ""),
-            "required": required,
-            "first": required or declared.name in FIRST,
+            "help": declared.help,
+            "required": declared.required,
+            "first": declared.required or declared.name in FIRST,
         }
-        if get_origin(hint) is Literal:
-            choices = (("",) if optional else ()) + tuple(map(str, get_args(hint)))
+        if declared.kind == "choice":
+            optional = declared.default is None and not declared.required
             shown = "" if value is None else str(value)
+            choices = (("",) if optional else ()) + declared.choices
             fields.append(FormField(kind="choice", value=shown, choices=choices, **common))
-        elif hint is bool:
+        elif declared.kind == "flag":
             fields.append(FormField(kind="flag", value="true" if value else "", **common))
-        elif _is(hint, Mapping):
+        elif declared.kind == "rules":
             fields.append(FormField(kind="rules", rules=_rules(value or {}, schema), **common))
-        elif _is(hint, tuple) or (get_origin(hint) is not None and "Sequence" in str(hint)):
-            if isinstance(value, str):
-                shown = value
-            elif "tuple[tuple" in str(hint):
-                shown = "\n".join(" ".join(group) for group in value or ())
-            else:
-                shown = "\n".join(map(str, value or ()))
-            fields.append(FormField(kind="list", value=shown, **common))
+        elif declared.kind in _LISTS:
+            lines = [value] if isinstance(value, str) else map(_line, value or ())
+            fields.append(FormField(kind="list", value="\n".join(lines), **common))
         elif declared.name not in _FILES:
             shown = "" if value is None else _text(value)
             fields.append(FormField(
@@ -115,7 +106,7 @@ def fields_of(
 
 def read_parameters(name: str, form: Mapping[str, str], schema: Schema) -> dict[str, Any]:
     """Parse a submitted form into parameters of the method."""
-    hints = get_type_hints(_kind(name))
+    kinds = {declared.name: declared.kind for declared in _kind(name).fields()}
     found: dict[str, Any] = {}
     for field in fields_of(name, {}, schema):
         given = form.get(field.name, "").strip()
@@ -133,8 +124,7 @@ def read_parameters(name: str, form: Mapping[str, str], schema: Schema) -> dict[
             continue
         elif field.kind == "list":
             lines = [line.strip() for line in given.splitlines() if line.strip()]
-            hint = str(hints[field.name])
-            if "tuple[tuple" in hint:
+            if kinds[field.name] == "groups":
                 found[field.name] = [line.split() for line in lines]
             else:
                 found[field.name] = [int(x) if x.isdecimal() else x for x in lines]
@@ -149,34 +139,26 @@ def make_method(name: str, parameters: Mapping[str, Any]) -> Method:
     try:
         return kind(**{key: value for key, value in parameters.items() if value is not None})
     except TypeError:
-        lacking = [
-            f.name for f in dataclasses.fields(kind)
-            if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
-            and f.name not in parameters
-        ]  # fmt: skip
-        raise ParameterError([f"{field} is missing; enter a value." for field in lacking]) from None
+        lacking = [f.name for f in kind.fields() if f.required and f.name not in parameters]
+        raise ParameterError([f"{name} is missing; enter a value." for name in lacking]) from None
 
 
 def options(method: Method) -> list[str]:
     """Return the parameters of a method as command line options, without defaults."""
     words: list[str] = []
-    for declared in dataclasses.fields(method):
+    for declared in method.fields():
         value = getattr(method, declared.name)
-        default = declared.default
-        if declared.default_factory is not dataclasses.MISSING:
-            default = declared.default_factory()
-        if value is None or value == default:
+        if value is None or value == declared.default:
             continue
         flag = f"--{declared.name.replace('_', '-')}"
         if isinstance(value, bool):
             words.append(flag if value else f"--no-{flag[2:]}")
         elif isinstance(value, Mapping):
             for column, rule in value.items():
-                text = ",".join(map(_text, rule)) if isinstance(rule, list) else _text(rule)
-                words += [flag, f"{column}={text}"]
+                words += [flag, f"{column}={write_rule(rule)}"]
         elif isinstance(value, tuple | list):
             for item in value:
-                words += [flag, " ".join(item) if isinstance(item, tuple | list) else str(item)]
+                words += [flag, _line(item)]
         else:
             words += [flag, _text(value)]
     return words
@@ -196,24 +178,16 @@ def _kind(name: str) -> type[Method]:
     return METHODS[name]
 
 
-def _without_none(hint: Any) -> tuple[Any, bool]:
-    kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-    if NoneType in get_args(hint) and len(kinds) == 1:
-        return kinds[0], True
-    return hint, NoneType in get_args(hint)
-
-
-def _is(hint: Any, kind: type) -> bool:
-    origin = get_origin(hint)
-    return isinstance(origin, type) and issubclass(origin, kind)
+def _line(item: Any) -> str:
+    """Return an item of a list, or the names of a group, as one line."""
+    return " ".join(item) if isinstance(item, tuple | list) else str(item)
 
 
 def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, str], ...]:
     """Return the columns that a rule can apply to, with current and allowed values."""
     found = []
     for name, column in schema.attributes.items():
-        rule = given.get(name, "")
-        shown = ",".join(map(_text, rule)) if isinstance(rule, list | tuple) else _text(rule)
+        shown = write_rule(given.get(name, ""))
         if isinstance(column, Categorical):
             depth = column.taxonomy.depth if column.taxonomy else 0
             if depth:
@@ -224,19 +198,11 @@ def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, st
     return tuple(found)
 
 
-def _rule(field: str, column: str, text: str) -> str | int | float | list[int | float]:
-    if text.isalpha():
-        return text  # a calendar unit
+def _rule(field: str, column: str, text: str) -> Any:
     try:
-        numbers: list[int | float] = [
-            float(part) if "." in part else int(part) for part in text.split(",")
-        ]
-    except ValueError:
-        raise ParameterError(
-            f"{field} of column {column!r} is {text!r}; enter a number, or numbers separated by "
-            "commas."
-        ) from None
-    return numbers[0] if len(numbers) == 1 else numbers
+        return read_rule(text)
+    except ParameterError as error:
+        raise ParameterError(f"{field} of column {column!r}: {error.problems[0]}") from None
 
 
 def _text(value: Any) -> str:

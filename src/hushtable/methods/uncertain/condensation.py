@@ -41,7 +41,7 @@ class Condensation(Method):
         Public scale of columns, COLUMN=NUMBER on the command line. Neighbors are found in these
         units; the default comes from the columns' ranges.
     carry : sequence of str
-        Columns published unchanged, comma-separated on the command line. Groups are formed among
+        Columns published unchanged; on the command line, one option each. Groups are formed among
         records with equal values.
 
     Examples

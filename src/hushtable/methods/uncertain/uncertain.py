@@ -259,7 +259,7 @@ class Uncertain(Method):
         columns in these units. The default is the standard deviation of a uniform distribution over
         the schema's range.
     carry : sequence of str
-        Columns published unchanged, comma-separated on the command line. Cover is then counted only
+        Columns published unchanged; on the command line, one option each. Cover is then counted only
         among records with equal values.
     k_column : str, optional
         Integer column with the number of records that each record needs; not published.
