@@ -259,8 +259,8 @@ class Uncertain(Method):
         columns in these units. The default is the standard deviation of a uniform distribution over
         the schema's range.
     carry : sequence of str
-        Columns published unchanged; on the command line, one option each. Cover is then counted only
-        among records with equal values.
+        Columns published unchanged; on the command line, one option each. Cover is then counted
+        only among records with equal values.
     k_column : str, optional
         Integer column with the number of records that each record needs; not published.
     k_by : mapping of str to int
