@@ -27,7 +27,7 @@ import hushtable.methods.diffgen.diffgen as module
 from hushtable.arrays import Integers
 from hushtable.engine import connect
 from hushtable.methods.base import Released
-from hushtable.methods.diffgen.cuts import Choice, ClassCounts, choice_of
+from hushtable.methods.diffgen.cuts import CutPart, class_table
 from hushtable.methods.diffgen.diffgen import DiffGen
 from hushtable.privacy.guarantee import PureDP
 from hushtable.privacy.mechanisms.cells import DomainMechanism, NoisyCells
@@ -107,10 +107,10 @@ def split_above(limit: int) -> Event:
     return happened
 
 
-def ways_of(choice: Choice | None) -> ScoredSplits:
-    assert choice is not None
-    assert isinstance(choice.ways, ScoredSplits)
-    return choice.ways
+def ways_of(part: CutPart, histogram: Any, score: Any) -> ScoredSplits:
+    ways = part.scored(class_table(part.column, histogram), score)
+    assert isinstance(ways, ScoredSplits)
+    return ways
 
 
 SPAN_WAYS = ClassTable.score_spans
@@ -149,7 +149,7 @@ def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
     column = SCHEMA.attributes["age"]
     for histogram in (np.zeros((10, 2), np.int64), np.eye(10, 2, dtype=np.int64)):
         part = specialize_module.top("age", column)
-        choice = ways_of(choice_of(part, ClassCounts(column, histogram), made))
+        choice = ways_of(part, histogram, made)
         points = [
             int(start) + step
             for start, ways in zip(choice.starts, choice.n_ways, strict=True)
@@ -411,8 +411,8 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
 
     def log_chance(counts: Any, start: int, eta: float) -> float:
         """Return the log probability of the split before the second value of a half."""
-        part = specialize_module.IntervalPart("x", False, column, start, start + n - 1)
-        choice = ways_of(choice_of(part, ClassCounts(column, counts), score))
+        part = specialize_module.IntervalPart("x", False, column, range(start, start + n))
+        choice = ways_of(part, counts, score)
         logs = eta * choice.scores.astype(float)
         run = int(np.searchsorted(choice.starts, start + 1, "right")) - 1
         return float(logs[run] - logsumexp(logs, b=choice.n_ways))

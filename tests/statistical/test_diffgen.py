@@ -21,12 +21,12 @@ import diffgen_oracle as oracle
 from hushtable.domain import Domain
 from hushtable.engine import connect
 from hushtable.methods.diffgen.cuts import (
-    ClassCounts,
     CutSet,
     IntervalPart,
     specialize_as_printed,
     specialize_jointly,
 )
+from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.mechanisms.cells import (
     DomainMechanism,
     bernoulli_bounded,
@@ -63,18 +63,17 @@ def outcome_of(cuts: CutSet) -> oracle.Outcome:
         if isinstance(done.part, IntervalPart):
             upper = done.children[1]
             assert isinstance(upper, IntervalPart)
-            named.append(((done.part.first, done.part.last), upper.first))
+            codes = done.part.codes
+            named.append(((codes[0], codes[-1]), upper.codes[0]))
         else:
             named.append((done.part.label, None))
     return tuple(named)
 
 
-def counts() -> dict[str, ClassCounts]:
+def counts() -> dict[str, SealedCounts]:
     jobs, ages, classes = zip(*oracle.ROWS, strict=True)
     table = pa.table({"job": jobs, "age": ages, "class": classes})
-    found = sealed(connect(table, oracle.SCHEMA)).histograms(["job", "age"], by="class")
-    columns = oracle.SCHEMA.attributes
-    return {name: ClassCounts(columns[name], histogram) for name, histogram in found.items()}
+    return sealed(connect(table, oracle.SCHEMA)).histograms(["job", "age"], by="class")
 
 
 MAX = Max(), oracle.max_score, Fraction(1, 2)
@@ -102,7 +101,7 @@ def test_cuts_are_chosen_with_their_exact_probabilities(
     assert sum(chances.values()) == pytest.approx(1)
     seen: Counter[Hashable] = Counter()
     for _ in range(N_RUNS):
-        cuts = CutSet(private, score)
+        cuts = CutSet(oracle.SCHEMA, private, score)
         run(cuts, n_rounds=2, epsilon=Fraction(epsilon), sensitivity=sensitivity, noise=noise)
         seen[outcome_of(cuts)] += 1
     assert p_value(seen, dict(chances)) > ALPHA

@@ -25,7 +25,6 @@ from hushtable.engine import Counts, Engine, OccupiedCells, connect
 from hushtable.errors import DataError, ParameterError, ReleaseError, SchemaError, TooLarge
 from hushtable.methods import DiffGen, NoisyCounts
 from hushtable.methods.diffgen.cuts import (
-    ClassCounts,
     CutSet,
     ValueSetPart,
     base_measure,
@@ -378,7 +377,7 @@ def test_names_of_listed_values_that_look_like_others_are_distinguished() -> Non
     column = make_schema({"kind": kind}).attributes["kind"]
     assert isinstance(column, Categorical)
     cut = [ValueSetPart("kind", False, column, codes) for codes in ((0, 1), (4,), (2, 3))]
-    labels = recoding_of(column, list(cut)).labels
+    labels = recoding_of(cut).labels
     assert labels == ("a, b ('a', 'b')", "a, b ('a, b')", "c, d")
 
 
@@ -436,12 +435,9 @@ def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
     eta = float(epsilon / (plan.sensitivity(made) * (1 if made.monotone else 2)))
 
     def chances(told: Any, age: Any) -> np.ndarray[Any, Any]:
-        counts = {
-            name: ClassCounts(schema.attributes[name], table)
-            for name, table in (("told", told), ("age", age))
-        }
-        choices = list(CutSet(counts, made, one_by_one=True).choices())
-        assert [choice.n_in_all for choice in choices] == [5, 9]
+        counts = {"told": told, "age": age}
+        choices = list(CutSet(schema, counts, made, one_by_one=True).choices())
+        assert [choice.part.n_ways for choice in choices] == [5, 9]
         weights = []
         for choice, weight in zip(choices, base_measure(choices), strict=True):
             assert isinstance(choice.ways, ScoredSplits)

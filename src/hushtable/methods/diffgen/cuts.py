@@ -10,12 +10,14 @@ probabilities.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import islice
 from math import lcm, prod
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -24,7 +26,6 @@ from hushtable.files import svg
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.mechanisms.scored_splits import (
     ClassTable,
-    CodeSet,
     Score,
     ScoreChoice,
     ScoredSplits,
@@ -35,13 +36,17 @@ from hushtable.privacy.mechanisms.scored_splits import (
     scores_of_ways,
 )
 from hushtable.privacy.noise.noise import Noise
-from hushtable.schema import Categorical, Column
+from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
 from hushtable.schema.taxonomy import ROOT, Taxonomy, TaxonomyNode
 
 # Parts of a cut: taxonomy nodes, intervals of a public grid, or sets of listed values.
 #
-# The schema alone determines how a part may be split; this module does not use data.
+# The schema alone determines how a part may be split.
+
+Table = ClassTable | SealedClassTable
+Histogram = SealedCounts | Integers
+"""Counts by value and class: sealed, or exact for methods that see exact counts."""
 
 
 @dataclass(frozen=True, eq=False)  # parts are compared by identity
@@ -50,16 +55,37 @@ class CutPart(ABC):
 
     attribute: str
     holds_special: bool
+    column: Column
+    codes: range | tuple[int, ...]  # the values of the part
 
     @property
     @abstractmethod
     def label(self) -> str:
         """Name of the part, without special values and missing."""
 
+    @property
+    @abstractmethod
+    def n_rounds(self) -> int:
+        """Number of possible splits of this part and its descendants. Public."""
+
+    @property
+    @abstractmethod
+    def n_ways(self) -> int:
+        """Number of ways to split this part. Public."""
+
+    @abstractmethod
+    def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
+        """Score every way to split this part; ways of equal score are counted together."""
+
+    @abstractmethod
+    def split(self, way: int) -> tuple[CutPart, ...]:
+        """Return the parts after a split, without special values and missing."""
+
     @cached_property
     def special_labels(self) -> tuple[str, ...]:
         """Special values and missing in this part; the first split separates each of them."""
-        return ("missing",) if self.holds_special else ()
+        special = map(self.column.name, range(self.column.n_values, self.column.size))
+        return tuple(special) if self.holds_special else ()
 
     @property
     def full_label(self) -> str:
@@ -69,19 +95,15 @@ class CutPart(ABC):
     @cached_property
     def fan_out(self) -> int:
         """Number of parts after a split, including special values and missing."""
-        return 2 + len(self.special_labels)
-
-    @property
-    @abstractmethod
-    def n_rounds(self) -> int:
-        """Number of possible splits of this part and its descendants. Public."""
+        return min(len(self.codes), 2) + len(self.special_labels)
 
 
 @dataclass(frozen=True, eq=False)
 class TaxonomyPart(CutPart):
-    """A node of a taxonomy in which no node has a single child."""
+    """A node of a taxonomy in which no node has a single child; codes in the order of leaves."""
 
     node: TaxonomyNode
+    n_ways: ClassVar[int] = 1
 
     @property
     def label(self) -> str:
@@ -94,7 +116,12 @@ class TaxonomyPart(CutPart):
         below = self.node.children
         if not below and self.holds_special:
             below = (self.node,)  # only missing can be split off
-        return tuple(TaxonomyPart(self.attribute, False, node) for node in below)
+        left = iter(self.codes)
+        parts = [tuple(islice(left, sum(1 for _ in node.leaves()))) for node in below]
+        return tuple(
+            replace(self, holds_special=False, codes=codes, node=node)
+            for codes, node in zip(parts, below, strict=True)
+        )
 
     @cached_property
     def fan_out(self) -> int:
@@ -106,50 +133,58 @@ class TaxonomyPart(CutPart):
         """One for each node with children, including this one."""
         return sum(child.n_rounds for child in self.children) + bool(self.children)
 
+    def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
+        """Score the only split, into all children."""
+        children = [list(child.codes) for child in self.children]
+        return table.score_groups(children, score, with_special=self.holds_special)
+
+    def split(self, way: int) -> tuple[CutPart, ...]:
+        """Return the children."""
+        return self.children
+
 
 @dataclass(frozen=True, eq=False)
 class IntervalPart(CutPart):
-    """An interval of an ordered column, by its first and last code."""
-
-    column: Column
-    first: int
-    last: int
-
-    @cached_property
-    def special_labels(self) -> tuple[str, ...]:
-        """The special values, and missing."""
-        names = map(self.column.name, range(self.column.n_values, self.column.size))
-        return tuple(names) if self.holds_special else ()
+    """An interval of an ordered column."""
 
     @property
     def label(self) -> str:
         """First and last value."""
-        low, high = self.column.value(self.first), self.column.value(self.last)
-        return f"{low}" if self.first == self.last else f"{low} to {high}"
+        low, high = self.column.value(self.codes[0]), self.column.value(self.codes[-1])
+        return f"{low}" if len(self.codes) == 1 else f"{low} to {high}"
 
     @cached_property
     def n_rounds(self) -> int:
         """One for each grid point, or public bin, except the first."""
         begins = bin_starts(self.column)
         if begins is None:
-            return self.last - self.first
-        inside = np.searchsorted(begins, [self.first, self.last], side="right")
+            return len(self.codes) - 1
+        inside = np.searchsorted(begins, [self.codes[0], self.codes[-1]], side="right")
         return int(inside[1] - inside[0])
 
-    def halves(self, split: int) -> tuple[IntervalPart, IntervalPart]:
-        """Split before a code."""
-        return (
-            IntervalPart(self.attribute, False, self.column, self.first, split - 1),
-            IntervalPart(self.attribute, False, self.column, split, self.last),
-        )
+    @property
+    def n_ways(self) -> int:
+        """As many as there are rounds."""
+        return self.n_rounds
+
+    def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
+        """Score every split in two."""
+        first, last = self.codes[0], self.codes[-1]
+        return table.score_spans(first, last, score, with_special=self.holds_special)
+
+    def split(self, way: int) -> tuple[CutPart, ...]:
+        """Split before a code, or before a public bin."""
+        begins = bin_starts(self.column)
+        at = (way if begins is None else int(begins[way])) - self.codes[0]
+        halves = self.codes[:at], self.codes[at:]
+        return tuple(replace(self, holds_special=False, codes=codes) for codes in halves)
 
 
 @dataclass(frozen=True, eq=False)
 class ValueSetPart(CutPart):
-    """Some values of a list without order and taxonomy, by their codes."""
+    """Some values of a list without order and taxonomy."""
 
     column: Categorical
-    codes: tuple[int, ...]
 
     @property
     def label(self) -> str:
@@ -163,26 +198,31 @@ class ValueSetPart(CutPart):
         return ", ".join(names[code] for code in self.codes)
 
     @cached_property
-    def fan_out(self) -> int:
-        """A value and the others, plus special values and missing."""
-        return min(len(self.codes), 2) + len(self.special_labels)
-
-    @cached_property
     def n_rounds(self) -> int:
         """One for each value except the first; one if only special values can be split off."""
         return max(len(self.codes) - 1, int(self.holds_special))
 
-    @cached_property
-    def halves(self) -> tuple[tuple[int, ...], ...]:
-        """Values that may be split off: each one, or for two values only the first."""
-        return tuple((code,) for code in (self.codes if len(self.codes) > 2 else self.codes[:1]))
+    @property
+    def n_ways(self) -> int:
+        """One for each value that may be split off."""
+        return len(self._halves)
 
-    def split(self, way: int) -> tuple[ValueSetPart, ...]:
+    @cached_property
+    def _halves(self) -> list[list[int]]:
+        """Values that may be split off: each one, or for two values only the first."""
+        return [[code] for code in (self.codes if len(self.codes) > 2 else self.codes[:1])]
+
+    def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
+        """Score every split of one value from the others."""
+        halves, special = self._halves, self.holds_special
+        return table.score_halvings(self.codes, halves, score, with_special=special)
+
+    def split(self, way: int) -> tuple[CutPart, ...]:
         """Split a value off the others; a single value only from special values and missing."""
-        half = self.halves[way]
-        rest = tuple(code for code in self.codes if code not in half)
+        half = self._halves[way]
+        rest = [code for code in self.codes if code not in half]
         return tuple(
-            ValueSetPart(self.attribute, False, self.column, codes)
+            replace(self, holds_special=False, codes=tuple(codes))
             for codes in (half, rest)
             if codes
         )
@@ -208,14 +248,16 @@ def top(attribute: str, column: Column, *, one_by_one: bool = False) -> CutPart:
     A list without taxonomy is one part that splits into all its values at once, or, with
     `one_by_one`, into one of them and the others.
     """
-    apart = column.n_special > 0
+    special, codes = column.n_special > 0, range(column.n_values)
     if is_span(column):
-        return IntervalPart(attribute, apart, column, 0, column.n_values - 1)
+        return IntervalPart(attribute, special, column, codes)
     assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
     if one_by_one and column.taxonomy is None:
-        return ValueSetPart(attribute, apart, column, tuple(range(column.n_values)))
-    taxonomy = column.taxonomy or Taxonomy.from_nested(list(column.values))
-    return TaxonomyPart(attribute, apart, _without_single_children(taxonomy.root))
+        return ValueSetPart(attribute, special, column, tuple(codes))
+    root = (column.taxonomy or Taxonomy.from_nested(list(column.values))).root
+    code_of = dict(zip(column.values, codes, strict=True))
+    by_leaf = tuple(code_of[value] for value in root.leaves())
+    return TaxonomyPart(attribute, special, column, by_leaf, _without_single_children(root))
 
 
 def largest_gains(part: CutPart, most: int) -> list[int]:
@@ -244,91 +286,22 @@ def _without_single_children(node: TaxonomyNode) -> TaxonomyNode:
     return TaxonomyNode(node.label, tuple(map(_without_single_children, node.children)))
 
 
-# --- counts ---------------------------------------------------------------------------------------
+# --- the search -----------------------------------------------------------------------------------
 
 
-Table = ClassTable | SealedClassTable
+def class_table(column: Column, histogram: Histogram) -> Table:
+    """Prepare the histogram (codes, classes) of an attribute for splitting."""
+    values = column.n_values, is_span(column), bin_starts(column)
+    if isinstance(histogram, SealedCounts):
+        return SealedClassTable.of(histogram, *values)
+    return ClassTable(histogram, *values)
 
 
-class ClassCounts:
-    """Value-by-class histogram of one attribute, ready to be split.
-
-    `histogram` (codes, classes) is sealed, or an array for methods that see exact counts.
-    """
-
-    def __init__(self, column: Column, histogram: SealedCounts | Integers) -> None:
-        self.column = column
-        values = column.n_values, is_span(column), bin_starts(column)
-        self.table: Table = (
-            SealedClassTable.of(histogram, *values)
-            if isinstance(histogram, SealedCounts)
-            else ClassTable(histogram, *values)
-        )
-        if isinstance(column, Categorical):
-            self._code_of = {value: code for code, value in enumerate(column.values)}
-
-    def codes_below(self, node: TaxonomyNode) -> list[int]:
-        """Return the codes of the values below a node."""
-        return [self._code_of[value] for value in node.leaves()]
-
-    def codes_of(self, part: CutPart) -> CodeSet:
-        """Return the codes of the values of a part."""
-        if isinstance(part, IntervalPart):
-            return range(part.first, part.last + 1)
-        if isinstance(part, ValueSetPart):
-            return frozenset(part.codes)
-        assert isinstance(part, TaxonomyPart)  # noqa: S101 - the only other kind
-        return frozenset(self.codes_below(part.node))
-
-
-@dataclass(frozen=True)
-class Choice:
-    """The possible splits of one part; splits of equal score are counted together."""
+class Choice(NamedTuple):
+    """A part and its scored splits."""
 
     part: CutPart
     ways: ScoredSplits | SealedSplits
-
-    @property
-    def n_in_all(self) -> int:
-        """Number of possible splits. Public."""
-        if isinstance(self.part, ValueSetPart):
-            return len(self.part.halves)
-        return self.part.n_rounds if isinstance(self.part, IntervalPart) else 1
-
-    def split(self, way: int) -> tuple[CutPart, ...]:
-        """Split a node into its children, or an interval before a code or a public bin."""
-        if isinstance(self.part, ValueSetPart):
-            return self.part.split(way)
-        if isinstance(self.part, IntervalPart):
-            begins = bin_starts(self.part.column)
-            return self.part.halves(way if begins is None else int(begins[way]))
-        assert isinstance(self.part, TaxonomyPart)  # noqa: S101 - the only other kind
-        return self.part.children
-
-
-def choice_of(
-    part: CutPart, counts: ClassCounts, score: Score, table: Table | None = None
-) -> Choice | None:
-    """Score every split of a part; None if there is none, which depends on the schema only.
-
-    `table` is the part's own table if it exists; by default that of the whole attribute.
-    """
-    if part.n_rounds == 0:
-        return None
-    table = counts.table if table is None else table
-    if isinstance(part, TaxonomyPart):
-        children = [counts.codes_below(child.node) for child in part.children]
-        ways = table.score_groups(children, score, with_special=part.holds_special)
-        return Choice(part, ways)
-    if isinstance(part, ValueSetPart):
-        ways = table.score_halvings(part.codes, part.halves, score, with_special=part.holds_special)
-        return Choice(part, ways)
-    assert isinstance(part, IntervalPart)  # noqa: S101 - the only other kind
-    between = table.score_spans(part.first, part.last, score, with_special=part.holds_special)
-    return Choice(part, between)
-
-
-# --- the search -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -352,27 +325,26 @@ class Specialization:
 class CutSet:
     """Current cut of every attribute, and the possible splits."""
 
-    counts: Mapping[str, ClassCounts]  # private histograms
+    schema: Schema
+    histograms: Mapping[str, Histogram]  # private counts, by attribute
     score: Score  # score of splits
     one_by_one: bool = False  # whether values of a list without taxonomy are split off singly
-    parts: dict[str, list[CutPart]] = field(init=False)
+    parts: dict[str, list[CutPart]] = field(init=False, default_factory=dict)
     rounds: list[Specialization] = field(init=False, default_factory=list)
     _choices: dict[CutPart, Choice] = field(init=False, default_factory=dict)
     _tables: dict[CutPart, Table] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        tops = [
-            top(attribute, counts.column, one_by_one=self.one_by_one)
-            for attribute, counts in self.counts.items()
-        ]
-        self.parts = {part.attribute: [part] for part in tops}
-        for part in tops:
-            self._open(part, self.counts[part.attribute].table)
+        for name, histogram in self.histograms.items():
+            column = self.schema.attributes[name]
+            self.parts[name] = [top(name, column, one_by_one=self.one_by_one)]
+            self._open(self.parts[name][0], class_table(column, histogram))
 
     def _open(self, part: CutPart, table: Table) -> None:
-        choice = choice_of(part, self.counts[part.attribute], self.score, table)
-        if choice is not None:
-            self._choices[part], self._tables[part] = choice, table
+        """Score the splits of a part, if there are any, which depends on the schema only."""
+        if part.n_rounds:
+            self._choices[part] = Choice(part, part.scored(table, self.score))
+            self._tables[part] = table
 
     def choices(self, most_groups: int | None = None) -> Iterator[Choice]:
         """Yield the possible splits, in the order of the attributes and of their cuts.
@@ -380,7 +352,7 @@ class CutSet:
         Splits that would make more groups than `most_groups` are left out; this number follows from
         the schema and the splits so far.
         """
-        sizes = {name: _n_codes(self.counts[name].column, cut) for name, cut in self.parts.items()}
+        sizes = {name: _n_codes(cut) for name, cut in self.parts.items()}
         n_groups = prod(sizes.values())
         for name, cut in self.parts.items():
             for part in cut:
@@ -394,20 +366,15 @@ class CutSet:
         at = cut.index(part)
         cut[at : at + 1] = children
         del self._choices[part]
-        counts = self.counts[part.attribute]
-        tables: Sequence[Table] = self._tables.pop(part).divided(
-            [counts.codes_of(child) for child in children]
-        )
+        codes = [c.codes if isinstance(c.codes, range) else frozenset(c.codes) for c in children]
+        tables: Sequence[Table] = self._tables.pop(part).divided(codes)
         for child, table in zip(children, tables, strict=True):
             self._open(child, table)
         self.rounds.append(Specialization(part, children))
 
     def recodings(self) -> dict[str, Recoding]:
         """Return the cut of each attribute as a recoding."""
-        return {
-            name: recoding_of(counts.column, self.parts[name])
-            for name, counts in self.counts.items()
-        }
+        return {name: recoding_of(cut) for name, cut in self.parts.items()}
 
 
 def specialize_jointly(
@@ -431,7 +398,7 @@ def specialize_jointly(
         if not choices:
             return
         choice, way = choose_way(choices, base_measure(choices), eta=eta, noise=noise)
-        cuts.specialize(choice.part, choice.split(way))
+        cuts.specialize(choice.part, choice.part.split(way))
 
 
 def base_measure(choices: Sequence[Choice]) -> list[int]:
@@ -443,15 +410,13 @@ def base_measure(choices: Sequence[Choice]) -> list[int]:
     >>> some = ScoredSplits(np.zeros(1, int), np.ones(1, int), np.zeros(1, int))
     >>> from hushtable.schema import Integer
     >>> grid = Integer(type="integer", low=0, high=9)
-    >>> one = Choice(TaxonomyPart("a", False, TaxonomyNode("x")), some)
-    >>> two = Choice(IntervalPart("b", False, grid, 0, 9), some)
+    >>> one = Choice(TaxonomyPart("a", False, grid, (0,), TaxonomyNode("x")), some)
+    >>> two = Choice(IntervalPart("b", False, grid, range(10)), some)
     >>> base_measure([one, two])  # b has 9 ways, each of weight 1
     [9, 1]
     """
-    n_parts: dict[str, int] = {}
-    for choice in choices:
-        n_parts[choice.part.attribute] = n_parts.get(choice.part.attribute, 0) + 1
-    shares = [n_parts[choice.part.attribute] * choice.n_in_all for choice in choices]
+    n_parts = Counter(choice.part.attribute for choice in choices)
+    shares = [n_parts[choice.part.attribute] * choice.part.n_ways for choice in choices]
     whole = lcm(*shares)
     return [whole // share for share in shares]
 
@@ -488,13 +453,13 @@ def specialize_as_printed(
                 _, pending[choice.part] = noise.open(ways, SplitChoice(eta, (1,)), "splits")
         scores = scores_of_ways([(_sealed(choice), pending[choice.part]) for choice in choices])
         chosen = choices[noise.open(scores, ScoreChoice(eta), "parts")]
-        cuts.specialize(chosen.part, chosen.split(pending.pop(chosen.part)))
+        cuts.specialize(chosen.part, chosen.part.split(pending.pop(chosen.part)))
 
 
 # --- the result -----------------------------------------------------------------------------------
 
 
-def recoding_of(column: Column, cut: list[CutPart]) -> Recoding:
+def recoding_of(cut: Sequence[CutPart]) -> Recoding:
     """Return a cut as a recoding.
 
     A cut that was never split has one code for everything, including special values and missing. In
@@ -503,40 +468,30 @@ def recoding_of(column: Column, cut: list[CutPart]) -> Recoding:
     Examples
     --------
     >>> sex = Categorical(type="categorical", values=("F", "M"), missing="category")
-    >>> recoding_of(sex, [top("sex", sex)]).labels
+    >>> recoding_of([top("sex", sex)]).labels
     ('* or missing',)
     """
-    whole = _is_whole(column, cut)
+    column, whole = cut[0].column, _is_whole(cut)
     n_values = column.size if whole else column.n_values
     has_missing = not whole and column.missing_code is not None
-    labels = tuple(_special_labels(column, cut))
-    if not is_span(column):
-        assert isinstance(column, Categorical)  # noqa: S101 - all others are lines
-        code_of = {
-            value: code for code, part in enumerate(cut) for value in _values_of(column, part)
-        }
-        groups = [0] * n_values if whole else [code_of[value] for value in column.values]
-        return ValueGroups(labels, n_values, has_missing, tuple(groups))
-    starts = tuple(part.first for part in cut if isinstance(part, IntervalPart))
-    special = () if whole else column.special_names
-    return Intervals(labels, n_values, has_missing, starts, special=special)
+    labels = tuple(_distinct_labels(cut))
+    if is_span(column):
+        starts = tuple(part.codes[0] for part in cut)
+        special = () if whole else column.special_names
+        return Intervals(labels, n_values, has_missing, starts, special=special)
+    groups = np.zeros(n_values, np.int64)
+    for at, part in enumerate(cut):
+        groups[list(part.codes)] = at
+    return ValueGroups(labels, n_values, has_missing, tuple(groups.tolist()))
 
 
-def _is_whole(column: Column, cut: list[CutPart]) -> bool:
+def _is_whole(cut: Sequence[CutPart]) -> bool:
     """Return whether a cut was never split, so that one code represents everything."""
-    return len(cut) == 1 and (cut[0].holds_special or column.n_special == 0)
+    return len(cut) == 1 and (cut[0].holds_special or cut[0].column.n_special == 0)
 
 
-def _n_codes(column: Column, cut: list[CutPart]) -> int:
-    return 1 if _is_whole(column, cut) else len(cut) + column.n_special
-
-
-def _values_of(column: Categorical, part: CutPart) -> Iterator[str]:
-    """Yield the values of a part of a categorical column."""
-    if isinstance(part, ValueSetPart):
-        return (column.values[code] for code in part.codes)
-    assert isinstance(part, TaxonomyPart)  # noqa: S101 - the only other kind that is listed
-    return part.node.leaves()
+def _n_codes(cut: Sequence[CutPart]) -> int:
+    return 1 if _is_whole(cut) else len(cut) + cut[0].column.n_special
 
 
 def plain_cut(recoding: Recoding) -> dict[str, Any]:
@@ -555,14 +510,14 @@ def plain_cut(recoding: Recoding) -> dict[str, Any]:
     }
 
 
-def _special_labels(column: Column, cut: list[CutPart]) -> Iterator[str]:
+def _distinct_labels(cut: Sequence[CutPart]) -> Iterator[str]:
     """Yield the names of the parts; names that occur twice get their values added."""
     labels = [part.full_label for part in cut]
     for part, label in zip(cut, labels, strict=True):
-        if labels.count(label) > 1 and isinstance(column, Categorical):
-            values = _values_of(column, part)
+        if labels.count(label) > 1 and isinstance(part.column, Categorical):
+            values = [part.column.values[code] for code in part.codes]
             if isinstance(part, ValueSetPart):  # a composed name could equal that of a value
-                values = map(repr, values)
+                values = list(map(repr, values))
             yield f"{label} ({', '.join(values)})"
         else:
             yield label
@@ -579,7 +534,8 @@ def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
     `rounds` are the specializations in order; `title` is the name of the table.
     """
     number = {done.part: (at, done) for at, done in enumerate(rounds, start=1)}
-    tops = [done.part for done in rounds if not _is_child(done.part, rounds)]
+    below = {child for done in rounds for child in done.children}
+    tops = [done.part for done in rounds if done.part not in below]
     lines = [line for part in tops for line in _lines(part, number, 0)]
     heading = f"{title}: {len(rounds)} specializations"
     parts = [svg.text(_MARGIN, _MARGIN + 8, heading, "strong")]
@@ -593,10 +549,6 @@ def draw_cuts(rounds: Sequence[Specialization], title: str) -> str:
         heights[depth] = y
         parts.append(svg.text(x, y, name, "strong" if is_top else ""))
     return svg.document(_WIDTH, 2 * _MARGIN + _ROW * (len(lines) + 1), parts)
-
-
-def _is_child(part: CutPart, rounds: Sequence[Specialization]) -> bool:
-    return any(part is child for done in rounds for child in done.children)
 
 
 def _lines(

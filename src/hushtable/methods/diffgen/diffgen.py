@@ -25,7 +25,6 @@ from hushtable.methods.count_error import (
     width_through_cells,
 )
 from hushtable.methods.diffgen.cuts import (
-    ClassCounts,
     CutPart,
     CutSet,
     Specialization,
@@ -326,12 +325,8 @@ class DiffGenPlan(Plan[SealedTable]):
         histograms = source.histograms(self.predictors, by=self.target)
         sizes = self.class_sizes(next(iter(histograms.values())).sum(axis=0), noise)
         total = self.row_total(sizes)
-        columns = self.schema.attributes
-        cuts = CutSet(
-            {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
-            make_score(self.method.score, sizes),
-            one_by_one=self.one_by_one,
-        )
+        score = make_score(self.method.score, sizes)
+        cuts = CutSet(self.schema, histograms, score, one_by_one=self.one_by_one)
         rate = self.rate + self.specialize(cuts, total or 0, noise) / self.max_rows
         recode = cuts.recodings()
         # Attributes that were never split have a single value and are not counted.

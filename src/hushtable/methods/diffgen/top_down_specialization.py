@@ -7,7 +7,7 @@ states the guarantee and its limits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,23 +15,14 @@ from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.methods.base import Forecast, Method, Plan, Released
 from hushtable.methods.count_error import inside_cells
-from hushtable.methods.diffgen.cuts import (
-    Choice,
-    ClassCounts,
-    CutPart,
-    CutSet,
-    IntervalPart,
-    TaxonomyPart,
-    draw_cuts,
-    plain_cut,
-)
+from hushtable.methods.diffgen.cuts import Choice, CutPart, CutSet, draw_cuts, plain_cut
 from hushtable.methods.diffgen.generalized_table import generalized_table, target_and_predictors
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.mechanisms.cells import NoisyCells
 from hushtable.privacy.mechanisms.scored_splits import InformationGain, ScoredSplits
 from hushtable.privacy.noise.noise import Noise
-from hushtable.schema import Categorical, Schema
+from hushtable.schema import Schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +99,14 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Load the distinct rows, and repeatedly specialize the best valid part."""
         table = source.exact_engine("groups and their counts")
-        columns, k = self.schema.attributes, self.method.k
+        k = self.method.k
         histograms = table.histograms(self.predictors, by=self.target)
         cells = table.counts([*self.predictors, self.target])
-        cuts = CutSet(
-            {name: ClassCounts(columns[name], histograms[name]) for name in self.predictors},
-            InformationGain(),
-        )
+        cuts = CutSet(self.schema, histograms, InformationGain())
         n_rows = int(cells.counts.sum())
         if n_rows >= k:
             codes = {name: cells.codes[:, at] for at, name in enumerate(self.predictors)}
-            _specialize(cuts, _RowGroups(columns, codes, cells.counts), k)
+            _specialize(cuts, _RowGroups(codes, cells.counts), k)
         recode = cuts.recodings()
         split = [name for name in self.predictors if recode[name].size > 1]
         counted = [*split, self.target]
@@ -147,22 +135,19 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
 class _RowGroups:
     """Group of every distinct row, and how groups would be divided."""
 
-    def __init__(self, columns: dict[str, Any], codes: dict[str, Integers], rows: Integers) -> None:
-        self.columns, self.codes, self.rows = columns, codes, rows
+    def __init__(self, codes: dict[str, Integers], rows: Integers) -> None:
+        self.codes, self.rows = codes, rows
         self.group = np.zeros(len(rows), np.int64)
 
     def child_of(self, part: CutPart, children: tuple[CutPart, ...]) -> Integers:
         """Return the number of each row's child from 1 on, 0 for rows outside the part."""
-        column, codes = self.columns[part.attribute], self.codes[part.attribute]
+        column = part.column
         number = np.zeros(column.size, np.int64)
         for at, child in enumerate(children, start=1):
-            if isinstance(child, IntervalPart):
-                number[child.first : child.last + 1] = at
-            elif isinstance(child, TaxonomyPart) and isinstance(column, Categorical):
-                number[[column.values.index(value) for value in child.node.leaves()]] = at
+            number[list(child.codes)] = at
         if part.holds_special:
             number[column.n_values :] = len(children) + 1 + np.arange(column.n_special)
-        return number[codes]
+        return number[self.codes[part.attribute]]
 
     def divided(self, child: Integers) -> tuple[Integers, Integers]:
         """Divide groups by child: return the new group of each row, and the sizes of the groups."""
@@ -201,4 +186,4 @@ def _best_way(choice: Choice) -> tuple[int, tuple[CutPart, ...]]:
     ways = choice.ways
     assert isinstance(ways, ScoredSplits)  # noqa: S101 - the histograms are not sealed
     at = int(ways.scores.argmax())
-    return int(ways.scores[at]), choice.split(int(ways.starts[at]))
+    return int(ways.scores[at]), choice.part.split(int(ways.starts[at]))
