@@ -102,7 +102,6 @@ def main() -> None:
     passes = {
         "coins": seconds(one_coin_per_tuple),
         "unpacked": seconds(one_bit_per_tuple),
-        "packed": seconds(lambda: SecureNoise().binomial(N_DOMAIN, p=Fraction(1, 2))),
     }
     for name, took in passes.items():
         print(f"one random bit for each of {N_DOMAIN:,} tuples, {name}: {took:.2f} s")

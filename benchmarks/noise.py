@@ -42,8 +42,6 @@ def measure() -> dict[str, float]:
         "discrete_gaussian variance 100": lambda: noise.discrete_gaussian(Fraction(100), size=N),
         "geometric rate 1e-6": lambda: noise.geometric(Fraction(1, 10**6), size=N),
         "bernoulli 1/3": lambda: noise.bernoulli(Fraction(1, 3), size=N),
-        "from_table 80 weights": lambda: noise.from_table([3**i for i in range(80)], size=N),
-        "binomial n=1e9": lambda: noise.binomial(10**9, p=Fraction(1, 3)),
         "subset n=1e8 p=0.0023": lambda: noise.subset(10**8, p=Fraction(23, 10**4)),
         "choose among 1e5": lambda: noise.choose(scores, **selection),
     }

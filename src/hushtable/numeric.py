@@ -103,12 +103,12 @@ def between_ends(gap: float) -> float:
     """
     missed = 1 - CONFIDENCE - GAP_DOUBT
     normal = NormalDist()
-    low, high = 0.0, normal_quantile(1 - missed / 2)
-    while high - low > 1e-9:
-        middle = (low + high) / 2
-        too_short = normal.cdf(-middle) + normal.cdf(-middle - max(gap, 0.0)) > missed
-        low, high = (middle, high) if too_short else (low, middle)
-    return high
+
+    def is_too_short(half_width: float) -> bool:
+        return normal.cdf(-half_width) + normal.cdf(-half_width - max(gap, 0.0)) > missed
+
+    # The result is within 1e-9 of the solution.
+    return bisect(is_too_short, 0.0, normal_quantile(1 - missed / 2), steps=31)[1]
 
 
 # Projection on a simplex: the nearest non-negative counts with a given sum.

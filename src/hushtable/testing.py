@@ -585,7 +585,7 @@ def check_audit_sees(broken: Parameters, **options: Any) -> Report:
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
 _OPENERS = {"unseal", "add_noise", "MemoryEngine", "SqlEngine"}
-_DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian", "choose_top"}
+_DRAWS = {"discrete_laplace", "discrete_gaussian", "rounded_gaussian"}
 _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 
 

@@ -188,7 +188,7 @@ def algorithm_5_as_printed(rows: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Insert Binomial(m - n, sum of source / (m - n)) tuples: about one, whatever beta is."""
     noise, outside = SecureNoise(), 2 * N - len(rows)
     share = Fraction(outside, 2 * N)  # the source's mass outside the table
-    n_inserted = noise.binomial(outside, p=share / outside)
+    n_inserted = len(noise.subset(outside, p=share / outside))
     there = np.zeros(2 * N, np.bool_)
     there[rows] = noise.bernoulli(HALF, size=len(rows))
     drawn = noise.uniform_below(2 * N, size=50 + 4 * n_inserted)

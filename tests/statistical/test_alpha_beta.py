@@ -40,9 +40,8 @@ def test_interval_of_a_count_at_two_rates(q: int, n_items: int, low: str, high: 
     intervals: dict[int, tuple[float, float]] = {}
     hits = misses_of_bernstein = 0
     for _ in range(runs):
-        n_seen = noise.binomial(q, p=p_high) + int(
-            np.random.default_rng(noise.integer_below(2**60)).binomial(n_items - q, float(p_low))
-        )
+        rng = np.random.default_rng(noise.integer_below(2**60))
+        n_seen = len(noise.subset(q, p=p_high)) + int(rng.binomial(n_items - q, float(p_low)))
         answer = TwoRateCount(n_seen=n_seen, n_items=n_items, low=p_low, high=p_high, most=n_items)
         if n_seen not in intervals:
             intervals[n_seen] = answer.interval()

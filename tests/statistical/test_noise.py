@@ -14,8 +14,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2
+from scipy.stats import chi2
 
+from hushtable.privacy.mechanisms.private_choice import Scores, TopChoices
 from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise
 
 ALPHA = 1e-8
@@ -126,17 +127,13 @@ def test_uniform_integers_of_any_size():
     assert p_value(drawn, lambda v: np.full(len(v), 1 / 7)) > ALPHA
 
 
-@pytest.mark.parametrize(("n", "k"), [(4, 2), (4, 3), (12, 2)])
-def test_distinct_integers_come_in_every_order(n, k):
-    """Two of twelve come from repeated draws, the others from a shuffle."""
-    noise = SecureNoise()
-    draws = np.array([noise.distinct_below(n, k=k) for _ in range(30_000)])
-    codes = (draws * n ** np.arange(k)).sum(axis=1)
-    orders = math.perm(n, k)
+def test_permutations_come_in_every_order():
+    noise, n = SecureNoise(), 4
+    codes = np.array([noise.permutation(n) for _ in range(30_000)]) @ n ** np.arange(n)
 
     def mass(code: np.ndarray) -> np.ndarray:
-        digits = [[c // n**i % n for i in range(k)] for c in code.tolist()]
-        return np.array([1 / orders if len(set(d)) == k else 0 for d in digits])
+        digits = [[c // n**i % n for i in range(n)] for c in code.tolist()]
+        return np.array([1 / math.factorial(n) if len(set(d)) == n else 0 for d in digits])
 
     assert p_value(codes, mass) > ALPHA
 
@@ -274,34 +271,6 @@ def test_discrete_gaussian_on_python_integers():
 
 
 @each_source
-@pytest.mark.parametrize(
-    "weights",
-    [[1, 2, 3, 4], [0, 5, 0, 1, 0], [3**k for k in range(90)], [2**127, 2**126, 2**126], [7] * 150],
-)
-def test_tables(noise, weights):
-    drawn = noise.from_table(weights, size=sizes(noise))
-    total = sum(weights)
-    probabilities = np.array([weight / total for weight in weights])
-    assert p_value(drawn, lambda i: probabilities[i]) > ALPHA
-
-
-@each_source
-@pytest.mark.parametrize(("n", "p"), [(10, Fraction(1, 3)), (100, Fraction(1, 50)), (70, 0.625)])
-def test_binomial(noise, n, p):
-    p = Fraction(p)
-    drawn = np.array([noise.binomial(n, p=p) for _ in range(8000)])
-    assert p_value(drawn, lambda k: binom.pmf(k, n, float(p))) > ALPHA
-
-
-def test_large_binomial():
-    """The normal approximation at n = 3e7 is good to 1e-4; each z is beyond 6 once in 5e8 draws."""
-    n, p = 3 * 10**7, Fraction(23, 1000)
-    for _ in range(3):
-        z = (SecureNoise().binomial(n, p=p) - n * p) / math.sqrt(n * p * (1 - p))
-        assert abs(z) < 6
-
-
-@each_source
 @pytest.mark.parametrize("p", [Fraction(1, 3), Fraction(5, 8), Fraction(1, 40), Fraction(6, 7)])
 def test_subset(noise, p):
     """All patterns of neighboring indexes, hence frequency and independence, across words too."""
@@ -394,9 +363,7 @@ def test_choose_among_many():
 def test_top_choices():
     scores, k, n = [0, 2, 3, 1], 2, 4
     drawn = [
-        SecureNoise().choose_top(
-            scores, k=k, epsilon=Fraction(1), sensitivity=Fraction(1), monotone=False
-        )
+        TopChoices(Fraction(1), k).draw(Scores(scores, 1, False), SecureNoise())
         for _ in range(10_000)
     ]
     weights = np.exp(np.array(scores) / 2)

@@ -311,13 +311,9 @@ def test_refills_do_not_change_the_other_samplers():
         lambda n: n.subset(1000, p=Fraction(1, 1000)),
         lambda n: n.subset(1000, p=Fraction(5, 8)),
         lambda n: n.bernoulli(Fraction(1, 3), size=1000),
-        lambda n: n.from_table([1, 2, 3], size=1000),
-        lambda n: n.distinct_below(1000, k=900),
+        lambda n: n.permutation(1000),
     ):
         assert draw(ScriptedNoise()).tolist() == draw(DripNoise()).tolist()
-    assert ScriptedNoise().binomial(5000, p=Fraction(1, 4)) == DripNoise().binomial(
-        5000, p=Fraction(1, 4)
-    )
 
 
 # --- ties are resolved by more bits ---
@@ -334,18 +330,6 @@ def test_bernoulli_draws_continue_after_64_equal_bits(next_word, expected):
 def test_bernoulli_draws_of_a_finite_expansion_end_there():
     assert not ScriptedNoise([1 << 63]).bernoulli(Fraction(1, 2), size=1)[0]
     assert ScriptedNoise([(1 << 63) - 1]).bernoulli(Fraction(1, 2), size=1)[0]
-
-
-def test_table_draws_continue_after_64_equal_bits():
-    for following, expected in (([0], 0), ([THIRD - 1], 0), ([THIRD + 1], 1), ([THIRD, 0], 0)):
-        drawn = ScriptedNoise([THIRD, *following]).from_table([1, 1, 1], size=1)
-        assert drawn.tolist() == [expected]
-    # Two boundaries that share their first 64 bits: weights 2**-70 and 2**-69 of the whole.
-    weights = [1, 2, 2**70 - 3]
-    for following, expected in ((0, 0), (1 << 58, 1), (3 << 58, 2), (2**64 - 1, 2)):
-        assert ScriptedNoise([0, following]).from_table(weights, size=1).tolist() == [expected]
-    assert ScriptedNoise([0]).from_table([0, 1, 1], size=1).tolist() == [1]
-    assert ScriptedNoise([2**64 - 1]).from_table([1, 1, 0, 0], size=1).tolist() == [1]
 
 
 def test_subset_draws_continue_after_all_given_digits():
@@ -388,16 +372,11 @@ def test_nothing_is_drawn_when_nothing_is_asked(make):
         noise.discrete_laplace(ONE, size=0),
         noise.discrete_gaussian(ONE, size=0),
         noise.rounded_gaussian(ONE, size=0),
-        noise.from_table([1, 2], size=0),
         noise.subset(0, p=Fraction(1, 2)),
-        noise.distinct_below(0, k=0),
-        noise.distinct_below(5, k=0),
-        noise.distinct_below(10**40, k=0),
+        noise.permutation(0),
         add_noise(empty, empty),
     ):
         assert len(drawn) == 0
-    assert noise.binomial(0, p=Fraction(1, 2)) == 0
-    assert noise.choose_top([1, 2], k=0, epsilon=ONE, sensitivity=ONE, monotone=True) == []
 
 
 def test_certain_outcomes():
@@ -407,21 +386,12 @@ def test_certain_outcomes():
     assert noise.bernoulli_exp(Fraction(0), size=100).all()
     assert noise.subset(1000, p=Fraction(0)).tolist() == []
     assert noise.subset(100, p=ONE).tolist() == list(range(100))
-    assert noise.binomial(1000, p=Fraction(0)) == 0
-    assert noise.binomial(1000, p=ONE) == 1000
     assert noise.choose([4], epsilon=ONE, sensitivity=ONE, monotone=False) == 0
 
 
-def test_distinct_integers_are_distinct_and_below():
-    noise = SecureNoise()
-    for n, k in ((10, 10), (10, 3), (10**6, 1000), (10**6, 600_000), (2**62, 1000)):
-        drawn = noise.distinct_below(n, k=k)
-        assert len(set(drawn.tolist())) == k
-        assert 0 <= drawn.min() <= drawn.max() < n
-    big = noise.distinct_below(10**40, k=1000)
-    assert len(set(big)) == 1000
-    assert all(0 <= value < 10**40 for value in big)
-    assert max(big) > 2**64
+def test_a_permutation_has_each_integer_once():
+    for n in (1, 2, 10, 100_000):
+        assert sorted(SecureNoise().permutation(n).tolist()) == list(range(n))
 
 
 def test_subset_is_sorted_and_inside():
@@ -464,12 +434,7 @@ def test_adding_noise_stops_at_the_ends():
         (lambda n: n.discrete_laplace(Fraction(2**51), size=1), "above"),
         (lambda n: n.discrete_gaussian(Fraction(0), size=1), "above 0"),
         (lambda n: n.rounded_gaussian(Fraction(0), size=1), "above 0"),
-        (lambda n: n.from_table([], size=1), "weights"),
-        (lambda n: n.from_table([0, 0], size=1), "one above 0"),
-        (lambda n: n.from_table([1, -1], size=1), "at least 0"),
-        (lambda n: n.from_table([1.5], size=1), "integers"),
-        (lambda n: n.binomial(-1, p=Fraction(1, 2)), "n: -1"),
-        (lambda n: n.distinct_below(3, k=4), "k: 4 is above 3"),
+        (lambda n: n.permutation(-1), "n: -1"),
         (lambda n: _choose(n, []), "at least one candidate"),
         (lambda n: _choose(n, [1.5]), "integers"),
         (lambda n: _choose(n, [1], epsilon=Fraction(0)), "epsilon: 0 must be above 0"),
@@ -500,8 +465,6 @@ def test_all_problems_are_listed_at_once():
 
 def test_what_is_too_large_is_refused():
     noise = SecureNoise()
-    with pytest.raises(TooLarge, match="binomial"):
-        noise.binomial(10**13, p=Fraction(1, 2))
     with pytest.raises(TooLarge, match="subset"):
         noise.subset(10**13, p=Fraction(1, 2))
     with pytest.raises(TooLarge, match="exponential"):
@@ -524,23 +487,6 @@ def test_selection_ends_quickly_however_lopsided():
     assert _choose(noise, [9, 5], base=[0, 1]) == 1
     spread = np.arange(100_000) * 70
     assert 0 <= _choose(noise, spread, epsilon=Fraction(1, 10**6)) < 100_000
-
-
-def test_top_choices_are_different():
-    noise = SecureNoise()
-    for rule in ("exponential", "permute-and-flip"):
-        chosen = noise.choose_top(
-            [3, 1, 2], k=3, epsilon=ONE, sensitivity=ONE, monotone=False, rule=rule
-        )
-        assert sorted(chosen) == [0, 1, 2]
-    chosen = noise.choose_top(
-        [3, 1, 2], k=2, epsilon=ONE, sensitivity=ONE, monotone=False, base=[1, 0, 1]
-    )
-    assert sorted(chosen) == [0, 2]
-    with pytest.raises(ParameterError, match="k: 3 is above 2"):
-        noise.choose_top(
-            [3, 1, 2], k=3, epsilon=ONE, sensitivity=ONE, monotone=False, base=[1, 0, 1]
-        )
 
 
 def permute_and_flip_masses(gaps, factor):
@@ -583,7 +529,7 @@ def test_seeds_repeat_and_differ():
             noise.discrete_laplace(Fraction(10), size=100).tolist(),
             noise.discrete_gaussian(Fraction(10), size=100).tolist(),
             noise.subset(1000, p=Fraction(1, 3)).tolist(),
-            noise.binomial(1000, p=Fraction(1, 3)),
+            noise.permutation(100).tolist(),
             noise.integer_below(10**40),
             _choose(noise, list(range(50)), epsilon=Fraction(1, 20)),
         ]

@@ -68,7 +68,7 @@ def configuration(degrees: NDArray[np.int64], noise: Noise) -> EdgeArray:
     1
     """
     ends = np.repeat(np.arange(len(degrees)), degrees)
-    order = np.asarray(noise.distinct_below(len(ends), k=len(ends)), np.int64)
+    order = noise.permutation(len(ends))
     shuffled = ends[order[: len(ends) // 2 * 2]]  # an odd number of ends leaves one unmatched
     pairs = np.sort(shuffled.reshape(-1, 2), axis=1)
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]

@@ -18,10 +18,6 @@ from numpy.typing import NDArray
 
 from hushtable.extras import needing
 
-with needing("publish"):
-    from numba import njit
-
-
 with needing("publish", "randomness"):
     from numba import njit
 
@@ -185,11 +181,11 @@ def fill_below(n, out, done, words, state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def fill_shuffle(k, items, done, words, state):  # type: ignore[no-untyped-def]
-    """Put a uniformly chosen remaining item at each of the positions from `done` up to k."""
+def fill_shuffle(items, done, words, state):  # type: ignore[no-untyped-def]
+    """Put a uniformly chosen remaining item at each of the positions from `done` on."""
     start = state.copy()
     n = items.shape[0]
-    while done < k:
+    while done < n:
         other = done + _below(n - done, words, state)
         if _ran_out(state, start):
             break

@@ -15,6 +15,7 @@ from fractions import Fraction
 from typing import Literal
 
 from hushtable.errors import ParameterError
+from hushtable.numeric import bisect
 from hushtable.privacy.rational import exp_bounds, log_upper
 
 Adversary = Literal["exclusive", "independent"]
@@ -197,7 +198,4 @@ def _least(
             high = (low + below) / 2
             if not holds(high):
                 return None
-    for _ in range(10):
-        middle = (low + high) / 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return bisect(lambda probability: not holds(probability), low, high, steps=10)[1]

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from hushtable.errors import ParameterError, Refused
+from hushtable.numeric import bisect
 from hushtable.privacy.rational import exp_bounds, log_upper
 
 BITS = 256
@@ -96,11 +97,8 @@ def delta_per_row(epsilon: Fraction, delta: Fraction, max_rows: int) -> Fraction
     """
     if max_rows == 1:
         return delta
-    exact = (
-        delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / (exp_bounds(epsilon, BITS)[1] - 1)
-    )
-    grid = 1 << (64 + math.ceil(1 / exact).bit_length())
-    return Fraction(exact.numerator * grid // exact.denominator, grid)
+    growth = exp_bounds(epsilon, BITS)[1] - 1
+    return _down(delta * (exp_bounds(epsilon / max_rows, BITS)[0] - 1) / growth)
 
 
 def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
@@ -145,11 +143,11 @@ def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
     True
     """
     target = math.log(delta.numerator) - math.log(delta.denominator)
-    low, high = 0.0, float(epsilon) + 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        fine = _log_delta(middle, float(epsilon), _best_alpha(middle, float(epsilon))) <= target
-        low, high = (middle, high) if fine else (low, middle)
+
+    def holds(rho: float) -> bool:
+        return _log_delta(rho, float(epsilon), _best_alpha(rho, float(epsilon))) <= target
+
+    low, _ = bisect(holds, 0.0, float(epsilon) + 1.0, steps=60)
     # Slightly less than the floating-point result, so that the exact check succeeds.
     rho = Fraction(math.floor(low * (1 - 1e-9) * 2**60), 2**60)
     alpha = Fraction(round(_best_alpha(float(rho), float(epsilon)) * _ALPHA_GRID), _ALPHA_GRID)
@@ -255,15 +253,12 @@ def _near_best_alpha(rho: float, epsilon: float) -> int:
 
 def _best_alpha(rho: float, epsilon: float) -> float:
     """Find where the derivative in alpha, (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha), is 0."""
-    low, high = 1.0 + 1e-9, (epsilon + 1) / (2 * max(rho, 1e-300)) + 2
-    for _ in range(100):
-        middle = (low + high) / 2
-        if not low < middle < high:  # low and high are adjacent floats
-            break
-        if (2 * middle - 1) * rho - epsilon + math.log1p(-1 / middle) < 0:
-            low = middle
-        else:
-            high = middle
+    low, high = bisect(
+        lambda alpha: (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha) < 0,
+        1.0 + 1e-9,
+        (epsilon + 1) / (2 * max(rho, 1e-300)) + 2,
+        steps=100,
+    )
     return (low + high) / 2
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from hushtable.errors import Refused
+from hushtable.numeric import bisect
 from hushtable.privacy.rational import exp_bounds
 
 # Certified bounds of pi and of tails of the normal distribution, in integer arithmetic.
@@ -140,10 +141,7 @@ def gaussian_share(epsilon: Fraction, delta: Fraction) -> Fraction:
             return is_gaussian(Fraction(mu), epsilon, delta)
         return _delta(mu, float(epsilon)) <= target
 
-    low, high = 0.0, 4 * math.sqrt(float(epsilon)) + 4
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
+    low, _ = bisect(holds, 0.0, 4 * math.sqrt(float(epsilon)) + 4, steps=60)
     # Slightly less than the floating-point result, so that the exact check succeeds.
     mu = Fraction(math.floor(low * (1 - 1e-9) * _GRID), _GRID)
     if not is_gaussian(mu, epsilon, delta):

@@ -15,6 +15,7 @@ from functools import lru_cache
 from numbers import Integral
 
 from hushtable.errors import ParameterError
+from hushtable.numeric import bisect_exact
 
 LOG_BITS = 24
 """`ln(x)` is rounded down to a multiple of 2**-24."""
@@ -182,13 +183,8 @@ def log_lower(x: Fraction, bits: int = LOG_BITS) -> Fraction:
     while _exp_at_most(Fraction(guess + reach, 1 << bits), x):
         reach *= 2
     above = guess + reach
-    while above - below > 1:
-        middle = (below + above) // 2
-        if _exp_at_most(Fraction(middle, 1 << bits), x):
-            below = middle
-        else:
-            above = middle
-    return Fraction(below, 1 << bits)
+    largest = bisect_exact(lambda n: _exp_at_most(Fraction(n, 1 << bits), x), below, above)
+    return Fraction(largest, 1 << bits)
 
 
 def log_upper(x: Fraction, bits: int = LOG_BITS) -> Fraction:

@@ -111,7 +111,7 @@ class CondensationPlan(Plan[SealedTable]):
         names = self.grids.names
         values = record_values(source.exact_engine("records"), [*names, *self.method.carry])
         pseudo = self.condense(values, noise)
-        order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
+        order = noise.permutation(len(values))
         return Released(
             tables={"data": self.grids.table(pseudo[order], values[order, len(names) :])},
             settings={
@@ -147,7 +147,7 @@ def _form_groups(points: Floats, k: int, noise: Noise) -> list[Integers]:
     """Group random records with their k - 1 nearest; the last few join the nearest group."""
     free = np.ones(len(points), np.bool_)
     groups: list[Integers] = []
-    for seed in np.asarray(noise.distinct_below(len(points), k=len(points))).tolist():
+    for seed in noise.permutation(len(points)).tolist():
         if not free[seed]:
             continue
         candidates = np.flatnonzero(free)

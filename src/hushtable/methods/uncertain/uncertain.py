@@ -549,7 +549,7 @@ class UncertainPlan(Plan[SealedTable]):
         names = [*self.names, *self.method.carry, *([] if own_k is None else [own_k])]
         values = record_values(source.exact_engine("records"), names)
         perturbed = self.perturb(values, noise)
-        order = np.asarray(noise.distinct_below(len(values), k=len(values)), np.int64)
+        order = noise.permutation(len(values))
         return self.released(perturbed, values, order)
 
     def perturb(self, values: Floats, noise: Noise) -> Perturbed:

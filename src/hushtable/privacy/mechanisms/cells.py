@@ -14,7 +14,6 @@ import itertools
 import math
 from abc import abstractmethod
 from bisect import bisect_right
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -38,7 +37,7 @@ from hushtable.privacy.noise.distributions import (
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.samplers import MAX_SCALE
-from hushtable.privacy.noise.sparse_subset import Keys
+from hushtable.privacy.noise.sparse_subset import BoundsFunction, Keys, is_below
 from hushtable.privacy.rational import exp_bounds
 
 _INT64 = 2**63
@@ -200,7 +199,7 @@ def indices_above_threshold(n: int, *, rate: Fraction, threshold: int, noise: No
 
 
 def bernoulli_bounded(
-    bounds: Callable[[int], FractionBounds], *, size: int, noise: Noise, bits: int = 128
+    bounds: BoundsFunction, *, size: int, noise: Noise, bits: int = 128
 ) -> list[bool]:
     """Draw Bernoulli variables whose probability is a real number with arbitrarily close bounds.
 
@@ -215,27 +214,13 @@ def bernoulli_bounded(
     """
     low, high = bounds(bits)
     heads = noise.bernoulli(low, size=size)
-    open_coins = np.flatnonzero(~heads)
+    undecided = np.flatnonzero(~heads)
     if low < high:
-        between = noise.bernoulli((high - low) / (1 - low), size=len(open_coins))
-        for at in open_coins[between]:
-            heads[at] = _refined(bounds, low, high, 2 * bits, noise)
+        between = noise.bernoulli((high - low) / (1 - low), size=len(undecided))
+        for at in undecided[between]:
+            heads[at] = is_below(noise, bounds, low, high, bits)
     decided: list[bool] = heads.tolist()
     return decided
-
-
-def _refined(
-    bounds: Callable[[int], FractionBounds], low: Fraction, high: Fraction, bits: int, noise: Noise
-) -> bool:
-    """Decide whether a uniform number between two bounds is below the probability."""
-    while True:
-        closer_low, closer_high = bounds(bits)
-        closer_low, closer_high = max(low, closer_low), min(high, closer_high)
-        if noise.bernoulli((closer_low - low) / (high - low), size=1)[0]:
-            return True
-        if not noise.bernoulli((closer_high - closer_low) / (high - closer_low), size=1)[0]:
-            return False
-        low, high, bits = closer_low, closer_high, 2 * bits
 
 
 def _geometric(x: Fraction, *, size: int, noise: Noise) -> list[int]:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, Refused, TooLarge
+from hushtable.numeric import bisect_exact
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.composition import delta_of_rows
 from hushtable.privacy.mechanisms.mechanism import Mechanism, add_noise
@@ -487,13 +488,9 @@ def least(holds: Callable[[int], bool]) -> int:
     high = 1
     while not holds(high):
         high *= 2
-    low = high // 2  # the condition fails here, unless high is still 1
     if high == 1 and holds(0):
         return 0
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return 1 + bisect_exact(lambda n: not holds(n), high // 2, high)
 
 
 def _round_down(value: Fraction, scale: Fraction) -> Fraction:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.errors import ParameterError, Refused, SealedError, TooLarge
+from hushtable.numeric import bisect
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.bounded_adversary import Adversary, Ratios
 from hushtable.privacy.mechanisms.cells import CellMechanism
@@ -249,11 +250,7 @@ class SourcePrior:
                     f"gamma = {float(gamma):g} cannot be kept with noise from this source. Raise "
                     "gamma, lower prior_factor or n_public, or use a more even source."
                 )
-        low = hit / 2
-        for _ in range(8):
-            middle = (low + hit) / 2
-            low, hit = (low, middle) if holds(middle) else (middle, hit)
-        return self._noise(hit)
+        return self._noise(bisect(lambda hit: not holds(hit), hit / 2, hit, steps=8)[1])
 
     def with_rates(self, alpha: Fraction, beta: Fraction) -> SourceInsertions:
         """Return insertions that insert the rarest tuples with probability beta, others more often.

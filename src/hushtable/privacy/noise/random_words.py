@@ -56,7 +56,6 @@ class RandomWords(ABC):
         out: NDArray[Any],
         *,
         bits_per_draw: int,
-        n_draws: int | None = None,
         undecided: Callable[[BitReader], int] | None = None,
     ) -> None:
         """Run a resumable kernel until `out` is full, appending words whenever it runs out of them.
@@ -65,9 +64,9 @@ class RandomWords(ABC):
         """
         state = np.zeros(4, np.uint64)
         words: Words = np.empty(0, np.uint64)
-        done, end = 0, len(out) if n_draws is None else n_draws
-        while done < end:
-            n_words = min((end - done) * bits_per_draw // 64 + 16, self._chunk)
+        done = 0
+        while done < len(out):
+            n_words = min((len(out) - done) * bits_per_draw // 64 + 16, self._chunk)
             words = np.concatenate((words[int(state[0]) :], self._words(n_words)))
             state[0] = 0
             done = kernel(*parameters, out, done, words, state)

@@ -1,11 +1,9 @@
-"""Bernoulli draws: individual ones, the number of successes among n, and random subsets."""
+"""Exact samplers: Bernoulli variables, random subsets and indexes, and noise for counts."""
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -19,14 +17,13 @@ from hushtable.privacy.noise.bit_reader import DIGIT_BITS, KERNEL_LIMIT, BitRead
 from hushtable.privacy.noise.random_words import (
     RandomWords,
     as_integers,
-    as_weights,
     not_fraction,
     not_whole,
     refuse_if,
 )
 
 MAX_TRIALS = 10**12
-"""Limit of n for `binomial` and `subset`; n = 1e9 takes some 0.2 s and 0.7 s."""
+"""Limit of n for `subset`; n = 1e9 takes some 0.7 s."""
 
 
 class BernoulliSampler(RandomWords):
@@ -95,44 +92,6 @@ class BernoulliSampler(RandomWords):
             out[i] = reader.bernoulli_exp(numerator, denominator)
         return out
 
-    def binomial(self, n: int, *, p: Fraction) -> int:
-        """Draw the number of successes in n trials of probability p, n at most `MAX_TRIALS`.
-
-        All n uniform numbers are compared with the binary digits of p at once. Of the m numbers
-        that agree so far, Binomial(m, 1/2) have 0 as their next bit; this is the number of ones in
-        m random bits. So about 2n bits are read, however small p is.
-
-        Examples
-        --------
-        >>> from hushtable import SecureNoise
-        >>> SecureNoise().binomial(10, p=Fraction(1))
-        10
-        """
-        refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
-        _check_trials("binomial", n)
-        if p == 1:
-            return n
-        heads, undecided, rest = 0, n, p.numerator
-        while undecided and rest:
-            rest *= 2
-            n_zero = self._fair_heads(undecided)
-            if rest >= p.denominator:
-                rest -= p.denominator
-                heads += n_zero  # bit 0 at a digit 1: below p
-                undecided -= n_zero
-            else:
-                undecided = n_zero  # bit 1 at a digit 0: not below p
-        return heads
-
-    def _fair_heads(self, n: int) -> int:
-        heads, n_words = 0, -(-n // 64)
-        for begin in range(0, n_words, self._chunk):
-            words = self._words(min(self._chunk, n_words - begin))
-            if begin + len(words) == n_words and n % 64:
-                words[-1] &= np.uint64((1 << n % 64) - 1)
-            heads += int(np.bitwise_count(words).sum(dtype=np.int64))
-        return heads
-
     def subset(self, n: int, *, p: Fraction) -> Integers:
         """Keep each of 0, ..., n-1 independently with probability p; return those kept, in order.
 
@@ -145,7 +104,8 @@ class BernoulliSampler(RandomWords):
         array([0, 1, 2])
         """
         refuse_if(not_whole("n", n), not_fraction("p", p, high=1))
-        _check_trials("subset", n)
+        if n > MAX_TRIALS:
+            raise TooLarge(f"subset: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")
         if p == 1:
             return np.arange(n, dtype=np.int64)
         digits, rest = _binary_digits(p.numerator, p.denominator, 128)
@@ -183,16 +143,11 @@ def _buffer_size(n: int, p: Fraction) -> int:
     return min(n, mean + 8 * math.isqrt(mean)) + 64
 
 
-def _check_trials(what: str, n: int) -> None:
-    if n > MAX_TRIALS:
-        raise TooLarge(f"{what}: n is {n}; at most {MAX_TRIALS} trials can be drawn exactly.")
-
-
-# Random indexes: uniform, distinct, and weighted.
+# Random indexes and orders.
 
 
 class IndexSampler(RandomWords):
-    """Samplers of integers in [0, n), and of positions in a table of weights."""
+    """Samplers of integers in [0, n), and of their orders."""
 
     def uniform_below(self, n: int, *, size: int) -> Integers:
         """Draw `size` independent uniform integers in [0, n), n at most 2**62.
@@ -220,81 +175,20 @@ class IndexSampler(RandomWords):
         refuse_if(not_whole("n", n, low=1))
         return self._reader().below(n)
 
-    def distinct_below(self, n: int, *, k: int) -> Integers | list[int]:
-        """Draw k distinct integers in [0, n); all ordered selections are equally likely.
-
-        The result is an array if n is at most 2**62, otherwise a list of Python integers.
+    def permutation(self, n: int) -> Integers:
+        """Draw a uniformly random order of 0, ..., n-1.
 
         Examples
         --------
         >>> from hushtable import SecureNoise
-        >>> sorted(map(int, SecureNoise().distinct_below(4, k=4)))
+        >>> sorted(SecureNoise().permutation(4).tolist())
         [0, 1, 2, 3]
         """
-        refuse_if(not_whole("n", n), not_whole("k", k, high=n))
-        if n > KERNEL_LIMIT:
-            reader, seen = self._reader(), dict[int, None]()
-            while len(seen) < k:
-                seen.setdefault(reader.below(n))
-            return list(seen)
-        if n < 4 * k:
-            items = np.arange(n, dtype=np.int64)
-            bits = 2 * n.bit_length()
-            self._fill(kernels.samplers.fill_shuffle, (k,), items, bits_per_draw=bits, n_draws=k)
-            return items[:k].copy()
-        # The first k distinct values of a sequence of draws; k <= n/4 keeps repeats rare.
-        drawn = np.empty(0, np.int64)
-        while len(drawn) < k:
-            fresh = self.uniform_below(n, size=(k - len(drawn)) * 9 // 8 + 8)
-            drawn = _first_occurrences(np.concatenate((drawn, fresh)))
-        return drawn[:k]
-
-    def from_table(self, weights: Sequence[int], *, size: int) -> Integers:
-        """Draw `size` indexes, i with probability weights[i] / sum(weights).
-
-        The weights are Python integers of any size.
-
-        Examples
-        --------
-        >>> from hushtable import SecureNoise
-        >>> SecureNoise().from_table([0, 2**200, 0], size=3)
-        array([1, 1, 1])
-        """
-        refuse_if(not_whole("size", size))
-        ends = list(itertools.accumulate(as_weights("weights", weights)))
-        total = ends[-1]
-        del ends[bisect.bisect_left(ends, total) :]  # the last positive weight gets the rest
-        # With U uniform in [0, 1), the index is the number of ends[i]/total that are <= U.
-        thresholds = np.array([(end << 64) // total for end in ends], np.uint64)
-        out = np.empty(size, np.int64)
-        for begin in range(0, size, self._chunk):
-            part = out[begin : begin + self._chunk]
-            words = self._words(len(part))
-            part[:] = np.searchsorted(thresholds, words, side="left")
-            upper = np.searchsorted(thresholds, words, side="right")
-            for i in np.flatnonzero(part != upper):
-                # The first 64 bits of U and of some ends agree: compare the bits that follow.
-                rests = [(end << 64) % total for end in ends[part[i] : upper[i]]]
-                part[i] += self._count_passed(rests, total)
-        return out
-
-    def _count_passed(self, rests: list[int], total: int) -> int:
-        """Return how many of the ascending fractions rests[i]/total a uniform number reaches."""
-        reader, passed = self._reader(), 0
-        while rests and rests[-1] > 0:
-            word = reader.take(64)
-            digits = [(rest << 64) // total for rest in rests]
-            low, high = bisect.bisect_left(digits, word), bisect.bisect_right(digits, word)
-            passed += low
-            rests = [(rest << 64) % total for rest in rests[low:high]]
-        return passed + len(rests)
-
-
-def _first_occurrences(values: Integers) -> Integers:
-    order = np.argsort(values, kind="stable")
-    ordered = values[order]
-    first = np.r_[True, ordered[1:] != ordered[:-1]]
-    return values[np.sort(order[first])]
+        refuse_if(not_whole("n", n, high=KERNEL_LIMIT))
+        items = np.arange(n, dtype=np.int64)
+        bits = 2 * n.bit_length()
+        self._fill(kernels.samplers.fill_shuffle, (), items, bits_per_draw=bits)
+        return items
 
 
 # Samplers of noise for counts: geometric, discrete Laplace, discrete and rounded Gaussian.

@@ -1,7 +1,4 @@
-"""Private selection: the exponential mechanism and permute-and-flip.
-
-This module prepares candidates and exponents and draws; `levels` samples from irrational weights.
-"""
+"""Private selection: the exponential mechanism and permute-and-flip, sampled exactly."""
 
 from __future__ import annotations
 
@@ -22,7 +19,6 @@ from hushtable.privacy.noise.random_words import (
     as_integers,
     as_weights,
     not_fraction,
-    not_whole,
     refuse_if,
 )
 from hushtable.privacy.noise.samplers import BernoulliSampler
@@ -176,48 +172,6 @@ class SelectionSampler(BernoulliSampler):
         if rule == "permute-and-flip":
             return int(candidates[self._permute_and_flip(gaps, factor, weights)])
         raise ParameterError(f"rule: {rule!r} is unknown. Use 'exponential' or 'permute-and-flip'.")
-
-    def choose_top(
-        self,
-        scores: NDArray[np.int64] | Sequence[int],
-        *,
-        k: int,
-        epsilon: Fraction,
-        sensitivity: Fraction,
-        monotone: bool,
-        base: Sequence[int] | None = None,
-        rule: Rule = "exponential",
-    ) -> list[int]:
-        """Select k different indexes, one after the other, each with its own `epsilon`.
-
-        The k selections together cost k times epsilon under basic composition. With a base measure,
-        a selected candidate is removed with all its copies.
-
-        Examples
-        --------
-        >>> from hushtable import SecureNoise
-        >>> SecureNoise().choose_top(
-        ...     [0, 9000, 5000], k=2, epsilon=Fraction(1), sensitivity=Fraction(1), monotone=False
-        ... )
-        [1, 2]
-        """
-        values = as_integers("scores", scores)
-        weights = None if base is None else as_weights("base", base)
-        n_available = len(values) if weights is None else sum(w > 0 for w in weights)
-        refuse_if(not_whole("k", k, high=n_available))
-        left = list(range(len(values)))
-        chosen: list[int] = []
-        for _ in range(k):
-            at = self.choose(
-                values[left],
-                epsilon=epsilon,
-                sensitivity=sensitivity,
-                monotone=monotone,
-                base=None if weights is None else [weights[i] for i in left],
-                rule=rule,
-            )
-            chosen.append(left.pop(at))
-        return chosen
 
     def _exponential(self, gaps: NDArray[Any], factor: Fraction, base: list[int] | None) -> int:
         """Draw i with probability proportional to base[i] * exp(-factor * gaps[i]).

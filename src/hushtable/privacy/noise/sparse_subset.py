@@ -16,7 +16,6 @@ bounds are refined in the rare case that a uniform number is between them.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -52,22 +51,25 @@ def bernoulli_indices(noise: Noise, n: int, bounds: BoundsFunction) -> NDArray[n
     found = noise.subset(n, p=high)
     sure = noise.bernoulli(low / high, size=len(found))
     for i in np.flatnonzero(~sure):
-        sure[i] = _settle(noise, bounds, low, high)
+        sure[i] = is_below(noise, bounds, low, high, _BITS)
     return found[sure]
 
 
-def _settle(noise: Noise, bounds: BoundsFunction, low: Fraction, high: Fraction) -> bool:
-    """Decide whether a uniform number between two bounds of a probability is below it."""
-    bits = _BITS
+def is_below(
+    noise: Noise, bounds: BoundsFunction, low: Fraction, high: Fraction, bits: int
+) -> bool:
+    """Decide whether a uniform number between two bounds of a probability is below it.
+
+    `bits` is the precision of the bounds; they are refined until the number is between none.
+    """
     while True:
         bits *= 2
         below, above = bounds(bits)
         below, above = max(low, below), min(high, above)
-        parts = [below - low, above - below, high - above]
-        scale = math.lcm(*(part.denominator for part in parts))
-        where = int(noise.from_table([int(part * scale) for part in parts], size=1)[0])
-        if where != 1:
-            return where == 0
+        if noise.bernoulli((below - low) / (high - low), size=1)[0]:
+            return True
+        if not noise.bernoulli((above - below) / (high - below), size=1)[0]:
+            return False
         low, high = below, above
 
 
