@@ -18,10 +18,9 @@ from hushtable.errors import HushtableError
 from hushtable.methods.base import Plan, Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger.payment import Payment
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SeededNoise
-from hushtable.publishing.run import carry_out
+from hushtable.publishing.run import PublishRun
 from hushtable.schema import Schema
 
 
@@ -181,16 +180,7 @@ def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Featur
     out = place / "release"
 
     def act() -> Features:
-        carry_out(
-            plan,
-            lambda: opened,
-            promised=plan.guarantees,
-            noise=noise,
-            out=out,
-            payment=Payment(
-                ledger=None, reservation=None, purpose="", same_people=None, receipt=None
-            ),
-        )
+        PublishRun(plan, noise=noise, out=out).publish(lambda: opened)
         return folder(out)
 
     try:

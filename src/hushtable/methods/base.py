@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SourceT = TypeVar("SourceT")
 """Input of a run: a sealed table or a sealed graph."""
 
+MadeT = TypeVar("MadeT")
+
 SUPPOSED_ROWS = 100_000
 """Number of rows that forecasts assume if none is given."""
 
@@ -110,6 +112,11 @@ class RunResult:
 
     released: Released
     account: RunAccount
+
+
+def reader_of(estimator: Callable[..., MadeT], plan: Plan[Any], released: Released) -> MadeT:
+    """Make the estimator of a release that was not written yet."""
+    return estimator(plan.schema, plan.method.parameters(), released.settings, released.tables)
 
 
 def schema_problems(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
@@ -223,6 +230,14 @@ class Plan(ABC, Generic[SourceT]):
     def run(self, source: Counting, noise: Noise) -> Released:
         """Make the release and check its cost against the promise; see `accounted`."""
         return self.accounted(source, noise).released
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, for pairs of columns where known.
+
+        It follows from noise, shrinkage and the release itself, so it is public. The statement
+        contains it. By default nothing is known.
+        """
+        return {}
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
         """Return the expected error of a count of a share of the rows.

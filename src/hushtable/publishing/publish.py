@@ -1,4 +1,4 @@
-"""The pipeline from private data to a release: plan, charge, open, run, write."""
+"""Functions that publish a private table, linked tables or a graph."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ from hushtable.methods.base import Forecast, GraphMethod, Method
 from hushtable.privacy.ledger.payment import PaymentOptions
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import make_noise
-from hushtable.publishing.run import publish_plan
+from hushtable.publishing.run import PublishRun
 from hushtable.release.release import Release
 from hushtable.schema import Schema
 
 if TYPE_CHECKING:
-    from hushtable.engine.linked_tables import LinkedEngine
-    from hushtable.engine.sealed_table import Counting
     from hushtable.methods.linked.linked import Linked
     from hushtable.schema.linked_schema import LinkedSchema
 
@@ -112,19 +110,17 @@ def publish(
 
         schema = only(schema, columns)
     method.refuse_data(data)
-    plan = method.plan(schema)
-
-    def ready() -> Callable[[], Counting]:
-        if method.one_machine and (engine == "spark" or is_in_spark(data)):
-            raise ParameterError(method.one_machine)
-        table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
-        table.check(schema)
-        return lambda: table.connect(schema, noise=source)
-
-    return publish_plan(
-        plan, ready, noise=source, out=out, paying=paying, rows=rows, anyway=anyway,
-        on_forecast=on_forecast, progress=progress, whole=whole,
-    )  # fmt: skip
+    run = PublishRun(
+        method.plan(schema), noise=source, out=out, paying=paying, progress=progress, whole=whole
+    )
+    run.refuse(rows=rows, anyway=anyway)
+    if method.one_machine and (engine == "spark" or is_in_spark(data)):
+        raise ParameterError(method.one_machine)
+    table = engines.open(data, reading=schema.reading, engine=engine, memory_limit=memory_limit)
+    table.check(schema)
+    return run.publish(
+        lambda: table.connect(schema, noise=source), rows=rows, on_forecast=on_forecast
+    )
 
 
 @silenced
@@ -177,15 +173,10 @@ def publish_graph(
     progress("planning", 0.0)
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)
-    plan = method.plan(name)
-
-    def ready() -> Callable[[], Counting]:
-        inspect_graph(edges, nodes=nodes, columns=columns)
-        return lambda: read_graph(edges, nodes=nodes, columns=columns)
-
-    return publish_plan(
-        plan, ready, noise=source, out=out, paying=paying, anyway=True, progress=progress
-    )
+    run = PublishRun(method.plan(name), noise=source, out=out, paying=paying, progress=progress)
+    run.refuse(anyway=True)
+    inspect_graph(edges, nodes=nodes, columns=columns)
+    return run.publish(lambda: read_graph(edges, nodes=nodes, columns=columns))
 
 
 def _require_nouns(schema: object, method: object) -> None:
@@ -201,9 +192,6 @@ def _require_nouns(schema: object, method: object) -> None:
         )
     if problems:
         raise ParameterError(problems)
-
-
-# Publication of linked tables, in the same order as for one table: charge, then read.
 
 
 @silenced
@@ -257,14 +245,10 @@ def publish_linked(
     source = make_noise(noise)
     schema = LinkedSchema.load(schema) if isinstance(schema, str | Path) else schema
     schema.require_confirmed()
-    plan = method.plan(schema)
-
-    def ready() -> Callable[[], LinkedEngine]:
-        tables = open_linked(data, schema, engine=engine, memory_limit=memory_limit)
-        tables.check(schema)
-        return lambda: tables.connect(schema, noise=source)
-
-    return publish_plan(
-        plan, ready, noise=source, out=out, paying=paying, rows=rows, anyway=anyway,
-        on_forecast=on_forecast, progress=progress,
-    )  # fmt: skip
+    run = PublishRun(method.plan(schema), noise=source, out=out, paying=paying, progress=progress)
+    run.refuse(rows=rows, anyway=anyway)
+    tables = open_linked(data, schema, engine=engine, memory_limit=memory_limit)
+    tables.check(schema)
+    return run.publish(
+        lambda: tables.connect(schema, noise=source), rows=rows, on_forecast=on_forecast
+    )

@@ -19,7 +19,7 @@ the noise) and ``std``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
@@ -32,7 +32,6 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.engine import EngineName
-from hushtable.engine.engine import WavePair
 from hushtable.engine.output_guard import silenced
 from hushtable.engine.sealed_table import SealedTable, SealedWaves
 from hushtable.engine.two_waves import open_waves, previous
@@ -51,7 +50,7 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.payment import PaymentOptions
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import make_noise
-from hushtable.publishing.run import publish_plan
+from hushtable.publishing.run import PublishRun
 from hushtable.release.release import Release
 from hushtable.release.stored_prior import StoredPrior
 from hushtable.schema import Schema
@@ -414,6 +413,10 @@ class PanelPlan(Plan[SealedWaves]):
 
     # --- the run ----------------------------------------------------------------------------------
 
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        return self.quilt.association_kept(released)
+
     def release(self, source: SealedWaves, noise: Noise) -> Released:
         """Measure transitions and the wave, fit, draw, and continue people of the previous wave."""
         moves = [] if source.followed is None else self._measured(source.followed, noise)
@@ -529,11 +532,8 @@ def publish_wave(
     progress("planning", 0.0)
     source = make_noise(noise)
 
-    def ready() -> Callable[[], WavePair]:
-        tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
-        tables.check(plan.schema)
-        return lambda: tables.connect(plan.schema, noise=source)
-
-    return publish_plan(
-        plan, ready, noise=source, out=out, paying=paying, anyway=anyway, progress=progress
-    )
+    run = PublishRun(plan, noise=source, out=out, paying=paying, progress=progress)
+    run.refuse(anyway=anyway)
+    tables = open_waves(data, before, engine=engine, memory_limit=memory_limit)
+    tables.check(plan.schema)
+    return run.publish(lambda: tables.connect(plan.schema, noise=source))

@@ -10,7 +10,7 @@ import math
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -25,7 +25,14 @@ from numpy.typing import NDArray
 
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, ParameterError, Refused, TooLarge
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    CountError,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    schema_problems,
+)
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
@@ -43,6 +50,7 @@ from hushtable.privacy.mechanisms.tuple_perturbation import (
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import exp_bounds
+from hushtable.query.answers.association_loss import uniform_loss
 from hushtable.schema import Schema
 from hushtable.schema.codes import written_tuples
 
@@ -661,6 +669,24 @@ class AlphaBetaPlan(Plan[SealedTable]):
         """The differential privacy; whether the whole guarantee holds is checked elsewhere."""
         return SpendingLimit(self.epsilon)
 
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of published tuples that are from the table, for all pairs.
+
+        It follows from the parameters, or is unknown: the statement of a release must not depend on
+        the table.
+        """
+        if self.method.n_public is None:
+            return {}
+        noise = self.noise
+        inserted = noise.expected
+        if isinstance(noise, SourceInsertions):
+            inserted = insertion_series(
+                noise, lambda density: math.prod(float(part.sum()) for part in density.values())
+            )
+        own = float(noise.alpha / noise.copies) * self.method.n_public
+        all_tuples = own + released.settings[VIEW] * inserted
+        return uniform_loss(self.schema, own / max(all_tuples, 1.0))
+
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Find the distinct tuples, delete and insert at random, and publish in order."""
         schema, method = self.schema, self.method
@@ -724,3 +750,27 @@ class AlphaBetaPlan(Plan[SealedTable]):
 
 def _table(schema: Schema, codes: NDArray[np.int64]) -> pa.Table:
     return pa.table(written_tuples(schema, codes))
+
+
+_SERIES = 60  # maximum number of terms
+
+
+def insertion_series(
+    noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
+) -> float:
+    """Sum the series of beta(t), given a function that sums products of weights over the domain."""
+    scales = [max(column) for column in noise.weights]
+    largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
+    total, factor = 0.0, -1.0
+    for power in range(1, _SERIES):
+        factor *= -largest / power
+        # Weights relative to the largest keep their powers within float range.
+        density = {
+            name: (np.array(column, np.float64) / scale) ** power
+            for name, column, scale in zip(noise.domain.names, noise.weights, scales, strict=True)
+        }
+        term = factor * weigh(density)
+        total += term
+        if abs(term) <= 1e-17 * abs(total):
+            break
+    return total

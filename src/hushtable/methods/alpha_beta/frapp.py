@@ -157,6 +157,10 @@ class FrappPlan(Plan[SealedTable]):
             assumes="The question selects the same share of the domain as of the rows.",
         )
 
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        return uniform_loss(self.schema, float(self.method.retention))  # rows are kept whole
+
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Keep or replace each row at random; publish in the order of the codes."""
         rows = source.counts(list(self.schema.attributes))
@@ -204,10 +208,6 @@ class RetentionEstimator(Estimator):
                 "published, noise included.",
             ),
         )
-
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return the retention for all pairs: rows are kept or replaced as a whole."""
-        return uniform_loss(self.schema, float(self.retention))
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows.

@@ -15,7 +15,7 @@ surprising.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,7 +25,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta
+from hushtable.methods.alpha_beta.alpha_beta import VIEW, AlphaBeta, insertion_series
 from hushtable.methods.alpha_beta.two_rates import (
     CopyRateCount,
     RandomizedCount,
@@ -34,7 +34,6 @@ from hushtable.methods.alpha_beta.two_rates import (
 )
 from hushtable.numeric import NORMAL
 from hushtable.privacy.mechanisms.tuple_perturbation import SourceInsertions, UniformInsertions
-from hushtable.query.answers.association_loss import uniform_loss
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import (
     About,
@@ -43,12 +42,11 @@ from hushtable.query.answers.published import (
     KnownNoiseRows,
     published_rows,
 )
-from hushtable.query.answers.row_sums import ONE, RowFunction, SumEstimates, no_less
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, no_less
 from hushtable.query.where import Predicate, parse
 from hushtable.schema.codes import as_numpy, plain
 
 _LARGEST = 10**300  # exceeds any number of tuples, and fits a float
-_SERIES = 60  # maximum number of terms
 
 
 @dataclass(frozen=True)
@@ -155,18 +153,6 @@ class InsertionEstimator(Estimator):
             ),
         )
 
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return the share of published tuples that are from the table, for all pairs.
-
-        It follows from the parameters, or is unknown: the statement of a release must not depend on
-        the table.
-        """
-        if self.method.n_public is None:
-            return {}
-        own = float(self.gain) * self.method.n_public
-        expected = self.view * self._inserted(ONE)
-        return uniform_loss(self.schema, own / max(own + expected, 1.0))
-
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over the distinct tuples of the table, or over its rows.
 
@@ -200,7 +186,7 @@ class InsertionEstimator(Estimator):
         noise = self.noise
         if isinstance(noise, UniformInsertions):
             return float(noise.beta) * function.over_domain(self.schema)
-        return _series(noise, lambda density: function.over_domain(self.schema, density))
+        return insertion_series(noise, lambda density: function.over_domain(self.schema, density))
 
     def count(self, where: str) -> Estimate:
         """Estimate how many distinct tuples of the table, or rows, satisfy a condition."""
@@ -279,25 +265,4 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
         )
         return float(predicate.weigh(density)) * free
 
-    return _series(noise, weigh)
-
-
-def _series(
-    noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
-) -> float:
-    """Sum the series of beta(t), given a function that sums products of weights over the domain."""
-    scales = [max(column) for column in noise.weights]
-    largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
-    total, factor = 0.0, -1.0
-    for power in range(1, _SERIES):
-        factor *= -largest / power
-        # Weights relative to the largest keep their powers within float range.
-        density = {
-            name: (np.array(column, np.float64) / scale) ** power
-            for name, column, scale in zip(noise.domain.names, noise.weights, scales, strict=True)
-        }
-        term = factor * weigh(density)
-        total += term
-        if abs(term) <= 1e-17 * abs(total):
-            break
-    return total
+    return insertion_series(noise, weigh)

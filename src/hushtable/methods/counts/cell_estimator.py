@@ -28,7 +28,6 @@ from hushtable.methods.counts.cell_table import COUNT, NOISY_COUNT
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
-from hushtable.query.answers.association_loss import after_cuts
 from hushtable.query.answers.cell_sums import ErrorLaw, PublishedCells, cut_error
 from hushtable.query.answers.estimator import Estimate, Estimator
 from hushtable.query.answers.published import Generator
@@ -342,10 +341,6 @@ class CellEstimator(Estimator):
     def n_rows(self) -> int:
         """Number of rows of `frame`."""
         return int(as_numpy(self.table.column(COUNT)).sum())
-
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return the association left after sampling values from inside generalized cells."""
-        return after_cuts(self.schema, self.recode, self.codes, self.counts)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Sample counts of cells from their uncertainty, and positions of rows inside cells."""

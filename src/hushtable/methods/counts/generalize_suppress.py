@@ -19,6 +19,7 @@ from hushtable.methods.counts.cell_table import COUNT, TYPICAL_ROWS, label_tuple
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, Threshold
 from hushtable.privacy.noise.noise import Noise
+from hushtable.query.answers.association_loss import kept_in_cells
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 
@@ -97,6 +98,10 @@ class GeneralizeSuppressPlan(Plan[SealedTable]):
         return Forecast(
             lines=lines, split={}, n_cells=self.n_cells, memory_mb=memory_mb(self.schema, held)
         )
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the association left after sampling values from inside generalized cells."""
+        return kept_in_cells(self.schema, self.recode, released.tables["data"], COUNT)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the tuples and drop the rare ones; nothing is random."""

@@ -17,7 +17,14 @@ import pyarrow as pa
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    CountError,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    schema_problems,
+)
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cell_table import (
     COUNT,
@@ -40,6 +47,7 @@ from hushtable.privacy.guarantee import (
 from hushtable.privacy.mechanisms.cells import CellCounts, NoisyCells
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
 from hushtable.privacy.noise.noise import Noise
+from hushtable.query.answers.association_loss import kept_in_cells
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 
@@ -304,6 +312,12 @@ class NoisyCountsPlan(Plan[SealedTable]):
             f"{needed:,} at which half of them are published, so the release would be empty. "
             "Generalize more, or publish fewer columns."
         )
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the association left after sampling values from inside generalized cells."""
+        table = released.tables["data"]
+        raw = NOISY_COUNT if NOISY_COUNT in table.column_names else COUNT
+        return kept_in_cells(self.schema, self.recode, table, raw, self.mechanism.bias)
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count the tuples once, sample the published counts, and drop suppressed tuples."""

@@ -122,6 +122,10 @@ class RandomSamplingPlan(Plan[SealedTable]):
             assumes="Nothing: the error depends only on the number of rows in the question.",
         )  # fmt: skip
 
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        return uniform_loss(self.schema, 1.0)  # rows are published whole
+
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Sample each row independently; publish the sample in the order of the domain."""
         cells = source.exact_engine("rows").counts(list(self.schema.attributes))
@@ -154,10 +158,6 @@ class SampleEstimator(Estimator):
     def n_rows(self) -> int:
         """Number of sampled rows."""
         return int(self.table.num_rows)
-
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return 1 for all pairs: rows are published whole."""
-        return uniform_loss(self.schema, 1.0)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows of the private table satisfy a condition."""

@@ -13,7 +13,15 @@ from typing import ClassVar
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    CountError,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    reader_of,
+    schema_problems,
+)
 from hushtable.methods.count_error import laplace_error, n_asked
 from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
 from hushtable.methods.parameters import parameter, whole
@@ -101,6 +109,12 @@ class ContingencyTablePlan(Plan[SealedTable]):
             n_asked(share, self.groups.domain.size),
             "The question selects the same share of all combinations as of the rows.",
         )
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
+
+        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count all combinations once and add noise to each."""

@@ -16,7 +16,7 @@ from hushtable.engine.engine import MAX_HISTOGRAM
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, reader_of
 from hushtable.methods.count_error import (
     laplace_error,
     n_asked,
@@ -319,6 +319,12 @@ class DiffGenPlan(Plan[SealedTable]):
     def spends_all(self) -> bool:
         """False for the paper's calibration, which reserves epsilon for choices it may not make."""
         return self.method.calibration == "tight"
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
+
+        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count values by class once, choose the cuts, count the groups once, add noise to all."""

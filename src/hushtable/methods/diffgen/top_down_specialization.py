@@ -13,7 +13,7 @@ import numpy as np
 
 from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.diffgen.cuts import Choice, CutPart, CutSet, draw_cuts, plain_cut
 from hushtable.methods.diffgen.generalized_table import generalized_table, target_and_predictors
@@ -95,6 +95,12 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
             n_cells=schema.domain.size,
             memory_mb=max(1.0, memory),
         )
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
+
+        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Load the distinct rows, and repeatedly specialize the best valid part."""

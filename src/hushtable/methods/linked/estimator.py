@@ -324,10 +324,6 @@ class LinkedEstimator(Estimator):
         """Estimate sums over persons."""
         return self.persons.sums(functions, together=together)
 
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return the share of each pair's dependence that remains in the persons."""
-        return self.persons.association_kept()
-
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Draw weights of the persons from the uncertainty of the tables."""
         return self.persons.redrawn(rng)

@@ -195,6 +195,14 @@ class LinkedPlan(Plan[SealedTables]):
 
     # --- the run ----------------------------------------------------------------------------------
 
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows of persons keep, by pair of columns."""
+        root = self.linked.root
+        rows = released.tables[root].select(list(self.parts[root].schema.attributes))
+        beside = {kind: released.tables[f"{root}.{kind}"] for kind in KINDS}
+        of_persons = Released({"data": rows, **beside}, released.settings["quilts"][root])
+        return self.parts[root].association_kept(of_persons)
+
     def release(self, source: SealedTables, noise: Noise) -> Released:
         """Measure and draw each table, parents first; then write all of them with their keys."""
         facts = facts_of(self.linked)

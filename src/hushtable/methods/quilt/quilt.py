@@ -19,7 +19,15 @@ from numpy.typing import NDArray
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    CountError,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    reader_of,
+    schema_problems,
+)
 from hushtable.methods.count_error import gaussian_error, laplace_error, n_asked, needed_rows
 from hushtable.methods.parameters import parameter, whole
 from hushtable.methods.prior import Prior, cost_in_words, read_prior
@@ -410,6 +418,12 @@ class QuiltPlan(Plan[SealedTable]):
     def spends_all(self) -> bool:
         """False: noise is rounded up, and shares that are too small to use remain."""
         return False
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        from hushtable.methods.quilt.estimator import QuiltEstimator  # noqa: PLC0415 - plans do not need it
+
+        return reader_of(QuiltEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Measure, select, fit, and draw rows."""

@@ -20,7 +20,7 @@ from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import gaussian_scales, uniform_scales
-from hushtable.methods.base import Forecast, Method, Plan, Released
+from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
 from hushtable.methods.count_error import blurred_line
 from hushtable.methods.parameters import parameter, rules, whole
 from hushtable.methods.uncertain.grid import (
@@ -542,6 +542,12 @@ class UncertainPlan(Plan[SealedTable]):
         return pa.table(columns)
 
     # --- the run ----------------------------------------------------------------------------------
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the share of association that the rows keep, by pair of columns."""
+        from hushtable.methods.uncertain.estimator import UncertainEstimator  # noqa: PLC0415 - imports this module
+
+        return reader_of(UncertainEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Find the levels, add the noise, and return the records in random order."""

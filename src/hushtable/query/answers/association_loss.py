@@ -8,15 +8,17 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.schema import Integer, Number, Schema
+from hushtable.schema.codes import as_numpy, to_codes
 from hushtable.schema.recoding import Recoding
 
 KeptShares = Mapping[tuple[str, str], float]
 """Share of the association that rows kept, by pair of columns."""
 
-KEPT_SETTING = "associations_kept"
+KEPT_SETTING = "association_kept"
 _SAME = 0.98  # shares from here on are not reported
 
 
@@ -63,6 +65,21 @@ def _percent(share: float) -> str:
 def uniform_loss(schema: Schema, share: float) -> dict[tuple[str, str], float]:
     """Return the same share for all pairs of columns."""
     return dict.fromkeys(combinations(schema.attributes, 2), share)
+
+
+def kept_in_cells(
+    schema: Schema, recode: Mapping[str, Recoding], table: pa.Table, count: str, bias: float = 0.0
+) -> dict[tuple[str, str], float]:
+    """Return the association left in rows sampled from inside the cells of a table.
+
+    `count` is the column with the counts, and `bias` the expectation of their noise.
+    """
+    codes = {
+        name: to_codes(column, table.column(name), recode.get(name))
+        for name, column in schema.attributes.items()
+    }
+    counts = as_numpy(table.column(count)).astype(np.float64) - bias
+    return after_cuts(schema, recode, codes, counts)
 
 
 def after_cuts(

@@ -266,13 +266,6 @@ class Estimator(ABC):
         """Number of rows of `frame`."""
         return int(self.frame().num_rows)
 
-    def association_kept(self) -> dict[tuple[str, str], float]:
-        """Return the share of association that rows kept, for pairs of columns where it is known.
-
-        Estimated from noise, shrinkage and the release; the private table is not needed.
-        """
-        return {}
-
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Sample rows that reflect the uncertainty of the release: codes and weights.
 
