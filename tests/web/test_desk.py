@@ -278,15 +278,6 @@ def test_no_screen_contains_hard_coded_sentences(path: Path) -> None:
     assert said == []
 
 
-@pytest.mark.parametrize(
-    "path", sorted((WEB / "templates").glob("*.html")), ids=lambda path: path.stem
-)
-def test_no_template_contains_hard_coded_text(path: Path) -> None:
-    text = re.sub(r"\{%.*?%\}|\{\{.*?\}\}|<[^>]*>|&\w+;", " ", path.read_text(), flags=re.DOTALL)
-    files = r"project\.json|schema\.yaml|table\.ledger|releases/|reports/|rehearsals/|hushtable"
-    assert re.findall(r"[A-Za-z]{2,}", re.sub(files, "", text)) == []
-
-
 def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
     schema = surrogate_schema(sample_schema())
     table = make_surrogate(schema, 3000)
