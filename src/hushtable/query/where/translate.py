@@ -100,12 +100,6 @@ def operand_of(name: str, column: Column) -> Grid | Ranks | CategoryOperand:
     return Ranks(name, tuple((seconds // DAY).tolist()))
 
 
-def with_special(name: str, column: Column) -> Grid:
-    """Return the code of a column as an operand, special values included."""
-    n_codes = column.n_values + len(column.special_names)
-    return Grid(name, Fraction(0), Fraction(1), n_codes)
-
-
 def time_of(text: str, columns: list[Column]) -> Fraction | None:
     """Parse a text compared with dates or times, in days; None if no column is one."""
     calendars = [column for column in columns if isinstance(column, CalendarColumn)]
@@ -233,10 +227,6 @@ class _Reader:
                 self._comparison(node, exp.LTE, node.this, node.args["high"], accept),
             ]
             return join(True in accept, parts)
-        if isinstance(node, exp.In):
-            mixed = self._members(node, accept)
-            if mixed is not None:
-                return mixed
         if isinstance(node, exp.Like) and node.args.get("negate"):
             accept = opposite(accept)
         return AtomTest(self._atom(node), accept, text_of(node))
@@ -281,86 +271,37 @@ class _Reader:
         one, other = self._operand(left), self._operand(right)
         if isinstance(one, CategoryOperand) and isinstance(other, CategoryOperand):
             return _two_categories(one, other, equal, node)
-        if isinstance(one, CategoryOperand) or isinstance(other, CategoryOperand):
-            return self._with_category(one, other, left, right, equal)
-        if isinstance(one, TextOperand) != isinstance(other, TextOperand):
-            return self._with_text(one, other, equal=equal, node=node, sides=(left, right))
-        if isinstance(one, TextOperand) or isinstance(other, TextOperand):
-            raise PredicateError(_text_with_number(node, left, right))
-        if one is None or other is None:
+        turned = isinstance(other, CategoryOperand) or isinstance(one, TextOperand)
+        subject, given, value = (other, one, left) if turned else (one, other, right)
+        limit: Term | None
+        if isinstance(subject, CategoryOperand):
+            limit, subject = _category_limit(subject, given, value, equal), subject.codes
+        elif isinstance(given, TextOperand):
+            if subject is None or isinstance(subject, TextOperand):
+                raise PredicateError(_text_with_number(node, left, right))
+            special = self._special_code(subject, value)
+            if special is not None:
+                if not equal:
+                    raise PredicateError(
+                        f"{quote(node)}: {given.text!r} is a special value and has no order; "
+                        "compare it with = or <>."
+                    )
+                return Member(self._coded(subject), frozenset({special}))
+            days = time_of(given.text, [self._schema.attributes[name] for name in columns(subject)])
+            if days is None and isinstance(unquoted(value), exp.Boolean):
+                raise PredicateError(f"{quote(value)} is a condition; a value is needed here.")
+            if days is None:
+                raise PredicateError(_text_with_number(node, left, right))
+            limit = Constant(days)
+        else:
+            assert not isinstance(given, CategoryOperand)  # noqa: S101 - it would be the subject
+            assert not isinstance(subject, TextOperand)  # noqa: S101 - it would be given
+            limit = given
+        if subject is None or limit is None:
             return ConstantTruth(None)
-        return ValueTest("=" if equal else "<", one, other)
-
-    def _with_text(
-        self,
-        one: Operand,
-        other: Operand,
-        *,
-        equal: bool,
-        node: SqlNode,
-        sides: tuple[SqlNode, SqlNode],
-    ) -> Atom:
-        """Compare a column of numbers, dates or times with text: a special value, date or time."""
-        turned = isinstance(one, TextOperand)
-        text, term = (one, other) if turned else (other, one)
-        assert isinstance(text, TextOperand)  # noqa: S101 - checked by the caller
-        if term is None:
-            raise PredicateError(_text_with_number(node, *sides))
-        assert not isinstance(term, TextOperand | CategoryOperand)  # noqa: S101 - checked by the caller
-        special = self._special(term, text.text)
-        if special is not None and not equal:
-            raise PredicateError(
-                f"{quote(node)}: {text.text!r} is a special value and has no order; "
-                "compare it with = or <>."
-            )
-        if special is not None:
-            return special
-        days = time_of(text.text, [self._schema.attributes[name] for name in columns(term)])
-        if days is None:
-            truth = next((side for side in sides if isinstance(unquoted(side), exp.Boolean)), None)
-            if truth is not None:
-                raise PredicateError(f"{quote(truth)} is a condition; a value is needed here.")
-            raise PredicateError(_text_with_number(node, *sides))
-        limit = Constant(days)
-        return ValueTest("=" if equal else "<", *((limit, term) if turned else (term, limit)))
-
-    def _special(self, term: Term, text: str) -> Atom | None:
-        """Return the test for a special value of a column; None if the text is not one."""
-        if not isinstance(term, Grid | Ranks):
-            return None
-        column = self._schema.attributes[term.column]
-        if text not in column.special_names:
-            return None
-        code = column.n_values + column.special_names.index(text)
-        return Member(with_special(term.column, column), frozenset({Fraction(code)}))
-
-    def _with_category(
-        self,
-        one: Operand,
-        other: Operand,
-        left: SqlNode,
-        right: SqlNode,
-        equal: bool,
-    ) -> Atom:
-        turned = not isinstance(one, CategoryOperand)
-        category, value = (other, left) if turned else (one, right)
-        assert isinstance(category, CategoryOperand)  # noqa: S101 - checked by the caller
-        if not equal and not category.column.ordered:
-            raise PredicateError(
-                f"column {category.name!r} has no order and cannot be compared by < or >; list "
-                "the values with IN, or declare ordered: true in the schema."
-            )
-        if (one if turned else other) is None:
-            return ConstantTruth(None)
-        code = _code(category, value)
-        if equal:
-            return Member(category.codes, frozenset({Fraction(code)}))
-        limit = Constant(Fraction(code))
-        return (
-            ValueTest("<", limit, category.codes)
-            if turned
-            else ValueTest("<", category.codes, limit)
-        )
+        if equal and isinstance(limit, Constant):
+            return Member(subject, frozenset({limit.value}))
+        return ValueTest("=" if equal else "<", *((limit, subject) if turned else (subject, limit)))
 
     def _is_null(self, node: exp.Is) -> Atom:
         if not isinstance(unquoted(node.expression), exp.Null):
@@ -373,8 +314,7 @@ class _Reader:
         if operand is None:
             return ConstantTruth(True)
         if isinstance(operand, Grid | Ranks) and isinstance(unquoted(node.this), exp.Column):
-            column = self._schema.attributes[operand.column]
-            return IsNull(with_special(operand.column, column))  # a special value is not NULL
+            return IsNull(self._coded(operand))  # a special value is not NULL
         return IsNull(operand.codes if isinstance(operand, CategoryOperand) else operand)
 
     def _member(self, node: exp.In) -> Atom:
@@ -383,58 +323,43 @@ class _Reader:
             return ConstantTruth(None)
         if isinstance(operand, TextOperand):
             raise PredicateError(f"{quote(node)} has no column before IN; write column IN (...).")
-        has_null = any(isinstance(unquoted(item), exp.Null) for item in listed)
-        items = [item for item in listed if not isinstance(unquoted(item), exp.Null)]
         problems: list[str] = []
-        values: set[Fraction] = set()
-        for item in items:
+        values, special = set[Fraction](), set[Fraction]()
+        has_null = False
+        for item in map(unquoted, listed):
             try:
-                values.add(self._listed(operand, item))
+                if isinstance(item, exp.Null):
+                    has_null = True
+                elif (code := self._special_code(operand, item)) is not None:
+                    special.add(code)
+                else:
+                    values.add(self._listed(operand, item))
             except PredicateError as error:
                 problems += error.problems
         if problems:
             raise PredicateError(dict.fromkeys(problems))
+        if special:
+            codes = special | _codes_of(operand, values)
+            return Member(self._coded(operand), frozenset(codes), has_null)
         term = operand.codes if isinstance(operand, CategoryOperand) else operand
         return Member(term, frozenset(values), has_null)
 
-    def _members(self, node: exp.In, accept: Outcomes) -> Formula | None:
-        """Translate a list with special values as a disjunction; None if it has none."""
-        operand = self._operand(node.this)
-        if not isinstance(operand, Grid | Ranks):
+    def _special_code(self, operand: Operand, node: SqlNode) -> Fraction | None:
+        """Return the code of a special value of a column of numbers, dates or times, or None."""
+        text = unquoted(node)
+        if not isinstance(operand, Grid | Ranks) or not isinstance(text, exp.Literal):
             return None
         column = self._schema.attributes[operand.column]
-        named = [
-            item
-            for item in map(unquoted, node.expressions)
-            if isinstance(item, exp.Literal)
-            and item.is_string
-            and item.this in column.special_names
-        ]
-        if not named:
+        if not text.is_string or text.this not in column.special_names:
             return None
-        parts: list[Formula] = []
-        for item in named:
-            atom = self._special(operand, item.this)
-            assert atom is not None  # noqa: S101 - it is a special name
-            parts.append(AtomTest(atom, accept, text_of(node)))
-        others = [item for item in node.expressions if unquoted(item) not in named]
-        if others:
-            rest = exp.In(this=node.this.copy(), expressions=[item.copy() for item in others])
-            parts.append(
-                self._or_special(AtomTest(self._member(rest), accept, text_of(node)), operand)
-            )
-        return join(True not in accept, parts)
+        return Fraction(column.n_values + column.special_names.index(text.this))
 
-    def _or_special(self, literal: AtomTest, operand: Grid | Ranks) -> Formula:
-        """Make a condition on numbers FALSE, not NULL, for special values."""
+    def _coded(self, operand: Operand) -> Grid:
+        """Return the code of a column of numbers, dates or times, special values included."""
+        assert isinstance(operand, Grid | Ranks)  # noqa: S101 - the others have no special values
         column = self._schema.attributes[operand.column]
-        codes = range(column.n_values, column.n_values + len(column.special_names))
-        apart = Member(
-            with_special(operand.column, column), frozenset(Fraction(code) for code in codes)
-        )
-        if False not in literal.accept:
-            return literal
-        return join(False, [literal, AtomTest(apart, TRUE, literal.text)])
+        n_codes = column.n_values + len(column.special_names)
+        return Grid(operand.column, Fraction(0), Fraction(1), n_codes)
 
     def _listed(self, operand: Term | CategoryOperand, item: SqlNode) -> Fraction:
         if isinstance(operand, CategoryOperand):
@@ -598,6 +523,27 @@ def _code(category: CategoryOperand, node: SqlNode) -> int:
             f"{_enumerate(category.column.values)}."
         )
     return category.column.values.index(value)
+
+
+def _category_limit(
+    category: CategoryOperand, limit: Operand, node: SqlNode, equal: bool
+) -> Constant | None:
+    """Return the code that a categorical column is compared with; None is NULL."""
+    if not equal and not category.column.ordered:
+        raise PredicateError(
+            f"column {category.name!r} has no order and cannot be compared by < or >; list "
+            "the values with IN, or declare ordered: true in the schema."
+        )
+    return None if limit is None else Constant(Fraction(_code(category, node)))
+
+
+def _codes_of(operand: Operand, values: set[Fraction]) -> set[Fraction]:
+    """Return the codes of a column of numbers, dates or times that have one of some values."""
+    assert isinstance(operand, Grid | Ranks)  # noqa: S101 - the others have no special values
+    if isinstance(operand, Ranks):
+        return {Fraction(code) for code, rank in enumerate(operand.ranks) if rank in values}
+    codes = {(value - operand.low) / operand.step for value in values}
+    return {code for code in codes if code.denominator == 1 and 0 <= code < operand.n_values}
 
 
 def _two_categories(
