@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal as Digits
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, cast
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
@@ -29,42 +29,14 @@ LOG = "log"
 _PER_DECADE = (1, 2, 5)
 
 
-class Line(Protocol):
-    """Values on an evenly spaced grid."""
-
-    @property
-    def n_values(self) -> int:
-        """Number of values."""
-        ...
-
-    @property
-    def exact_low(self) -> Fraction:
-        """Lowest value."""
-        ...
-
-    @property
-    def exact_step(self) -> Fraction:
-        """Distance between adjacent values."""
-        ...
-
-    @property
-    def bounds(self) -> str:
-        """Lowest and highest value, in words."""
-        ...
-
-    def exact(self, value: Any) -> Fraction:
-        """Parse a value of the schema; raise `ValueError` if it is invalid."""
-        ...
-
-
-def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
+def starts_of(column: GridColumn, rule: Any) -> tuple[int, ...]:
     """Return the first code of each bin; raise `ParameterError` if the rule does not fit the grid.
 
     The rule is the width of all bins, a list of the lowest value of each bin, or ``log``: bins
     that start at 1, 2, 5, 10, 20, 50, ... steps above zero, the same below it, and zero alone.
     """
     if rule == LOG:
-        return _logarithmic(line)
+        return _logarithmic(column)
     if isinstance(rule, bool) or not isinstance(rule, int | float | Sequence):
         raise ParameterError(f"{rule!r} is neither a bin width nor a list of cut points.")
     if isinstance(rule, str):
@@ -72,36 +44,36 @@ def starts_of(line: Line, rule: Any) -> tuple[int, ...]:
     if isinstance(rule, int | float):
         if not math.isfinite(rule):
             raise ParameterError(f"bin width {rule} is not a finite number.")
-        width = _steps(Fraction(str(rule)), line, f"bin width {rule}")
+        width = _steps(Fraction(str(rule)), column, f"bin width {rule}")
         if width < 1:
-            least = float(line.exact_step)
+            least = float(column.exact_step)
             raise ParameterError(f"bin width {rule} is below the step; use at least {least:g}.")
-        return tuple(range(0, line.n_values, width))
+        return tuple(range(0, column.n_values, width))
     cuts = []
     for cut in rule:
         try:
-            exact = line.exact(cut)
+            exact = column.exact(cut)
         except ValueError:
             raise ParameterError(f"cut point {cut} is not one of the column's values.") from None
-        cuts.append(_steps(exact - line.exact_low, line, f"cut point {cut}"))
+        cuts.append(_steps(exact - column.exact_low, column, f"cut point {cut}"))
     if sorted(set(cuts)) != cuts:
         raise ParameterError(f"cut points {list(rule)} must be in increasing order.")
-    outside = [cut for cut, code in zip(rule, cuts, strict=True) if not 0 <= code < line.n_values]
+    outside = [cut for cut, code in zip(rule, cuts, strict=True) if not 0 <= code < column.n_values]
     if outside:
-        raise ParameterError(f"cut points {outside} are outside the range {line.bounds}.")
+        raise ParameterError(f"cut points {outside} are outside the range {column.bounds}.")
     return tuple(cuts) if cuts and cuts[0] == 0 else (0, *cuts)
 
 
-def _steps(distance: Fraction, line: Line, what: str) -> int:
-    steps = distance / line.exact_step
+def _steps(distance: Fraction, column: GridColumn, what: str) -> int:
+    steps = distance / column.exact_step
     if steps.denominator != 1:
-        raise ParameterError(f"{what} is not on the grid of step {float(line.exact_step):g}.")
+        raise ParameterError(f"{what} is not on the grid of step {float(column.exact_step):g}.")
     return int(steps)
 
 
-def _logarithmic(line: Line) -> tuple[int, ...]:
-    low, step = line.exact_low / line.exact_step, Fraction(1)
-    high = low + line.n_values - 1
+def _logarithmic(column: GridColumn) -> tuple[int, ...]:
+    low, step = column.exact_low / column.exact_step, Fraction(1)
+    high = low + column.n_values - 1
     starts, decade = {0}, 1
     while decade <= max(abs(low), abs(high)):
         for times in _PER_DECADE:
@@ -110,7 +82,7 @@ def _logarithmic(line: Line) -> tuple[int, ...]:
             starts |= {_ceil(away - low), _ceil(step - away - low)}
         decade *= 10
     starts.add(_ceil(-low))
-    return tuple(sorted(start for start in starts if 0 <= start < line.n_values))
+    return tuple(sorted(start for start in starts if 0 <= start < column.n_values))
 
 
 def _ceil(number: Fraction) -> int:

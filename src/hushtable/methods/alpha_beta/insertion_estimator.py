@@ -263,6 +263,6 @@ def expected_insertions(predicate: Predicate, noise: SourceInsertions) -> float:
             for name in noise.domain.names
             if name not in predicate.columns
         )
-        return float(predicate.weigh(density)) * free
+        return predicate.weigh(density) * free
 
     return insertion_series(noise, weigh)

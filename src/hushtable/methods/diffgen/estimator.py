@@ -246,7 +246,7 @@ class GeneralizedEstimator(Estimator):
                 width = recoding.widths[recoding.apply(np.arange(column.size))]
             density[name] = 1.0 / width
             n_others //= column.size if recoding is None else recoding.size
-        return float(predicate.weigh(density)) * n_others
+        return predicate.weigh(density) * n_others
 
     def _sum(self, shares: NDArray[np.float64], all_shares: float) -> Estimate:
         """Sum groups, each weighted by the share that satisfies the condition; at least 0."""

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import ColumnCodes
+from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.query.where import translate
 from hushtable.query.where.code_classes import CodeClasses, CodeSets, classify
@@ -22,8 +20,6 @@ from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding
 
 MAX_OVERLAPS = 2**25  # limit of generalized codes times classes of a column
-
-Density = Mapping[str, Sequence[Fraction] | NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -113,36 +109,28 @@ class Predicate:
         )
         return int(total(self._network(self.formula), sizes)[()]) * free
 
-    def weigh(self, density: Density) -> Fraction | float:
+    def weigh(self, density: Mapping[str, Floats]) -> float:
         """Return the probability of the clause for independent columns.
 
         Parameters
         ----------
-        density : mapping of str to sequence of Fraction or float array
+        density : mapping of str to float array
             Probability of each code of each column of the clause; other columns are ignored.
             Weights are not normalized: the result is the weighted sum over the matching
             combinations of the clause's columns.
-
-        Returns
-        -------
-        Fraction or float
-            Exact if every density of the clause's columns consists of fractions or integers.
         """
-        problems = list(
-            chain.from_iterable(self._density_problems(n, density) for n in self.columns)
-        )
+        problems = [p for name in self.columns for p in self._density_problems(name, density)]
         if problems:
             raise ParameterError(problems)
-        if any(isinstance(density[name], np.ndarray) for name in self.columns):
-            floats = [self._float_weights(name, density[name]) for name in self.columns]
-            return float(contract([*self._network(self.formula).tensors, *floats])[()])
-        exact = [self._exact_weights(name, density[name]) for name in self.columns]
-        numerator = int(total(self._network(self.formula), [tensor for tensor, _ in exact])[()])
-        return Fraction(numerator, math.prod(scale for _, scale in exact))
+        weights = []
+        for name in self.columns:
+            classes = self._class_of(name)
+            labels = classes.of(np.arange(classes.size))
+            summed = np.bincount(labels, weights=density[name], minlength=classes.n_classes)
+            weights.append(Tensor((name,), summed))
+        return float(contract([*self._network(self.formula).tensors, *weights])[()])
 
-    def shares(
-        self, recode: Mapping[str, Recoding | CodeSets], codes: ColumnCodes
-    ) -> NDArray[np.float64]:
+    def shares(self, recode: Mapping[str, Recoding | CodeSets], codes: ColumnCodes) -> Floats:
         """Return the share of matching combinations in each generalized row.
 
         Parameters
@@ -191,43 +179,16 @@ class Predicate:
     def _network(self, formula: Formula) -> Network:
         return Network(formula, {name: self._class_of(name) for name in formula.columns})
 
-    def _density_problems(self, name: str, density: Density) -> list[str]:
+    def _density_problems(self, name: str, density: Mapping[str, Floats]) -> list[str]:
         size = self.schema.attributes[name].size
         if name not in density:
             return [f"density must include column {name!r}, which the clause uses."]
         given = density[name]
         if len(given) != size:
             return [f"column {name!r}: the density has {len(given)} entries; it must have {size}."]
-        if isinstance(given, np.ndarray):
-            fine = bool(np.all(np.isfinite(given)) and np.all(given >= 0))
-        else:
-            wrong = {type(p).__name__ for p in given if not isinstance(p, Fraction | int)}
-            if wrong:
-                return [
-                    f"column {name!r}: a list of densities must contain fractions, not "
-                    f"{', '.join(sorted(wrong))}; pass floats as a numpy array."
-                ]
-            fine = all(p >= 0 for p in given)
-        return [] if fine else [f"column {name!r}: the density must be finite and non-negative."]
-
-    def _float_weights(
-        self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
-    ) -> Tensor:
-        classes = self._class_of(name)
-        labels = classes.of(np.arange(classes.size))
-        floats = np.asarray([float(p) for p in density], np.float64)
-        return Tensor((name,), np.bincount(labels, weights=floats, minlength=classes.n_classes))
-
-    def _exact_weights(
-        self, name: str, density: Sequence[Fraction] | NDArray[np.float64]
-    ) -> tuple[Tensor, int]:
-        """Return integer weights of the classes, and the factor that made them integers."""
-        classes = self._class_of(name)
-        scale = math.lcm(*{Fraction(p).denominator for p in density})
-        weights = [0] * classes.n_classes
-        for label, p in zip(classes.of(np.arange(classes.size)).tolist(), density, strict=True):
-            weights[label] += int(Fraction(p) * scale)
-        return Tensor((name,), np.asarray(weights, object)), scale
+        if not np.all(np.isfinite(given)) or not np.all(given >= 0):
+            return [f"column {name!r}: the density must be finite and non-negative."]
+        return []
 
     def _shares(
         self,
@@ -235,7 +196,7 @@ class Predicate:
         recode: Mapping[str, Recoding | CodeSets],
         codes: ColumnCodes,
         n_rows: int,
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         if not any(name in recode for name in formula.columns):
             return self._evaluate(formula, codes, n_rows).astype(np.float64)
         parts = independent_parts(formula)
@@ -250,7 +211,7 @@ class Predicate:
 
     def _table_shares(
         self, formula: Formula, recode: Mapping[str, Recoding | CodeSets], codes: ColumnCodes
-    ) -> NDArray[np.float64]:
+    ) -> Floats:
         """Tabulate the shares over the generalized codes of the columns, and look up the rows."""
         names, output = formula.columns, list[Wire]()
         weights, places, widths = [], [], [np.asarray(1, object)]

@@ -140,9 +140,8 @@ for _one in (0, 1):
 def total(network: Network, weights: Sequence[Tensor], output: tuple[Wire, ...] = ()) -> Array:
     """Sum the weighted network exactly over all axes except the output axes.
 
-    `weights` are non-negative integers (int64 whose sums fit, or Python integers in object arrays);
-    the last axis of each is a column of the formula. The result is float64 if its bound is below
-    2**53, otherwise Python integers.
+    `weights` are non-negative integers whose sums fit 64 bits; the last axis of each is a column of
+    the formula. The result is float64 if its bound is below 2**53, otherwise Python integers.
     """
     bound = 2**network.n_wires * math.prod(
         int(np.max(np.sum(weight.array, axis=-1))) for weight in weights
@@ -265,6 +264,6 @@ def _primes(bound: int) -> list[int]:
         if product > bound:
             return primes
     raise TooLarge(
-        f"exact weights need numbers of {bound.bit_length():,} bits; the limit is "
-        f"{product.bit_length():,}. Pass the density as floats."
+        f"the count needs numbers of {bound.bit_length():,} bits; the limit is "
+        f"{product.bit_length():,}. Use fewer columns."
     )
