@@ -80,8 +80,8 @@ def answer_of(
     *,
     sampling: float,
     scope: Scope,
-    what: str,
-    notes: tuple[str, ...],
+    what: str = "",
+    notes: tuple[str, ...] = (),
     scale: float = 1.0,
 ) -> Estimate:
     """Return an estimate whose errors are those of a single sum, times a scale."""
@@ -95,6 +95,17 @@ def answer_of(
         scope=scope,
         what=what,
         notes=notes,
+    )
+
+
+def symmetric(
+    errors: SumEstimates, value: float, *, sampling: float, scope: Scope, what: str
+) -> Estimate:
+    """Return an estimate with a symmetric interval, whose errors are those of a single sum."""
+    half = half_width(errors, sampling, scope)
+    ends = (value - half, value + half)
+    return answer_of(
+        errors, value, ends, sampling=sampling, scope=scope, what=what, notes=errors.notes
     )
 
 

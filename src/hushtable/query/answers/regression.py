@@ -35,11 +35,10 @@ from hushtable.query.answers.estimator import Estimate, Scope
 from hushtable.query.answers.moments import (
     NO_SPREAD,
     Ask,
-    NumericQuery,
     answer_of,
     fieller,
-    half_width,
     in_values,
+    symmetric,
 )
 from hushtable.query.answers.row_sums import (
     ONE,
@@ -192,18 +191,20 @@ class Regressor:
     middle: float = 0.0
 
 
+def _scaled(name: str, column: Column, where: RowFunction) -> Regressor:
+    """Return a column of numbers, scaled to -1 to 1."""
+    assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
+    ruler = UnitRuler.of(column)
+    there = present(name, column) * where
+    return Regressor(name, power(name, column, 1) * where, there, ruler.half, ruler.middle)
+
+
 def design(
     formula: RegressionFormula, columns: Mapping[str, Column], where: RowFunction
 ) -> list[Regressor]:
     """List intercept, numbers and categories; the first value of a category is the reference."""
     made = [Regressor(INTERCEPT, where, where)]
-    for name in formula.numbers:
-        column = columns[name]
-        assert isinstance(column, Integer | Number)  # noqa: S101 - the formula was checked
-        ruler = UnitRuler.of(column)
-        function = power(name, column, 1) * where
-        there = present(name, column) * where
-        made.append(Regressor(name, function, there, ruler.half, ruler.middle))
+    made += [_scaled(name, columns[name], where) for name in formula.numbers]
     for name in formula.groups:
         column = columns[name]
         there = present(name, column) * where
@@ -211,6 +212,11 @@ def design(
             label = f"C({name})[{column.value(code)}]"
             made.append(Regressor(label, is_code(name, column, code) * where, there))
     return made
+
+
+def _of_intercept(regressors: Sequence[Regressor]) -> Floats:
+    """Return the weights of scaled coefficients in the intercept of unscaled columns."""
+    return np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
 
 
 def linear_regression(
@@ -222,42 +228,32 @@ def linear_regression(
     scope: Scope,
 ) -> dict[str, Estimate]:
     """Fit a linear regression by least squares."""
-    outcome = NumericQuery(formula.outcome, columns[formula.outcome], where)  # type: ignore[arg-type]
     regressors = design(formula, columns, where)
-    y = Regressor(
-        formula.outcome,
-        power(outcome.name, outcome.column, 1) * where,
-        present(outcome.name, outcome.column) * where,
-        outcome.ruler.half,
-        outcome.ruler.middle,
-    )
+    y = _scaled(formula.outcome, columns[formula.outcome], where)
     products = Products([*regressors, y], ask)
     n = len(regressors)
-    moments = products.means
-    inner, explained = moments[:n, :n], moments[:n, n]
+    inner, explained = products.means[:n, :n], products.means[:n, n]
     if np.linalg.eigvalsh(inner)[0] <= NO_SPREAD:
         raise Refused(
             "the noise is too large: the regressors may be linear combinations of each other or "
             "constant. Use fewer regressors, or categories with more rows."
         )
     coefficients: Floats = np.linalg.solve(inner, explained).astype(np.float64)
-    residual = max(0.0, float(moments[n, n] - coefficients @ explained))
-    alike: Floats = (residual * np.linalg.inv(inner) / products.n_rows).astype(np.float64)
-    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
-    moved = np.vstack([np.linalg.inv(inner)[1:], np.linalg.solve(inner, back)])
-    spread = [*alike.diagonal()[1:].tolist(), float(back @ alike @ back)]
-    sampling = np.maximum(spread, _influence(products, ask, moved, coefficients))
-    answers = [
-        _coefficient(products, place, coefficients, float(sampling[place - 1]), scope)
-        for place in range(1, n)
-    ]
-    scaled = {
-        one.name: replace(in_values(answer, y.half / one.half), what=f"coefficient of {one.name}")
-        for one, answer in zip(regressors[1:], answers, strict=True)
-    }
-    own = y.half**2 * float(sampling[-1])
-    intercept = _intercept(products, [*regressors, y], coefficients, own, scope)
-    return {INTERCEPT: intercept, **scaled}
+    residual = max(0.0, float(products.means[n, n] - coefficients @ explained))
+    inverse = np.linalg.inv(inner)
+    back = _of_intercept(regressors)
+    # Combinations of the coefficients: each but the intercept, then the unscaled intercept.
+    combinations = np.vstack([np.eye(n)[1:], back])
+    homoscedastic = residual * ((combinations @ inverse) * combinations).sum(axis=1)
+    influences = _influence(products, ask, combinations @ inverse, coefficients)
+    sampling = np.maximum(homoscedastic / products.n_rows, influences).tolist()
+    answers = {INTERCEPT: _intercept(products, back, coefficients, y.half**2 * sampling[-1], scope)}
+    for place, one in enumerate(regressors[1:], start=1):
+        answer = _coefficient(products, place, coefficients, sampling[place - 1], scope)
+        answers[one.name] = replace(
+            in_values(answer, y.half / one.half), what=f"coefficient of {one.name}"
+        )
+    return answers
 
 
 class Products:
@@ -267,11 +263,9 @@ class Products:
         n = len(of)
         self.of = of
         self.pairs = list(combinations_with_replacement(range(n), 2))
-        everywhere = ONE
-        for one in of:
-            everywhere = everywhere * one.there
-        functions = [of[i].function * of[j].function * everywhere for i, j in self.pairs]
-        found = ask([*functions, everywhere])
+        self.everywhere = math.prod((one.there for one in of), start=ONE)
+        functions = [of[i].function * of[j].function * self.everywhere for i, j in self.pairs]
+        found = ask([*functions, self.everywhere])
         self.n_rows = float(found.values[-1])
         if self.n_rows <= 0:
             raise Refused("because of noise, there may be no such rows; ask about a larger group.")
@@ -290,11 +284,6 @@ class Products:
             [left[i] * right[j] + (left[j] * right[i] if i != j else 0.0) for i, j in self.pairs]
         )
 
-    @property
-    def n(self) -> int:
-        """Number of columns."""
-        return len(self.means)
-
 
 def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats) -> Floats:
     """Return the sampling variance of combinations of coefficients, from squared influences.
@@ -304,9 +293,6 @@ def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats
     """
     columns = products.of
     names = tuple(dict.fromkeys(name for one in columns for name in one.function.columns))
-    everywhere = ONE
-    for one in columns:
-        everywhere = everywhere * one.there
     residual = np.append(-coefficients, 1.0)
 
     def squares(weights: Floats) -> RowFunction:
@@ -314,7 +300,7 @@ def _influence(products: Products, ask: Ask, moved: Floats, coefficients: Floats
             values = np.stack([one.function.values(codes) for one in columns])
             return np.asarray(((weights @ values[:-1]) * (residual @ values)) ** 2)
 
-        return RowFunction({}, {}, names, over) * everywhere
+        return RowFunction({}, {}, names, over) * products.everywhere
 
     try:
         found = [float(ask([squares(weights)]).values[0]) for weights in moved]
@@ -327,7 +313,7 @@ def _coefficient(
     products: Products, place: int, coefficients: Floats, sampling: float, scope: Scope
 ) -> Estimate:
     """Return a coefficient as a ratio of products of residuals, with Fieller's interval."""
-    n = products.n - 1
+    n = len(coefficients)
     others = [other for other in range(n) if other != place]
     inner = products.means[:n, :n]
     own, left = np.zeros(n + 1), np.zeros(n + 1)
@@ -345,49 +331,31 @@ def _coefficient(
     spread = np.zeros((2, 2))
     spread[0, 0] = sampling * bottom**2 if scope == "population" else 0.0
     low, high = fieller(values, errors.half_width_squared(spread))
-    at = errors.combined(np.array([[1.0, -value]]))
     notes = products.notes
     if math.isinf(low):
         notes = (*notes, "Because of noise, this column may not vary independently of the others.")
-    return Estimate(
-        value=value,
-        low=low,
-        high=high,
-        privacy_std=math.sqrt(max(0.0, float(at.privacy[0, 0]))) / bottom,
-        model_std=math.sqrt(max(0.0, float(at.model[0, 0]))) / bottom,
-        sampling_std=math.sqrt(sampling),
+    return answer_of(
+        errors.combined(np.array([[1.0, -value]])),
+        value,
+        (low, high),
+        sampling=sampling * bottom**2,
         scope=scope,
         notes=notes,
+        scale=1 / bottom,
     )
 
 
 def _intercept(
-    products: Products,
-    columns: Sequence[Regressor],
-    coefficients: Floats,
-    own: float,
-    scope: Scope,
+    products: Products, back: Floats, coefficients: Floats, sampling: float, scope: Scope
 ) -> Estimate:
     """Return the intercept: a linear combination of all coefficients of scaled columns."""
-    *regressors, y = columns
-    n = len(regressors)
-    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
-    value = y.middle + y.half * float(back @ coefficients)
+    y, n = products.of[-1], len(coefficients)
     # To first order, coefficients change by the inverse times the products with the residual.
-    direction = np.zeros(n + 1)
-    direction[:n] = y.half * np.linalg.solve(products.means[:n, :n], back)
+    direction = np.append(y.half * np.linalg.solve(products.means[:n, :n], back), 0.0)
     residual = np.append(-coefficients, 1.0)
     errors = products.errors.combined(products.form(direction, residual)[None, :])
-    reach = half_width(errors, own, scope)
-    return answer_of(
-        errors,
-        value,
-        (value - reach, value + reach),
-        sampling=own,
-        scope=scope,
-        what="intercept",
-        notes=products.notes,
-    )
+    value = y.middle + y.half * float(back @ coefficients)
+    return symmetric(errors, value, sampling=sampling, scope=scope, what="intercept")
 
 
 # --- logistic regression --------------------------------------------------------------------------
@@ -407,9 +375,8 @@ def logistic_regression(
     them; the errors of the sums at the solution determine those of the coefficients.
     """
     regressors = design(formula, columns, where)
-    everywhere = where
-    for name in formula.columns:
-        everywhere = everywhere * present(name, columns[name])
+    there = [present(name, columns[name]) for name in formula.columns]
+    everywhere = math.prod(there, start=where)
     event = is_code(formula.outcome, columns[formula.outcome], 1)
     tied = tuple(dict.fromkeys((*formula.numbers, *formula.groups)))
     n = len(regressors)
@@ -466,26 +433,17 @@ def _logistic_answers(
     scope: Scope,
 ) -> dict[str, Estimate]:
     inverse: Floats = np.linalg.inv(inner).astype(np.float64)
-    moved = errors.combined(inverse)
-    back = np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
+    # Rows: combinations of scaled coefficients that are those of unscaled columns.
+    weights = np.diag([1 / one.half for one in regressors])
+    weights[0] = _of_intercept(regressors)
     answers = {}
-    for place, one in enumerate(regressors):
-        weights = np.zeros((1, len(regressors)))
-        if place == 0:
-            weights[0] = back
-        else:
-            weights[0, place] = 1 / one.half
-        mine = moved.combined(weights)
-        sampling = (weights @ inverse @ weights.T).item()
-        reach = half_width(mine, sampling, scope)
-        value = float((weights @ coefficients).item())
-        answers[one.name] = answer_of(
-            mine,
-            value,
-            (value - reach, value + reach),
-            sampling=sampling,
+    for one, row in zip(regressors, weights, strict=True):
+        name = "intercept" if one.name == INTERCEPT else f"log odds per unit of {one.name}"
+        answers[one.name] = symmetric(
+            errors.combined(row[None, :] @ inverse),
+            float(row @ coefficients),
+            sampling=float(row @ inverse @ row),
             scope=scope,
-            what="intercept" if place == 0 else f"log odds per unit of {one.name}",
-            notes=errors.notes,
+            what=name,
         )
     return answers
