@@ -390,7 +390,7 @@ def cost_of(
     Choices of the spanning forest are not in the list of rounds; the statement contains their
     share.
     """
-    reach = made.settings["reach"]
+    reach = made.settings["rows_per_unit"]
     tables = sum(
         Fraction(reach**2) / (2 * Fraction(table["parameter"])) for table in made.settings["tables"]
     )
@@ -405,13 +405,13 @@ def audit(
     noise = SeededNoise(shifted(4))
     made = method.run(connect(table, schema, noise=noise), noise)
     rho, of_choice = budget_of(method)
-    spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
+    spent = {step: Fraction(share) for step, share in made.settings["budget_shares"].items()}
     # A published number of rows that is not public must have been paid for.
     if schema.rows is None and "number of rows" not in spent:
         return False
-    n_choices = sum(len(made_round["chosen"]) for made_round in made.settings["rounds"])
+    n_choices = sum(len(made_round["selected"]) for made_round in made.settings["rounds"])
     in_rounds = sum(
-        len(r["chosen"]) * Fraction(r["choice_epsilon"]) ** 2 * of_choice
+        len(r["selected"]) * Fraction(r["selection_epsilon"]) ** 2 * of_choice
         for r in made.settings["rounds"]
     )
     if n_choices and spent.get("choices", Fraction(0)) * rho < in_rounds * Fraction(999, 1000):

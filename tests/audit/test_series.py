@@ -80,10 +80,10 @@ def loss(series: Series) -> Fraction:
         [promise] = wave.release.statement.guarantees
         assert promise.rho is not None  # type: ignore[union-attr]
         for table in settings["tables"]:
-            if "carried" not in table:
+            if "earlier" not in table:
                 found += Fraction(MAX_ROWS**2) / (2 * Fraction(table["parameter"]))
         for step in ("choices", "number of rows"):
-            found += Fraction(settings["spent"].get(step, 0)) * promise.rho  # type: ignore[union-attr]
+            found += Fraction(settings["budget_shares"].get(step, 0)) * promise.rho  # type: ignore[union-attr]
     return found
 
 
@@ -105,7 +105,7 @@ def carries_on_what_is_public(series: Series) -> bool:
         for told in wave.settings["tables"]:
             part = counts[start : start + int(np.prod(told["shape"]))]
             start += len(part)
-            if "carried" in told:
+            if "earlier" in told:
                 same = expected.get((tuple(told["columns"]), tuple(told["shape"])))
                 if same is None or not np.allclose(part, same, rtol=1e-9, atol=1e-6):
                     return False

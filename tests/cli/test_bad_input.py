@@ -258,7 +258,7 @@ def test_folders_that_are_no_releases(command: str, run: Run, place: Path) -> No
         assert (done.code, done.out) == (1, "")
         assert "is not a release" in done.err
     text = statement.read_text()
-    for broken in ("{", "[]", text.replace('"format": 1', '"format": 2'), "\xff"):
+    for broken in ("{", "[]", text.replace('"format": 2', '"format": 1'), "\xff"):
         statement.write_text(broken, encoding="latin-1")
         done = run(command, place / "out", *more)
         assert (done.code, done.out) == (1, "")

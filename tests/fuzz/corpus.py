@@ -179,7 +179,7 @@ def hostile() -> dict[str, list[bytes]]:
         "parquet": [b"", b"PAR1", b"PAR1" * 1000, seeds()["parquet"][0][:-9]],
         "ledger": [b"", b"SQLite format 3\x00", seeds()["ledger"][0][:5000], _other_database()],
         "statement": [
-            b"", b"{}", b"[" * 100_000, b"\xff", b'{"format": 1}',
+            b"", b"{}", b"[" * 100_000, b"\xff", b'{"format": 2}',
             *(changed(tables={"data": {**table, "file": file}})
               for file in ("../BAIT", "/etc/passwd", "data/../../x.parquet", "data//x.parquet",
                            "seeded-data/../../BAIT.parquet", "x.parquet", "data.parquet")),

@@ -498,8 +498,8 @@ def test_rounds_that_change_little_admit_triples(monkeypatch: pytest.MonkeyPatch
     # Each round then takes twice the previous share, so the last round comes early.
     monkeypatch.setattr("hushtable.methods.quilt.fit._in_vain", lambda picked, *_: picked)
     first, *later = exclusive_or("t").settings["rounds"]
-    assert {len(group) for group in first["chosen"]} == {2}
-    assert 3 in {len(group) for made in later for group in made["chosen"]}
+    assert {len(group) for group in first["selected"]} == {2}
+    assert 3 in {len(group) for made in later for group in made["selected"]}
 
 
 def test_a_role_is_not_enough_to_be_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -588,7 +588,7 @@ def test_counts_are_read_twice() -> None:
 def test_nearly_all_is_spent_and_never_more(delta: str) -> None:
     for epsilon in ("1/20", "1", "8"):
         made = run(Quilt(epsilon=epsilon, delta=delta, **FAST), sample(), sample_schema())
-        spent = sum(Fraction(share) for share in made.settings["spent"].values())
+        spent = sum(Fraction(share) for share in made.settings["budget_shares"].values())
         assert Fraction(99, 100) < spent <= 1
 
 
@@ -618,7 +618,7 @@ def test_the_release_is_what_its_documentation_says() -> None:
         for place, table in enumerate(found["tables"])
     }
     assert len(np.unique(factors["table"].to_numpy())) == len(groups)
-    assert len(found["fit"]["misfit"]) == len(found["fit"]["residual"]) == len(groups)
+    assert len(found["fit"]["fit_errors"]) == len(found["fit"]["residuals"]) == len(groups)
     assert made.tables["candidates"].num_rows == found["rounds"][-1]["n_candidates"]
 
 
@@ -627,7 +627,7 @@ def test_a_public_number_of_rows_is_free_and_kept() -> None:
     method = Quilt(epsilon=1, delta="1e-6", **FAST)
     made = run(method, sample(), public)
     assert made.tables["data"].num_rows == sample().num_rows
-    assert "number of rows" not in made.settings["spent"]
+    assert "number of rows" not in made.settings["budget_shares"]
     assert "number of rows" not in method.forecast(public).split
     assert made.settings["total_std"] == 0
 
@@ -650,9 +650,9 @@ def test_persons_cost_their_rows() -> None:
     method = Quilt(epsilon=1, delta="1e-6", **FAST)
     # The number of rows of the data is public, but not how many of them count.
     made = run(method, table, make_schema(columns, unit=unit, rows=2000))
-    assert made.settings["reach"] == 3
-    assert "number of rows" in made.settings["spent"]
-    share = Fraction(made.settings["spent"]["tables of one column"])
+    assert made.settings["rows_per_unit"] == 3
+    assert "number of rows" in made.settings["budget_shares"]
+    share = Fraction(made.settings["budget_shares"]["tables of one column"])
     total = gaussian_share(Fraction(1), Fraction(1, 10**6)) ** 2 / 2
     cost = sum(
         Fraction(9) / (2 * Fraction(table["parameter"])) for table in made.settings["tables"][:2]

@@ -78,7 +78,7 @@ def run(n_columns: int, prior: Prior | None, *, epsilon: float = 0.05, seed: int
 def test_earlier_cells_are_kept_and_published() -> None:
     made = run(3, Before(earlier(3, 4.0)))
     assert made.tables["buckets"]["bucket"].to_pylist() == [0, 0, 1, 1] * 3
-    told = [table for table in made.settings["tables"] if "carried" in table]
+    told = [table for table in made.settings["tables"] if "earlier" in table]
     assert [table["columns"] for table in told] == [["c0"], ["c1"], ["c2"], ["c0", "c1"]]
     assert all(table["std"] == 2.0 and "parameter" not in table for table in told)
     lengths = sum(int(np.prod(table["shape"])) for table in made.settings["tables"])
@@ -95,17 +95,17 @@ def test_rows_follow_precise_earlier_tables_more_than_new_ones() -> None:
 
 def test_few_pairs_are_all_measured_and_nothing_is_spent_on_selection() -> None:
     made = run(3, Before(earlier(3, 1e4)), epsilon=2)
-    spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
+    spent = {step: Fraction(share) for step, share in made.settings["budget_shares"].items()}
     assert "choices" not in spent
     assert spent["tables of all pairs"] > Fraction(1, 2)
     assert sum(spent.values()) <= 1
-    fresh = {tuple(t["columns"]) for t in made.settings["tables"] if "carried" not in t}
+    fresh = {tuple(t["columns"]) for t in made.settings["tables"] if "earlier" not in t}
     assert {("c0", "c1"), ("c0", "c2"), ("c1", "c2")} <= fresh
 
 
 def test_some_of_many_pairs_are_selected() -> None:
     made = run(9, Before(earlier(9, 1e4)))
-    spent = {step: Fraction(share) for step, share in made.settings["spent"].items()}
+    spent = {step: Fraction(share) for step, share in made.settings["budget_shares"].items()}
     assert spent["choices"] > 0
     assert "tables of the forest" not in spent
     assert "tables of all pairs" not in spent
@@ -120,7 +120,7 @@ def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None
         for table in before.tables
     ]
     made = run(3, Before(replace(before, tables=wrong)), epsilon=2)
-    told = {tuple(t["columns"]): t["std"] for t in made.settings["tables"] if "carried" in t}
+    told = {tuple(t["columns"]): t["std"] for t in made.settings["tables"] if "earlier" in t}
     assert told["c0",] > 100
     assert told["c0", "c1"] > 100
     assert told["c1",] == told["c2",] == 2.0

@@ -326,8 +326,8 @@ def test_the_relative_error_is_estimated_despite_the_noise() -> None:
         n_rows=None,
     )
     story = {
-        "missed_squares": [float(np.sum((noisy - expected) ** 2))],
-        "expected_squares": [float(np.sum(expected**2))],
+        "squared_errors": [float(np.sum((noisy - expected) ** 2))],
+        "squared_predictions": [float(np.sum(expected**2))],
     }
     assert missed([story], tables).share == pytest.approx(0.3, rel=0.15)
     # Without rounds, tables of the forest are compared with independent columns.
@@ -491,7 +491,7 @@ def test_coarse_tables_inform_about_buckets() -> None:
 
 def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
     known = measured()  # (a, b) was measured before the rounds, (b, c) in one of them
-    story = {"missed_squares": [9e4], "expected_squares": [1e5]}
+    story = {"squared_errors": [9e4], "squared_predictions": [1e5]}
     first, last = (table for table in known.tables if len(table.columns) == 2)
     distance, squares = known.distance_from_independence(first)
     spread = (2 * (6 * first.std**4 + 12 * last.std**4)) ** 0.5
@@ -632,10 +632,10 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
         "tables": tables,
         "rounds": [
             {
-                "missed_squares": [40000.0],
-                "expected_squares": [1e6],
+                "squared_errors": [40000.0],
+                "squared_predictions": [1e6],
                 "sensitivity": 10,
-                "choice_epsilon": 0.5,
+                "selection_epsilon": 0.5,
                 "weights": [10],
             }
         ],

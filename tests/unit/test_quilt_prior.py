@@ -367,15 +367,15 @@ def test_the_release_says_what_became_of_the_prior(tmp_path: Path) -> None:
     some = written(tmp_path, population(5000, 4).select(["a", "b", "c"]))
     made = run(some, table, 1).settings
     assert made["prior"]["columns"] == ["a", "b", "c"]
-    assert made["prior"]["believed"] == [[0, 1], [0, 2], [1, 2]]
-    assert made["prior"]["doubt"] > 0
+    assert made["prior"]["fitted_pairs"] == [[0, 1], [0, 2], [1, 2]]
+    assert made["prior"]["prior_variance"] > 0
     assert any("as far as the noisy tables agree" in note for note in made["notes"])
     assert "prior" not in run(None, table, 1).settings
     nobody = written(tmp_path, population(0, 4), "nobody.parquet")
     assert run(nobody, table, 1).settings["prior"] == {
         "columns": list("abcd"),
-        "doubt": None,
-        "believed": [],
+        "prior_variance": None,
+        "fitted_pairs": [],
     }
 
 

@@ -62,7 +62,7 @@ def test_the_folder_holds_what_the_statement_says_and_nothing_else(folder: Path)
         "STATEMENT.md", "data.parquet", "statement.json",
     ]  # fmt: skip
     statement = json.loads((folder / "statement.json").read_text())
-    assert statement["format"] == 1
+    assert statement["format"] == 2
     assert statement["guarantees"][0]["epsilon"] == "1"
     assert statement["guarantees"][0]["neighbors"] == "add-remove"
     assert statement["ledger"] is None
@@ -192,35 +192,15 @@ def test_exported_texts_and_names_do_not_run_as_formulas(tmp_path: Path) -> None
     assert not any(value in values for value in runs)
 
 
-def test_a_release_from_before_rules_were_written_means_what_it_meant(folder: Path) -> None:
-    """Its schema says nothing of cells that do not fit, which then had a table refused."""
-    now = Release.load(folder)
-    path = folder / "statement.json"
-    statement = json.loads(path.read_text())
-    for column in statement["schema"]["columns"].values():
-        for key in ("missing", "outside"):
-            if column.get(key) in ("other", "clip") or (key, column.get(key)) == (key, "missing"):
-                column.pop(key)
-    assert statement["schema"]["columns"]["smoker"] == {
-        "type": "categorical", "values": ["yes", "no"], "missing": "category",
-    }  # fmt: skip
-    path.write_text(json.dumps(statement))
-    before = Release.load(folder)
-    rules = {name: (c.missing, c.outside) for name, c in before.schema.attributes.items()}
-    assert rules == {
-        "age": ("forbid", "refuse"), "sex": ("forbid", "refuse"), "region": ("forbid", "refuse"),
-        "smoker": ("category", "refuse"), "diagnosis": ("forbid", "refuse"),
-    }  # fmt: skip
-    assert before.schema.domain == now.schema.domain
-    for where in ("sex = 'F'", "smoker IS NULL", "age >= 40 AND region = 'bay'", "sex IS NULL"):
-        assert before.count(where) == now.count(where)
-    assert before.frame().equals(now.frame())
-    assert "empty cells were not allowed" in before.statement.for_people()
-    assert "empty cells were recorded as the first value of the list" in now.statement.for_people()
-
-
 def test_the_statement_writes_every_rule_down(folder: Path) -> None:
     statement = json.loads((folder / "statement.json").read_text())
     for column in statement["schema"]["columns"].values():
         assert column.get("role") == "identifier" or {"missing", "outside"} <= column.keys()
     assert Release.load(folder).schema == sample_schema()
+
+
+def test_statements_of_another_format_are_refused(folder: Path) -> None:
+    path = folder / "statement.json"
+    path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+    with pytest.raises(ReleaseError, match="format 1; this version of hushtable reads only"):
+        Release.load(folder)

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from hushtable.errors import (
     DataError,
@@ -46,7 +45,6 @@ from hushtable.release.statement import (
     LedgerReceipt,
     Statement,
     TableFile,
-    check_seeded,
 )
 from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat
@@ -130,18 +128,10 @@ class Release:
                 f"{str(folder)!r} is not a release: it has no readable {STATEMENT}."
             ) from None
         try:
-            statement = Statement.model_validate_json(text)
-        except (ValidationError, HushtableError, RecursionError) as error:
-            what = (
-                "; ".join(
-                    f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
-                    for problem in error.errors()[:5]
-                )
-                if isinstance(error, ValidationError)
-                else str(error)
-            )
-            raise ReleaseError(f"{STATEMENT} of {str(folder)!r} is not valid: {what}.") from None
-        check_seeded(statement)
+            statement = Statement.parse(text)
+        except (HushtableError, RecursionError) as error:
+            why = str(error).removesuffix(".")
+            raise ReleaseError(f"{STATEMENT} of {str(folder)!r} is not valid: {why}.") from None
         digests: dict[str, str] = {}
         for described in statement.tables.values():
             digests |= described.digests

@@ -6,21 +6,16 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    SerializerFunctionWrapHandler,
-    field_validator,
-    model_serializer,
-    model_validator,
-)
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from hushtable.errors import ReleaseError
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.privacy.ledger.decision import Decision
+
+FORMAT: Final = 2
+"""Format of statements that this version writes and reads."""
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -85,14 +80,6 @@ class LedgerReceipt(BaseModel):
         description="Whether the ledger also accepts releases whose cost it cannot count.",
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _without_number(cls, given: Any) -> Any:
-        # Statements of earlier versions have an entry number.
-        if isinstance(given, dict):
-            return {name: value for name, value in given.items() if name != "entry"}
-        return given
-
 
 class Statement(BaseModel):
     """The promise of a release, and what an analyst needs to use the data.
@@ -103,7 +90,7 @@ class Statement(BaseModel):
 
     model_config = ConfigDict(frozen=True, defer_build=True, extra="forbid", populate_by_name=True)
 
-    format: Literal[1] = 1
+    format: Literal[2] = FORMAT
     method: str
     paper: str
     parameters: dict[str, Any]
@@ -124,15 +111,6 @@ class Statement(BaseModel):
     versions: dict[str, str]
     created: str
 
-    # No return annotation: pydantic would use it as the JSON schema of the class.
-    @model_serializer(mode="wrap")
-    def _written(self, write: SerializerFunctionWrapHandler):  # type: ignore[no-untyped-def]
-        # Without a decision, write the document as versions without this field did.
-        document = write(self)
-        if self.decision is None:
-            del document["decision"]
-        return document
-
     @field_validator("estimator")
     @classmethod
     def _notes_are_texts(cls, estimator: dict[str, Any]) -> dict[str, Any]:
@@ -143,20 +121,29 @@ class Statement(BaseModel):
             raise ValueError("notes must be a list of printable strings")
         return estimator
 
-    @field_validator("public_schema")
     @classmethod
-    def _rules_are_written(cls, schema: dict[str, Any]) -> dict[str, Any]:
-        """Add the defaults of early statements: out-of-domain values were refused."""
-        columns = schema.get("columns")
-        if not isinstance(columns, dict):
-            return schema
-        before = {"missing": "forbid", "outside": "refuse"}
-        return schema | {
-            "columns": {
-                name: before | column if isinstance(column, dict) and "type" in column else column
-                for name, column in columns.items()
-            }
-        }
+    def parse(cls, text: str) -> Statement:
+        """Parse a statement; raise `ReleaseError` if it is invalid or has another format."""
+        try:
+            document = json.loads(text)
+            if isinstance(document, dict) and document.get("format") != FORMAT:
+                raise ReleaseError(
+                    f"the statement has format {document.get('format')!r}; this version of "
+                    f"hushtable reads only format {FORMAT}. Publish the release again, or use the "
+                    "version that wrote it"
+                )
+            statement = cls.model_validate_json(text)
+        except ValidationError as error:
+            raise ReleaseError(
+                "; ".join(
+                    f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}"
+                    for problem in error.errors()[:5]
+                )
+            ) from None
+        except json.JSONDecodeError:
+            raise ReleaseError("it is not JSON") from None
+        check_seeded(statement)
+        return statement
 
     @property
     def seeded(self) -> bool:

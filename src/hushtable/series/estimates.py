@@ -192,9 +192,9 @@ def _alone(wave: Wave) -> QuiltEstimator:
     release = wave.release
     settings = wave.settings
     tables = {name: release.table(name) for name in release.statement.tables}
-    fresh = [table for table in settings["tables"] if "carried" not in table]
+    fresh = [table for table in settings["tables"] if "earlier" not in table]
     kept = np.repeat(
-        ["carried" not in table for table in settings["tables"]],
+        ["earlier" not in table for table in settings["tables"]],
         [math.prod(table["shape"]) for table in settings["tables"]],
     )
     tables["measured"] = tables["measured"].filter(kept)

@@ -470,7 +470,7 @@ class PanelPlan(Plan[SealedWaves]):
             return dict(of_quilt)
         spent = {
             step: str((1 - self._share) * Fraction(share))
-            for step, share in of_quilt["spent"].items()
+            for step, share in of_quilt["budget_shares"].items()
         }
         spent[MOVES] = str(self._share * share_of_moves(len(moves)) * len(moves))
         notes = [
@@ -495,7 +495,7 @@ class PanelPlan(Plan[SealedWaves]):
                 for move in moves
             ],
         }
-        return {**of_quilt, "spent": spent, "notes": notes, MOVES: told}
+        return {**of_quilt, "budget_shares": spent, "notes": notes, MOVES: told}
 
 
 def _buckets(quilt: FitState) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:

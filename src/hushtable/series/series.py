@@ -58,13 +58,13 @@ def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction)
     A table with Gaussian noise of variance v costs reach^2 / (2 v), one of transitions 1 / (2 v).
     Selections and the number of rows cost their stated shares of the release's rho.
     """
-    own = [table for table in settings["tables"] if "carried" not in table]
+    own = [table for table in settings["tables"] if "earlier" not in table]
     of_moves = settings.get("moves", {"tables": []})["tables"]
     tables = sum(
         (Fraction(rows_per_unit**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0)
     )
     tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
-    said = settings["spent"]
+    said = settings["budget_shares"]
     return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
 
 
@@ -104,10 +104,10 @@ def problems_of(
         if entry.note != digests[name]:
             found.append(f"{name}: its tables differ from those charged (entry {entry.id}).")
         settings = release.statement.estimator
-        if settings["reach"] != rows_per_unit:
+        if settings["rows_per_unit"] != rows_per_unit:
             found.append(
-                f"{name}: its noise is for {settings['reach']} rows per person, but the schema "
-                f"allows {rows_per_unit}."
+                f"{name}: its noise is for {settings['rows_per_unit']} rows per person, but the "
+                f"schema allows {rows_per_unit}."
             )
         rho = entry.concentrated.rho
         spent = spent_rho(settings, rows_per_unit=rows_per_unit, rho=rho)

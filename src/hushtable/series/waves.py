@@ -133,7 +133,7 @@ class Wave:
         for told in self.settings["tables"]:
             part = counts[start : start + math.prod(told["shape"])]
             start += len(part)
-            if "carried" in told:
+            if "earlier" in told:
                 continue
             cells = TableLayout.of(told)
             one = WaveCounts(self.number, part, np.full(len(part), told["std"] ** 2))

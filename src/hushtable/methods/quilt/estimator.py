@@ -369,7 +369,7 @@ def missed(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> Unm
     told = [
         pair
         for made in rounds
-        for pair in zip(made["missed_squares"], made["expected_squares"], strict=True)
+        for pair in zip(made["squared_errors"], made["squared_predictions"], strict=True)
     ]
     last = [
         (table, told[-back] if back <= len(told) else measured.distance_from_independence(table))
@@ -396,7 +396,7 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], measured: MeasuredTables) -> 
     penalties = [
         penalty / np.prod([measured.n_buckets[names[column]] for column in group])
         for group, penalty in zip(
-            rounds[-1].get("chosen", ()), rounds[-1].get("penalties", ()), strict=True
+            rounds[-1].get("selected", ()), rounds[-1].get("penalties", ()), strict=True
         )
     ]
     rows = max(1.0, measured.total.value)

@@ -90,16 +90,16 @@ class SelectionRound:
         candidates = [self.candidates[place] for place in self.chosen]
         missed = [m.counts - o.expected for m, o in zip(self.measured, candidates, strict=True)]
         return {
-            "choice_epsilon": float(self.choice_epsilon),
+            "selection_epsilon": float(self.choice_epsilon),
             "sensitivity": self.sensitivity,
             "n_candidates": len(self.candidates),
-            "chosen": [list(candidate.query.group) for candidate in candidates],
+            "selected": [list(candidate.query.group) for candidate in candidates],
             "levels": [list(candidate.query.levels) for candidate in candidates],
             "penalties": [candidate.scored.penalty for candidate in candidates],
             "weights": [candidate.scored.weight for candidate in candidates],
-            "distances": [float(np.abs(gap).sum()) for gap in missed],
-            "missed_squares": [float(np.dot(gap, gap)) for gap in missed],
-            "expected_squares": [float(np.dot(o.expected, o.expected)) for o in candidates],
+            "absolute_errors": [float(np.abs(gap).sum()) for gap in missed],
+            "squared_errors": [float(np.dot(gap, gap)) for gap in missed],
+            "squared_predictions": [float(np.dot(o.expected, o.expected)) for o in candidates],
         }
 
 

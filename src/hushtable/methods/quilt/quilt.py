@@ -474,10 +474,10 @@ class QuiltPlan(Plan[SealedTable]):
         return {
             "prior": {
                 "columns": list(self.prior.codes),
-                "doubt": round(state.prior_variance, 4)
+                "prior_variance": round(state.prior_variance, 4)
                 if math.isfinite(state.prior_variance)
                 else None,
-                "believed": [list(group) for group in believed],
+                "fitted_pairs": [list(group) for group in believed],
             }
         }
 

@@ -23,8 +23,8 @@ The settings of the estimator:
 
 - ``total``, ``total_std``: the number of rows that the release represents, and its standard error
   (0: public).
-- ``noise``: ``laplace`` or ``gaussian`` (both discrete), or ``rounded-gaussian``; ``reach``: rows
-  per unit.
+- ``noise``: ``laplace`` or ``gaussian`` (both discrete), or ``rounded-gaussian``.
+- ``rows_per_unit``: maximum number of rows of one unit.
 - ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
   lowest values of the intervals that a wide numeric column was binned into, or null), the number of
   counted values and of buckets.
@@ -33,22 +33,22 @@ The settings of the estimator:
   axis; null if each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
   noise) and ``std``. One-way tables come first, in the order of the schema, then the coarser ones
   that determined the bins of wide numeric columns. In a series, earlier measurements follow:
-  estimates of what these tables would be now, with ``carried`` instead of ``parameter``, and a
+  estimates of what these tables would be now, with ``earlier`` instead of ``parameter``, and a
   ``std`` that includes the noise and the drift of the counts.
-- ``rounds``: for each round ``choice_epsilon``, ``sensitivity``, ``n_candidates``, and for the
-  selected ones ``chosen`` (indices of columns), ``levels``, ``penalties``, ``weights``,
-  ``distances`` (sum of absolute differences between the noisy table and the model's prediction
-  before it), ``missed_squares`` (sum of squared differences) and ``expected_squares`` (sum of
-  squares of the prediction).
-- ``fit``: ``effective_share`` of the particles, ``misfit`` and ``residual`` of each table of the
-  model in the order of ``factors`` (see `LogLinearModel.fit_error`, `LogLinearModel.residuals`),
-  ``shrinkage``.
-- ``prior``, if there was one: its ``columns``, ``doubt`` (variance of a cell's true count around
-  the prior's count, per row of that count; null if no column is usable), and ``believed``: the
-  pairs whose prior marginals were fitted together with the noisy tables, in the order in which
-  their factors follow those of the noisy tables; empty if the prior was dropped. The parameters
-  identify the prior. The spanning forest is then the first of ``rounds``.
-- ``spent``: shares of the budget by step, as fractions that sum to at most one.
+- ``rounds``: for each round ``selection_epsilon``, ``sensitivity``, ``n_candidates``, and lists
+  with an entry for each selected table: ``selected`` (indices of its columns), ``levels``,
+  ``penalties``, ``weights``, ``absolute_errors`` (sum of absolute differences between the noisy
+  table and the model's prediction before it), ``squared_errors`` (sum of squared differences) and
+  ``squared_predictions`` (sum of squares of the prediction).
+- ``fit``: ``effective_share`` of the particles, ``fit_errors`` and ``residuals`` of each table of
+  the model in the order of ``factors`` (see `LogLinearModel.fit_error`,
+  `LogLinearModel.residuals`), ``shrinkage``.
+- ``prior``, if there was one: its ``columns``, ``prior_variance`` (variance of a cell's true count
+  around the prior's count, per row of that count; null if no column is usable), and
+  ``fitted_pairs``: the pairs whose prior marginals were fitted together with the noisy tables, in
+  the order in which their factors follow those of the noisy tables; empty if the prior was dropped.
+  The parameters identify the prior. The spanning forest is then the first of ``rounds``.
+- ``budget_shares``: shares of the budget by step, as fractions that sum to at most one.
 - ``notes``: sentences for readers of the statement.
 """
 
@@ -147,7 +147,7 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
     ]
     if state.earlier is not None:
         tables += [
-            _described(table.columns, table.cells, table.shape, carried=True, std=std)
+            _described(table.columns, table.cells, table.shape, earlier=True, std=std)
             for table, std in zip(state.earlier.tables, state.earlier.stds(), strict=True)
         ]
     tables += [
@@ -169,7 +169,7 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
         "total": state.total,
         "total_std": state.total_std,
         "noise": _NOISE[budget.accounting],
-        "reach": budget.rows_per_unit,
+        "rows_per_unit": budget.rows_per_unit,
         "columns": {
             v.name: {"bins": v.rule, "n_values": v.size, "n_buckets": size}
             for v, size in zip(counted, sizes, strict=True)
@@ -178,11 +178,11 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
         "rounds": [made.plain() for made in state.rounds],
         "fit": {
             "effective_share": model.effective_share,
-            "misfit": fit_error.round(4).tolist(),
-            "residual": residual.round(4).tolist(),
+            "fit_errors": fit_error.round(4).tolist(),
+            "residuals": residual.round(4).tolist(),
             "shrinkage": model.shrinkage,
         },
-        "spent": {step: str(share) for step, share in budget.spent.items()},
+        "budget_shares": {step: str(share) for step, share in budget.spent.items()},
         "notes": _notes(state, budget, fit_error, n_rows),
     }
 
