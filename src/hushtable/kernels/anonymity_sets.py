@@ -35,7 +35,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
-from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
 
 with needing("publish"):
@@ -118,7 +117,7 @@ _RUN = 32  # records processed sequentially, each starting from the scale of the
 _PRECISION = 5e-4  # relative width of the bracket whose upper end is returned
 
 
-def gaussian_scales(points: Floats, k: Vector, *, shape: Floats | None = None) -> Vector:
+def gaussian_scales(points: Floats, k: Floats, *, shape: Floats | None = None) -> Floats:
     """Return a sigma per record with A >= k, at most 0.5% above the smallest such sigma.
 
     Distances are rounded up to the edge of their bin, so the sum is a lower bound of A and errors
@@ -128,7 +127,7 @@ def gaussian_scales(points: Floats, k: Vector, *, shape: Floats | None = None) -
     return _solve(_gaussian_run, points, k, shape)
 
 
-def uniform_scales(points: Floats, k: Vector, *, shape: Floats | None = None) -> Vector:
+def uniform_scales(points: Floats, k: Floats, *, shape: Floats | None = None) -> Floats:
     """Return a cube side per record with A >= k, at most 0.05% above the smallest such side.
 
     Only records within the side in every column count, so no distance is approximated. The result
@@ -138,7 +137,7 @@ def uniform_scales(points: Floats, k: Vector, *, shape: Floats | None = None) ->
     return _solve(_uniform_run, points, k, shape)
 
 
-def _solve(kernel: Any, points: Floats, k: Vector, shape: Floats | None) -> Vector:
+def _solve(kernel: Any, points: Floats, k: Floats, shape: Floats | None) -> Floats:
     columns = np.ascontiguousarray(np.asarray(points, np.float64).T)
     # One row for all records, or one for each.
     inverse = 1.0 / (np.ones((1, len(columns))) if shape is None else np.ascontiguousarray(shape))
@@ -164,7 +163,7 @@ _TAIL = np.array(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _gaussian_tail_sum(halves: Vector, counts: Vector, n_used: int, sigma: float) -> float:
+def _gaussian_tail_sum(halves: Floats, counts: Floats, n_used: int, sigma: float) -> float:
     """Return a lower bound of the sum of P(M >= half / sigma) over bins, nearest first."""
     total = 0.0
     for b in range(n_used):
@@ -178,7 +177,7 @@ def _gaussian_tail_sum(halves: Vector, counts: Vector, n_used: int, sigma: float
 
 
 @njit(cache=True, fastmath={"contract"})  # type: ignore[untyped-decorator]
-def _squares(columns: Floats, inverse: Vector, i: int, squares: Vector) -> None:
+def _squares(columns: Floats, inverse: Floats, i: int, squares: Floats) -> None:
     squares[:] = 0.0
     for column in range(columns.shape[0]):
         here, factor = columns[column, i], inverse[column]
@@ -188,7 +187,7 @@ def _squares(columns: Floats, inverse: Vector, i: int, squares: Vector) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _bin_edges(top: int, halves: Vector) -> None:
+def _bin_edges(top: int, halves: Floats) -> None:
     """Fill in half the distance at the upper edge of each bin, rounding included."""
     word = np.empty(1, np.int64)
     for b in range(_N_BINS):
@@ -197,7 +196,7 @@ def _bin_edges(top: int, halves: Vector) -> None:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _extents(columns: Floats) -> Vector:
+def _extents(columns: Floats) -> Floats:
     """Return the range of the records in each column."""
     extents = np.empty(columns.shape[0])
     for column in range(columns.shape[0]):
@@ -206,7 +205,7 @@ def _extents(columns: Floats) -> Vector:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _top_bin(extents: Vector, factors: Vector) -> int:
+def _top_bin(extents: Floats, factors: Floats) -> int:
     """Return the bin of the largest possible squared distance."""
     cap = np.empty(1)
     cap[0] = 1e-300
@@ -218,7 +217,7 @@ def _top_bin(extents: Vector, factors: Vector) -> int:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _count_in_bins(squares: Vector, top: int, histogram: NDArray[np.int64]) -> int:
+def _count_in_bins(squares: Floats, top: int, histogram: NDArray[np.int64]) -> int:
     """Count the squared distances in each bin; return the number of zeros, which are in no bin.
 
     The squares are overwritten by their bins.
@@ -238,7 +237,7 @@ def _count_in_bins(squares: Vector, top: int, histogram: NDArray[np.int64]) -> i
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _take_used(histogram: NDArray[np.int64], edges: Vector, halves: Vector, counts: Vector) -> int:
+def _take_used(histogram: NDArray[np.int64], edges: Floats, halves: Floats, counts: Floats) -> int:
     """Move nonempty bins to the front of `halves` and `counts`; return their number."""
     n_used = 0
     for b in range(_N_BINS):
@@ -252,7 +251,7 @@ def _take_used(histogram: NDArray[np.int64], edges: Vector, halves: Vector, coun
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _gaussian_run(
-    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Vector, out: Vector
+    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Floats, out: Floats
 ) -> None:
     n = columns.shape[1]
     extents = _extents(columns)
@@ -288,7 +287,7 @@ def _gaussian_run(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _gaussian_root(
-    halves: Vector, counts: Vector, n_used: int, target: float, guess: float
+    halves: Floats, counts: Floats, n_used: int, target: float, guess: float
 ) -> float:
     """Bracket by growing steps from the guess, bisect on logarithms, return the upper end."""
     scale = guess if guess > 0.0 else halves[0]
@@ -324,7 +323,7 @@ def _gaussian_root(
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _cube_sum(widths: Floats, distances: Vector, n_used: int, side: float) -> float:
+def _cube_sum(widths: Floats, distances: Floats, n_used: int, side: float) -> float:
     """Return the sum of prod(1 - w / side) over the gathered records within the side."""
     total = 0.0
     inverse = 1.0 / side
@@ -338,7 +337,7 @@ def _cube_sum(widths: Floats, distances: Vector, n_used: int, side: float) -> fl
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _max_distances(columns: Floats, inverse: Vector, i: int, distances: Vector) -> None:
+def _max_distances(columns: Floats, inverse: Floats, i: int, distances: Floats) -> None:
     """Compute the largest coordinate difference between record i and each other record."""
     distances[:] = 0.0
     for column in range(columns.shape[0]):
@@ -348,7 +347,7 @@ def _max_distances(columns: Floats, inverse: Vector, i: int, distances: Vector) 
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _survey(distances: Vector) -> tuple[int, float, float]:
+def _survey(distances: Floats) -> tuple[int, float, float]:
     """Return the number of duplicates, and the smallest positive and the largest difference."""
     n_same, nearest, farthest = 0, np.inf, 0.0
     for j in range(len(distances)):
@@ -362,11 +361,11 @@ def _survey(distances: Vector) -> tuple[int, float, float]:
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _gather(
     columns: Floats,
-    factors: Vector,
+    factors: Floats,
     i: int,
-    distances: Vector,
+    distances: Floats,
     bound: float,
-    near: Vector,
+    near: Floats,
     widths: Floats,
 ) -> int:
     """Store the differences of the records within a bound; return their number."""
@@ -383,7 +382,7 @@ def _gather(
 
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _uniform_run(
-    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Vector, out: Vector
+    columns: Floats, inverse: Floats, order: NDArray[np.int64], k: Floats, out: Floats
 ) -> None:
     d, n = columns.shape
     n_runs = (n + _RUN - 1) // _RUN
@@ -418,7 +417,7 @@ def _uniform_run(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _cube_root(
-    widths: Floats, distances: Vector, n_used: int, target: float, low: float, high: float
+    widths: Floats, distances: Floats, n_used: int, target: float, low: float, high: float
 ) -> float:
     """Bracket by growing steps down from a sufficient side, bisect, return the upper end.
 
@@ -455,8 +454,8 @@ def count_uncovered(
     *,
     k: NDArray[np.int64],
     limit: int,
-    period: Vector | None = None,
-    half_sides: Vector | None = None,
+    period: Floats | None = None,
+    half_sides: Floats | None = None,
     rows: NDArray[np.int64] | None = None,
 ) -> NDArray[np.int64]:
     """Count, per record, the noise draws after which fewer than k records fit.
@@ -527,7 +526,7 @@ def _gap(low: float, high: float, z: float, period: float) -> float:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _is_apart(
-    low: Vector, high: Vector, period: Vector, z: Vector, sides: Vector, square: float
+    low: Floats, high: Floats, period: Floats, z: Floats, sides: Floats, square: float
 ) -> bool:
     """Return whether nothing in a box can fit: outside in one column, or too distant overall."""
     gaps = 0.0
@@ -547,11 +546,11 @@ def _is_apart(
 def _fits_in_block(
     block: Floats,
     n_real: int,
-    period: Vector,
-    z: Vector,
-    sides: Vector,
+    period: Floats,
+    z: Floats,
+    sides: Floats,
     square: float,
-    work: Vector,
+    work: Floats,
 ) -> int:
     """Count the records of a block that fit, with simple loops that vectorize."""
     n_fits = 0
@@ -587,13 +586,13 @@ def _n_fits(
     high: Floats,
     family_low: Floats,
     family_high: Floats,
-    period: Vector,
+    period: Floats,
     own: int,
-    z: Vector,
-    sides: Vector,
+    z: Floats,
+    sides: Floats,
     square: float,
     k: int,
-    work: Vector,
+    work: Floats,
 ) -> int:
     """Count the records that fit, up to k: first the own group of blocks, then outward."""
     n_families, n_blocks = len(family_low), len(low)
@@ -622,9 +621,9 @@ def _count_uncovered(
     high: Floats,
     family_low: Floats,
     family_high: Floats,
-    period: Vector,
+    period: Floats,
     noise: Floats,
-    sides: Vector,
+    sides: Floats,
     rows: NDArray[np.int64],
     k: NDArray[np.int64],
     limit: int,

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
-from hushtable.arrays import Floats as Vector
 from hushtable.extras import needing
 from hushtable.kernels.anonymity_sets import TIE
 
@@ -232,8 +231,8 @@ def rank_owners(
     *,
     level: NDArray[np.int64],
     is_gaussian: bool,
-    period: Vector | None = None,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], Vector]:
+    period: Floats | None = None,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
     """Compare each owner's fit to its noisy record with that of other records of its level.
 
     Parameters
@@ -265,7 +264,7 @@ def rank_owners(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _fit_distance(
-    x: Vector, z: Vector, noise_range: Vector, is_gaussian: bool, period: Vector
+    x: Floats, z: Floats, noise_range: Floats, is_gaussian: bool, period: Floats
 ) -> float:
     """Return the squared distance in sigmas; for boxes, 0 inside and infinity outside."""
     total = 0.0
@@ -286,10 +285,10 @@ def _rank_owners(
     noise_range: Floats,
     level: NDArray[np.int64],
     is_gaussian: bool,
-    period: Vector,
+    period: Floats,
     better: NDArray[np.int64],
     equal: NDArray[np.int64],
-    posterior: Vector,
+    posterior: Floats,
 ) -> None:
     for i in prange(len(points)):
         own = _fit_distance(points[i], z[i], noise_range[i], is_gaussian, period)
@@ -315,8 +314,8 @@ def best_fits(
     *,
     q: int,
     is_gaussian: bool,
-    period: Vector | None = None,
-) -> tuple[NDArray[np.int64], Vector]:
+    period: Floats | None = None,
+) -> tuple[NDArray[np.int64], Floats]:
     """Find the q uncertain records with the largest density at each test point.
 
     Parameters
@@ -351,11 +350,11 @@ def _best_fits(
     tests: Floats,
     columns: Floats,
     inverse: Floats,
-    logs_of_volume: Vector,
+    logs_of_volume: Floats,
     is_gaussian: bool,
-    period: Vector,
+    period: Floats,
     rows: NDArray[np.int64],
-    logs: Vector,
+    logs: Floats,
 ) -> None:
     d, n = columns.shape
     q = rows.shape[1]

@@ -273,17 +273,14 @@ def _move(  # noqa: PLR0917 - kernels take arrays by position
         width, start = counted.widths[table], counted.starts[table]
         if counted.kinds[table] == BESIDE:
             cell = start + rows[row, a] * width + rows[row, b]
-            change += by * (2 * excess[cell] + by) * counted.weights[cell]
-            excess[cell] += by
+            change += _add(excess, cell, by, counted.weights)
             continue
         if turns[row] > 0:
             cell = start + rows[row, a] * width + rows[row - 1, b]
-            change += by * (2 * excess[cell] + by) * counted.weights[cell]
-            excess[cell] += by
+            change += _add(excess, cell, by, counted.weights)
         if after >= 0:
             cell = start + rows[after, a] * width + rows[row, b]
-            change += by * (2 * excess[cell] + by) * counted.weights[cell]
-            excess[cell] += by
+            change += _add(excess, cell, by, counted.weights)
     return change
 
 

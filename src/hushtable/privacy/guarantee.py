@@ -296,27 +296,20 @@ class ApproxDP(Guarantee):
     _delta = field_validator("delta")(check_delta)
 
     @model_validator(mode="after")
-    def _rho_implies_the_rest(self) -> Self:
-        if self.rho is not None and not is_concentrated(self.rho, self.epsilon, self.delta):
-            raise ParameterError(
-                f"rho is {shown(self.rho)}, which does not imply epsilon {shown(self.epsilon)} and "
-                f"delta {shown(self.delta)}; it must be above 0 and small enough to imply them. "
-                "Leave rho out if the promise does not follow from zCDP."
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _mu_implies_the_rest(self) -> Self:
-        if self.mu is None:
-            return self
-        if self.rho is not None:
+    def _check_origin(self) -> Self:
+        if self.rho is not None and self.mu is not None:
             raise ParameterError("rho and mu are both given; a promise follows from one of them.")
-        if not is_gaussian(self.mu, self.epsilon, self.delta):
-            raise ParameterError(
-                f"mu is {shown(self.mu)}, which does not imply epsilon {shown(self.epsilon)} and "
-                f"delta {shown(self.delta)}; it must be above 0 and small enough to imply them. "
-                "Leave mu out if the promise does not follow from Gaussian differential privacy."
-            )
+        for name, number, implies, definition in (
+            ("rho", self.rho, is_concentrated, "zCDP"),
+            ("mu", self.mu, is_gaussian, "Gaussian differential privacy"),
+        ):
+            if number is not None and not implies(number, self.epsilon, self.delta):
+                raise ParameterError(
+                    f"{name} is {shown(number)}, which does not imply epsilon "
+                    f"{shown(self.epsilon)} and delta {shown(self.delta)}; it must be above 0 and "
+                    f"small enough to imply them. Leave {name} out if the promise does not follow "
+                    f"from {definition}."
+                )
         return self
 
     # No return type: pydantic would use it for the JSON Schema in place of the fields.

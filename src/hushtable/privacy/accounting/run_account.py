@@ -8,7 +8,7 @@ of a run and compares the total with the promise. ``sealed.md`` proves that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -36,23 +36,16 @@ class TotalCost:
     mu_squared: Fraction = _NOTHING
 
     def __add__(self, other: TotalCost) -> TotalCost:
-        return TotalCost(
-            self.epsilon + other.epsilon if other.epsilon else self.epsilon,
-            self.delta + other.delta if other.delta else self.delta,
-            self.rho + other.rho if other.rho else self.rho,
-            self.mu_squared + other.mu_squared if other.mu_squared else self.mu_squared,
-        )
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return TotalCost(*(mine + more if more else mine for mine, more in pairs))
 
     @classmethod
     def most_of(cls, several: Iterable[TotalCost]) -> TotalCost:
         """Return the componentwise maximum of several totals."""
-        several = list(several)
-        return cls(
-            max((one.epsilon for one in several), default=_NOTHING),
-            max((one.delta for one in several), default=_NOTHING),
-            max((one.rho for one in several), default=_NOTHING),
-            max((one.mu_squared for one in several), default=_NOTHING),
-        )
+        return cls(*map(max, zip(*(vars(one).values() for one in several), strict=True)))
+
+
+_FREE = TotalCost()
 
 
 @dataclass(frozen=True)
@@ -108,14 +101,22 @@ class SpendingLimit:
             of_row=True,
         )
 
+    @property
+    def limits(self) -> dict[str, Fraction]:
+        """Largest total of each number in which costs are counted, by its name in `TotalCost`."""
+        if self.mu is not None:
+            return {"mu_squared": self.mu**2}
+        if self.rho is not None:
+            return {"rho": self.rho}
+        return {"epsilon": self.epsilon, "delta": self.delta}
+
     def covers(self, spent: TotalCost) -> bool:
         """Return whether the total cost is at most what is promised."""
-        if self.mu is not None:
-            return (
-                spent == TotalCost(mu_squared=spent.mu_squared) and spent.mu_squared <= self.mu**2
-            )
-        if self.rho is not None:
-            return spent == TotalCost(rho=spent.rho) and spent.rho <= self.rho
+        limits = self.limits
+        if "epsilon" not in limits:
+            ((name, limit),) = limits.items()
+            amount = getattr(spent, name)
+            return amount <= limit and spent == TotalCost(**{name: amount})
         epsilon, delta = self.aside
         if spent.epsilon > self.epsilon - epsilon or spent.delta > self.delta - delta:
             return False
@@ -123,22 +124,14 @@ class SpendingLimit:
 
     def share_of(self, spent: TotalCost) -> float:
         """Return the approximate share of the promise that was spent, for display only."""
-        if self.mu is not None:
-            return float(spent.mu_squared) / float(self.mu) ** 2
-        if self.rho is not None:
-            return float(spent.rho) / float(self.rho)
-        return float(spent.epsilon) / float(self.epsilon)
+        name, limit = next(iter(self.limits.items()))
+        return float(getattr(spent, name)) / float(limit)
 
     def is_used_up(self, spent: TotalCost) -> bool:
         """Return whether the total cost is at least what is promised, up to rounding."""
-        if self.mu is not None:
-            return spent.mu_squared >= self.mu**2 * (1 - _ROUNDED)
-        if self.rho is not None:
-            return spent.rho >= self.rho * (1 - _ROUNDED)
-        return (
-            spent.epsilon >= self.epsilon * (1 - _ROUNDED)
-            and spent.delta >= self.delta * (1 - _ROUNDED)
-        )  # fmt: skip
+        return all(
+            getattr(spent, name) >= limit * (1 - _ROUNDED) for name, limit in self.limits.items()
+        )
 
 
 class DataPart:
@@ -148,19 +141,15 @@ class DataPart:
 
     def __init__(self, account: RunAccount, parent: DataPart | None, name: str) -> None:
         self.account, self.parent, self.name = account, parent, name
-        self.own: TotalCost | None = (
-            None  # queries whose cost is proportional to a unit's steps here
-        )
-        self.shared: TotalCost | None = None  # queries that cost the full amount for any steps here
+        self.own = _FREE  # queries whose cost is proportional to a unit's steps here
+        self.shared = _FREE  # queries that cost the full amount for any steps here
         # Total of this part and all parts that contain it.
-        self.path: TotalCost = TotalCost() if parent is None else parent.path
-        self.divisions: list[list[DataPart]] | None = None
+        self.path: TotalCost = _FREE if parent is None else parent.path
+        self.divisions: list[list[DataPart]] = []
 
     def divided(self, names: Iterable[str]) -> list[DataPart]:
         """Divide the part (possibly again) into disjoint parts."""
         parts = [DataPart(self.account, self, name) for name in names]
-        if self.divisions is None:
-            self.divisions = []
         self.divisions.append(parts)
         self.account.parts += parts
         return parts
@@ -283,13 +272,13 @@ spends less than promised did not follow its plan. Nothing is published; please 
             sensitivity = sensitivity.of_one_row()
         cost = mechanism.cost(sensitivity)
         _require_cost(what, cost)
-        charged = self._in_currency(what, cost)
+        charged = self._charged(what, cost, self.promise)
         for part in parts:
             part.path += charged
             if sensitivity.divisible:
-                part.own = charged if part.own is None else part.own + charged
+                part.own += charged
             else:
-                part.shared = charged if part.shared is None else part.shared + charged
+                part.shared += charged
             # Costs along one path from the whole to a part add up. This is the whole cost unless a
             # part was divided twice; `settle` checks that case.
             self._require_covered(what, part.path)
@@ -308,35 +297,41 @@ spends less than promised did not follow its plan. Nothing is published; please 
         if not self.sees_exact_counts:
             raise SealedError(
                 f"{what}: exact counts are only for methods that declare sees_exact_counts and "
-                "promise no "
-                "differential privacy. Open counts with noise: noise.open(...)."
+                "promise no differential privacy. Open counts with noise: noise.open(...)."
             )
         self.records.append(QueryRecord(what, (self.root,), Sensitivity(rows=1), None, None))
 
-    def _in_currency(self, what: str, cost: PrivacyCost) -> TotalCost:
-        if self.promise is not None and self.promise.mu is not None:
-            return TotalCost(mu_squared=_add_cost(what, "mu", cost.mu_squared))
-        if self.promise is not None and self.promise.rho is not None:
-            return TotalCost(rho=_add_cost(what, "rho", cost.rho))
-        if cost.epsilon is None:
-            return TotalCost(rho=cost.rho or _NOTHING)
-        return TotalCost(cost.epsilon, cost.delta)
+    @staticmethod
+    def _charged(what: str, cost: PrivacyCost, promise: SpendingLimit) -> TotalCost:
+        """Return the cost in the numbers in which the promise is counted."""
+        if promise.mu is None and promise.rho is None:
+            if cost.epsilon is None:
+                return TotalCost(rho=cost.rho or _NOTHING)
+            return TotalCost(cost.epsilon, cost.delta)
+        (name,) = promise.limits
+        amount = getattr(cost, name)
+        if amount is None:
+            raise SealedError(
+                f"{what}: the promise is counted in {_SYMBOLS[name]}, but the cost of this noise "
+                f"in {_SYMBOLS[name]} is unknown."
+            )
+        return TotalCost(**{name: amount})
 
     def _require_covered(self, what: str, spent: TotalCost) -> None:
         promise = self.promise
         if promise is not None and not promise.covers(spent):
             raise SealedError(
-                f"{what}: this query would raise the cost of the run to {_format_cost(spent)}, "
-                "but its "
-                f"limit is {_format_cost(promise)}. The counts stay sealed."
+                f"{what}: this query would raise the cost of the run to "
+                f"{_format_cost(vars(spent))}, but its limit is {_format_cost(promise.limits)}. "
+                "The counts stay sealed."
             )
 
     def spent(self) -> TotalCost:
         """Return the total cost of all queries of the run to one unit."""
         total: dict[int, tuple[TotalCost, TotalCost]] = {}
         for part in reversed(self.parts):  # a part comes after the part that contains it
-            own, shared = part.own or TotalCost(), part.shared or TotalCost()
-            for division in part.divisions or []:
+            own, shared = part.own, part.shared
+            for division in part.divisions:
                 inside = [total.pop(id(one)) for one in division]
                 own += TotalCost.most_of(one for one, _ in inside)
                 for _, whole in inside:  # a unit may have steps in several of them
@@ -349,9 +344,8 @@ spends less than promised did not follow its plan. Nothing is published; please 
         """Raise `SealedError` if more was spent than promised, without saying how much."""
         if self.promise is not None and not self.promise.covers(self.spent()):
             raise SealedError(
-                f"the run promised {_format_cost(self.promise)} but spent more. Nothing is "
-                "published; "
-                "please report this."
+                f"the run promised {_format_cost(self.promise.limits)} but spent more. Nothing is "
+                "published; please report this."
             ) from None
 
     def settle(self) -> None:
@@ -363,20 +357,10 @@ spends less than promised did not follow its plan. Nothing is published; please 
             return
         if self.spends_all and not promise.is_used_up(spent):
             raise SealedError(
-                f"the run spent {_format_cost(spent)} but promised {_format_cost(promise)}. A run "
-                "that spends "
-                "less than promised did not follow its plan. Nothing is published; please report "
-                "this."
+                f"the run spent {_format_cost(vars(spent))} but promised "
+                f"{_format_cost(promise.limits)}. A run that spends less than promised did not "
+                "follow its plan. Nothing is published; please report this."
             )
-
-
-def _add_cost(what: str, currency: str, cost: Fraction | None) -> Fraction:
-    if cost is None:
-        raise SealedError(
-            f"{what}: the promise is counted in {currency}, but the cost of this noise in "
-            f"{currency} is unknown."
-        )
-    return cost
 
 
 def _require_cost(what: str, cost: PrivacyCost) -> None:
@@ -387,16 +371,12 @@ def _require_cost(what: str, cost: PrivacyCost) -> None:
         raise SealedError(f"{what}: the cost of this noise is not a fraction of at least 0.")
 
 
-def _format_cost(spent: TotalCost | SpendingLimit) -> str:
-    parts = {"epsilon": spent.epsilon, "delta": spent.delta, "rho": spent.rho}
-    if isinstance(spent, TotalCost):
-        parts["mu**2"] = spent.mu_squared
-    elif spent.mu is not None:
-        parts = {"mu**2": spent.mu**2}
-    elif spent.rho is not None:
-        parts = {"rho": spent.rho}
-    told = [f"{name} {_short(part)}" for name, part in parts.items() if part]
-    return " and ".join(told) or "nothing"
+_SYMBOLS = {"epsilon": "epsilon", "delta": "delta", "rho": "rho", "mu_squared": "mu**2"}
+
+
+def _format_cost(amounts: Mapping[str, Fraction]) -> str:
+    parts = [f"{_SYMBOLS[name]} {_short(part)}" for name, part in amounts.items() if part]
+    return " and ".join(parts) or "nothing"
 
 
 def _short(part: Fraction) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -90,14 +91,12 @@ def distance_scores(
         weight * (int(np.abs(unseal(table) - model).sum()) - penalty)
         for table, model, weight, penalty in zip(tables, expected, weights, penalties, strict=True)
     ]
-    reach = max(
+    moved = max(
         (t.sensitivity.merged().times(w) for t, w in zip(tables, weights, strict=True)),
         key=lambda sensitivity: sensitivity.most,
     )
-    part = tables[0].part
-    for table in tables[1:]:
-        part = part.common(table.part)
-    return SealedScores.of([*scores, *beside], reach, part, monotone=False)
+    part = reduce(DataPart.common, (table.part for table in tables))
+    return SealedScores.of([*scores, *beside], moved, part, monotone=False)
 
 
 def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:

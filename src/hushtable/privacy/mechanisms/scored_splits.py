@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -548,11 +549,7 @@ class SealedSplitsOfParts(SealedValue):
     @classmethod
     def of(cls, each: Sequence[SealedSplits]) -> SealedSplitsOfParts:
         """Combine the splits of several parts."""
-        moved, part = each[0].sensitivity, each[0].part
-        for ways in each[1:]:
-            part = part.common(ways.part)
-            moved = moved if moved.l1 >= ways.sensitivity.l1 else ways.sensitivity
-        return cls([unseal(ways) for ways in each], moved, part)
+        return cls([unseal(ways) for ways in each], *_together(each))
 
     @classmethod
     def of_one(cls, ways: SealedSplits) -> SealedSplitsOfParts:
@@ -562,30 +559,31 @@ class SealedSplitsOfParts(SealedValue):
 
 
 @dataclass(frozen=True)
-class SplitChoice(Mechanism):
-    """Selection of a part and a split of it, P proportional to weight * exp(eta * score).
+class _ExponentialChoice(Mechanism):
+    """Exponential mechanism whose scores have the factor `eta` in the exponent.
 
-    One unit changes the difference of any two scores by at most the sensitivity, so the exponential
-    mechanism over single splits costs at most eta times that.
-
-    Parameters
-    ----------
-    eta : Fraction
-        Factor of the score in the exponent.
-    weights : tuple of int
-        Base measure of a single split of each part; public.
-    by_levels : bool
-        Whether runs are grouped by levels first, which is faster if there are many. The
-        distribution is the same.
+    One unit changes the difference of any two scores by at most the sensitivity.
     """
 
     eta: Fraction
-    weights: tuple[int, ...]
-    by_levels: bool = True
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
         """Return eta times the sensitivity of score differences."""
-        return _exponential_cost(self.eta * sensitivity.l1)
+        epsilon = self.eta * sensitivity.l1
+        # The range of the privacy loss is at most epsilon (Cesar and Rogers 2021).
+        return PrivacyCost(epsilon, rho=epsilon**2 / 8)
+
+
+@dataclass(frozen=True)
+class SplitChoice(_ExponentialChoice):
+    """Selection of a part and a split of it, P proportional to weight * exp(eta * score).
+
+    This is the exponential mechanism over single splits.
+    """
+
+    weights: tuple[int, ...]  # base measure of a single split of each part; public
+    # Whether runs are grouped by levels first: the same distribution, faster for many runs.
+    by_levels: bool = True
 
     def draw(self, exact: list[ScoredSplits], noise: Noise) -> tuple[int, int]:
         """Return the position of the selected part, and the selected split."""
@@ -596,15 +594,8 @@ class SplitChoice(Mechanism):
         return which, start if start < 0 else start + noise.integer_below(n_ways)
 
 
-@dataclass(frozen=True)
-class ScoreChoice(Mechanism):
+class ScoreChoice(_ExponentialChoice):
     """Selection of one of several candidates, P proportional to exp(eta * score)."""
-
-    eta: Fraction  # factor of the score in the exponent
-
-    def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
-        """Return eta times the sensitivity of score differences."""
-        return _exponential_cost(self.eta * sensitivity.l1)
 
     def draw(self, exact: Scores, noise: Noise) -> int:
         """Return the position of the selected candidate."""
@@ -618,19 +609,19 @@ class ScoreChoice(Mechanism):
 
 def scores_of_ways(ways: Sequence[tuple[SealedSplits, int]]) -> SealedScores:
     """Return the sealed scores of splits selected earlier, one of each part."""
-    values, (moved, part) = [], (ways[0][0].sensitivity, ways[0][0].part)
+    values = []
     for sealed, way in ways:
         exact: ScoredSplits = unseal(sealed)
         run = int(np.searchsorted(exact.starts, way, side="right")) - 1
         values.append(int(exact.scores[run]))
-        part = part.common(sealed.part)
-        moved = moved if moved.l1 >= sealed.sensitivity.l1 else sealed.sensitivity
+    moved, part = _together([sealed for sealed, _ in ways])
     return SealedScores(Scores(values, moved.l1, True), moved, part)
 
 
-def _exponential_cost(epsilon: Fraction) -> PrivacyCost:
-    # The loss of the exponential mechanism has a range of at most epsilon (Cesar and Rogers 2021).
-    return PrivacyCost(epsilon, rho=epsilon**2 / 8)
+def _together(each: Sequence[SealedSplits]) -> tuple[Sensitivity, DataPart]:
+    """Return the largest sensitivity of several splits, and the part that contains all of them."""
+    most = max((ways.sensitivity for ways in each), key=lambda sensitivity: sensitivity.l1)
+    return most, reduce(DataPart.common, (ways.part for ways in each))
 
 
 def _draw_at_once(

@@ -229,9 +229,7 @@ class CountNoiseSampler(RandomWords):
         >>> SecureNoise().discrete_laplace(Fraction(10), size=5).dtype
         dtype('int64')
         """
-        refuse_if(
-            not_fraction("scale", scale, positive=True, high=MAX_SCALE), not_whole("size", size)
-        )
+        check_scale(scale, size)
         bits = 2 * scale.numerator.bit_length() + 24
         return self._draw(
             kernels.samplers.fill_laplace, BitReader.laplace, scale, size=size, bits_per_draw=bits
@@ -268,10 +266,7 @@ class CountNoiseSampler(RandomWords):
         >>> SecureNoise().discrete_gaussian(Fraction(9, 2), size=5).dtype
         dtype('int64')
         """
-        refuse_if(
-            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
-            not_whole("size", size),
-        )
+        check_variance(variance, size)
         a, b = variance.numerator, variance.denominator
         scale = math.isqrt(a // b) + 1
         over = 2 * a * b * scale * scale
@@ -301,10 +296,7 @@ class CountNoiseSampler(RandomWords):
         >>> SecureNoise().rounded_gaussian(Fraction(9, 2), size=5).dtype
         dtype('int64')
         """
-        refuse_if(
-            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
-            not_whole("size", size),
-        )
+        check_variance(variance, size)
         a, b = variance.numerator, variance.denominator
         out = np.empty(size, np.int64)
         self._fill(
@@ -312,6 +304,18 @@ class CountNoiseSampler(RandomWords):
             bits_per_draw=240, undecided=lambda reader: reader.rounded_gaussian(a, b),
         )  # fmt: skip
         return out
+
+
+def check_scale(scale: Fraction, size: int) -> None:
+    """Raise `ParameterError` for a scale or size that `discrete_laplace` does not support."""
+    problem = not_fraction("scale", scale, positive=True, high=MAX_SCALE)
+    refuse_if(problem, not_whole("size", size))
+
+
+def check_variance(variance: Fraction, size: int) -> None:
+    """Raise `ParameterError` for a variance or size that Gaussian samplers do not support."""
+    problem = not_fraction("variance", variance, positive=True, high=MAX_SCALE**2)
+    refuse_if(problem, not_whole("size", size))
 
 
 def not_rate(name: str, value: Fraction) -> str | None:

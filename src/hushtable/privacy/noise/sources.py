@@ -1,4 +1,4 @@
-"""Noise from OpenDP: an alternative source, and a reference in tests."""
+"""Noise sources: the operating system, OpenDP, and a seed (for tests)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from hushtable.errors import ParameterError
 from hushtable.extras import needing
 from hushtable.privacy.noise.bit_reader import Words
 from hushtable.privacy.noise.noise import Noise
-from hushtable.privacy.noise.random_words import not_fraction, not_whole, refuse_if
-from hushtable.privacy.noise.samplers import MAX_SCALE, not_rate
+from hushtable.privacy.noise.random_words import not_whole, refuse_if
+from hushtable.privacy.noise.samplers import check_scale, check_variance, not_rate
 
 # Secure noise for releases, from the operating system.
 
@@ -63,17 +63,12 @@ class OpenDPNoise(SecureNoise):
 
     def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
         """Draw from OpenDP's integer Laplace; see `Noise.discrete_laplace`."""
-        refuse_if(
-            not_fraction("scale", scale, positive=True, high=MAX_SCALE), not_whole("size", size)
-        )
+        check_scale(scale, size)
         return self._opendp_laplace(_float_at_least(scale), size)
 
     def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
         """Draw from OpenDP's integer Gaussian; see `Noise.discrete_gaussian`."""
-        refuse_if(
-            not_fraction("variance", variance, positive=True, high=MAX_SCALE**2),
-            not_whole("size", size),
-        )
+        check_variance(variance, size)
         scale = _root_at_least(variance)
         space = self._dp.vector_domain(self._dp.atom_domain(T="i64")), self._dp.l2_distance(T="f64")
         return np.array(self._dp.m.make_gaussian(*space, scale)([0] * size), np.int64)
