@@ -40,7 +40,7 @@ from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.engine import Engine
 from hushtable.engine.graph import OrderedEdges
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.kernels.split_quality import POINTS
+from hushtable.kernels import POINTS
 from hushtable.methods import (
     AlphaBeta,
     Columns,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from hushtable.audit.cases.known import SIDE
 from hushtable.errors import ParameterError
-from hushtable.kernels.split_quality import MOVES, POINTS, TELLING
+from hushtable.kernels import MOVES, POINTS, TELLING
 from hushtable.kernels.split_scores import split_score
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import MOST_SPLITS, PartitionAxis

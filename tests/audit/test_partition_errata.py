@@ -20,7 +20,7 @@ from scipy.stats import beta
 
 import hushtable.methods.partition.partition as module
 from hushtable.arrays import Integers
-from hushtable.kernels.split_quality import EVEN
+from hushtable.kernels import EVEN
 from hushtable.kernels.split_scores import split_score
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import GrowthRules, PartitionAxis, PartitionTree, axis_of

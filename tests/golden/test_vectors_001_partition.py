@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from hushtable.kernels.split_quality import EVEN_UNORDERED
+from hushtable.kernels import EVEN_UNORDERED
 from hushtable.kernels.split_scores import split_score
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.tree import PartitionAxis

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.kernels.split_quality import EVEN
+from hushtable.kernels import EVEN
 from hushtable.kernels.split_scores import score_interval, split_score
 from hushtable.methods.partition.estimator import RegionEstimator
 from hushtable.methods.partition.partition import Partition

@@ -29,7 +29,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -493,12 +493,23 @@ def count_uncovered(
         sides = np.full(n_columns, -1.0) if half_sides is None else half_sides * (1.0 + TIE)
         around = np.full(n_columns, np.inf) if period is None else period
         with threads_for(len(rows) * len(noise)):
-            _count_uncovered(
-                np.ascontiguousarray(points), _blocked(points),
-                *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY),
-                around, noise, sides, rows, k, limit, out,
-            )  # fmt: skip
+            blocks = Blocks(
+                _blocked(points), *_boxes(points, BLOCK), *_boxes(points, BLOCK * _FAMILY), around
+            )
+            points = np.ascontiguousarray(points)
+            _count_uncovered(points, blocks, noise, sides, rows, k, limit, out)
     return out
+
+
+class Blocks(NamedTuple):
+    """Points in blocks of `BLOCK`, and the bounding boxes of blocks and of families of them."""
+
+    points: NDArray[np.float64]  # (block, column, position in the block)
+    low: Floats
+    high: Floats
+    family_low: Floats
+    family_high: Floats
+    period: Floats  # length of each cyclic column; infinite if it is not cyclic
 
 
 def _boxes(points: Floats, size: int) -> tuple[Floats, Floats]:
@@ -581,12 +592,7 @@ def _fits_in_block(
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _n_fits(
     n: int,
-    blocks: NDArray[np.float64],
-    low: Floats,
-    high: Floats,
-    family_low: Floats,
-    family_high: Floats,
-    period: Floats,
+    blocks: Blocks,
     own: int,
     z: Floats,
     sides: Floats,
@@ -595,19 +601,21 @@ def _n_fits(
     work: Floats,
 ) -> int:
     """Count the records that fit, up to k: first the own group of blocks, then outward."""
-    n_families, n_blocks = len(family_low), len(low)
+    n_families, n_blocks, period = len(blocks.family_low), len(blocks.low), blocks.period
     n_fits = 0
     for turn in range(2 * n_families):
         family = own // _FAMILY + (turn + 1) // 2 * (1 if turn % 2 else -1)
         if family < 0 or family >= n_families:
             continue
-        if _is_apart(family_low[family], family_high[family], period, z, sides, square):
+        low, high = blocks.family_low[family], blocks.family_high[family]
+        if _is_apart(low, high, period, z, sides, square):
             continue
         for block in range(family * _FAMILY, min(n_blocks, (family + 1) * _FAMILY)):
-            if _is_apart(low[block], high[block], period, z, sides, square):
+            if _is_apart(blocks.low[block], blocks.high[block], period, z, sides, square):
                 continue
             n_real = min(BLOCK, n - block * BLOCK)
-            n_fits += int(_fits_in_block(blocks[block], n_real, period, z, sides, square, work))
+            points = blocks.points[block]
+            n_fits += int(_fits_in_block(points, n_real, period, z, sides, square, work))
             if n_fits >= k:
                 return n_fits
     return n_fits
@@ -616,12 +624,7 @@ def _n_fits(
 @njit(cache=True, parallel=True)  # type: ignore[untyped-decorator]
 def _count_uncovered(
     points: Floats,
-    blocks: NDArray[np.float64],
-    low: Floats,
-    high: Floats,
-    family_low: Floats,
-    family_high: Floats,
-    period: Floats,
+    blocks: Blocks,
     noise: Floats,
     sides: Floats,
     rows: NDArray[np.int64],
@@ -630,6 +633,7 @@ def _count_uncovered(
     out: NDArray[np.int64],
 ) -> None:
     n, d = points.shape
+    period = blocks.period
     squares = np.full(len(noise), -1.0)  # negative: fits are compared by box
     if sides[0] < 0.0:
         for draw in range(len(noise)):
@@ -647,10 +651,7 @@ def _count_uncovered(
                     z[column] += period[column] if period[column] < np.inf else 0.0
                 elif z[column] >= period[column]:
                     z[column] -= period[column]
-            n_fits = _n_fits(
-                n, blocks, low, high, family_low, family_high, period, i // BLOCK, z, sides,
-                squares[draw], k[row], work,
-            )  # fmt: skip
+            n_fits = _n_fits(n, blocks, i // BLOCK, z, sides, squares[draw], k[row], work)
             if n_fits < k[row]:
                 n_uncovered += 1
                 if n_uncovered > limit:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
 from hushtable.extras import needing
-from hushtable.kernels.split_quality import EVEN, POINTS, TELLING
+from hushtable.kernels import EVEN, POINTS, TELLING
 
 with needing("publish"):
     from numba import njit

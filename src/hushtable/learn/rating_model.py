@@ -9,13 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 from hushtable.errors import ParameterError, ReleaseError
 from hushtable.extras import needing
-from hushtable.kernels.ratings import solve_sides
 from hushtable.methods.counts.column_table import COUNT, TUPLE
 from hushtable.release.release import Release
 
+with needing("publish"):
+    from numba import njit
 with needing("eval", "the model"):
     from sklearn.base import BaseEstimator, RegressorMixin
     from sklearn.utils.validation import check_is_fitted
@@ -224,7 +225,7 @@ class _Order:
         """Minimize over this side, with the other one fixed."""
         order = self.order
         return np.asarray(
-            solve_sides(self.starts, others, other[order], errors[order], weights[order], *penalty)
+            _solve_sides(self.starts, others, other[order], errors[order], weights[order], *penalty)
         )
 
 
@@ -249,3 +250,44 @@ def _places(known: NDArray[Any], asked: NDArray[Any]) -> NDArray[np.int64]:
         return np.zeros(len(asked), np.int64)
     places = np.minimum(np.searchsorted(known, asked), len(known) - 1)
     return np.where(known[places] == asked, places, len(known))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _solve_sides(  # noqa: PLR0917 - kernels take arrays by position
+    starts: Integers,
+    others: Floats,
+    other: Integers,
+    errors: Floats,
+    weights: Floats,
+    prior: float,
+    regularization: float,
+) -> Floats:
+    """Solve for the bias and the factors of each user (or item) with the other side fixed.
+
+    Ratings ``starts[i]`` to ``starts[i + 1]`` are those of number i. The model of an error is
+    bias + (bias of the other) + factors times factors of the other. Squares of the unknowns are
+    penalized by `prior`, plus `regularization` times the sum of weights.
+    """
+    n, width = len(starts) - 1, others.shape[1]
+    solved = np.zeros((n, width))
+    features = np.empty(width)
+    for i in range(n):
+        if starts[i] == starts[i + 1]:
+            continue
+        left = np.zeros((width, width))
+        right = np.zeros(width)
+        mass = 0.0
+        for place in range(starts[i], starts[i + 1]):
+            row = others[other[place]]
+            features[0] = 1.0
+            features[1:] = row[1:]
+            target, weight = errors[place] - row[0], weights[place]
+            mass += weight
+            for a in range(width):
+                right[a] += weight * features[a] * target
+                for b in range(width):
+                    left[a, b] += weight * features[a] * features[b]
+        for a in range(width):
+            left[a, a] += prior + regularization * mass + 1e-9
+        solved[i] = np.linalg.solve(left, right)
+    return solved

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.kernels.split_quality import EVEN
+from hushtable.kernels import EVEN
 from hushtable.methods.count_error import laplace_error
 from hushtable.methods.partition.region_table import (
     NOISE_SCALE,

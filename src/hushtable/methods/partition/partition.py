@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
-from hushtable.kernels.split_quality import EVEN, EVEN_UNORDERED, TELLING
+from hushtable.kernels import EVEN, EVEN_UNORDERED, TELLING
 from hushtable.methods import parameters
 from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
-from hushtable.kernels.split_quality import MOVES
+from hushtable.kernels import MOVES
 from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.scored_splits import SplitChoice
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions

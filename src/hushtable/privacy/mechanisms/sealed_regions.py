@@ -15,7 +15,7 @@ import numpy as np
 from hushtable import kernels
 from hushtable.arrays import Integers
 from hushtable.errors import SealedError
-from hushtable.kernels.split_quality import MOVES
+from hushtable.kernels import MOVES
 from hushtable.privacy.accounting.run_account import DataPart, RunAccount
 from hushtable.privacy.accounting.sealed import SealedCells, SealedValue, require_one_cell, unseal
 from hushtable.privacy.accounting.sensitivity import Sensitivity
