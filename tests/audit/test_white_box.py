@@ -12,6 +12,7 @@ import pytest
 from hushtable.audit.cases.case import copies, made_schema, whole
 from hushtable.audit.clock import Clock
 from hushtable.audit.inputs import Pair, TableInput
+from hushtable.audit.recorder import observer_of
 from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
@@ -38,7 +39,8 @@ def fault_of(release: Any, *, pairs: list[Pair] | None = None) -> str:
     """Record runs of a function that opens sealed counts, and return the fault that was found."""
 
     def run(engine: Any, noise: Noise) -> Released:
-        account = RunAccount(SpendingLimit(Fraction(10**6)), spends_all=False)
+        limit = SpendingLimit(Fraction(10**6))
+        account = RunAccount(limit, spends_all=False, observer=observer_of(noise))
         return Released({}, release(seal(engine, account), noise))
 
     subject = Subject(None, SCHEMA, Prepared((PROMISED,), run), SecureNoise())  # type: ignore[arg-type]

@@ -8,18 +8,15 @@ side is counted in new runs. Only these last runs prove anything; see ``auditor.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from types import FrameType
+from functools import partial
 from typing import Any
 
-import hushtable.methods
-import hushtable.privacy
 from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.cases import Case
@@ -28,11 +25,13 @@ from hushtable.audit.events import Event, Not, Samples, Within
 from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input, Pair, TableInput
 from hushtable.audit.loss import LossClaim
+from hushtable.audit.recorder import RecordingNoise, run_plan
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import FolderSubject, Prepared, Subject, published, scratch
 from hushtable.errors import HushtableError
-from hushtable.methods.base import GraphMethod, Plan
+from hushtable.methods.base import GraphMethod, Plan, Released
 from hushtable.privacy.guarantee import ApproxDP, PureDP
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
 
@@ -267,71 +266,53 @@ def _proves(n: int, limit: float, delta: float, error: float) -> bool:
     return loss_at_least(EventTally(n, n), EventTally(0, n), delta=delta, error=error) > limit
 
 
-# Lines of code that a run executes, to find input sizes at which a method's behavior changes.
+# Input sizes at which a method's behavior changes, found by what its runs do.
 
-Lines = frozenset[tuple[str, int]]
-
-_PACKAGES = tuple(
-    str(Path(package.__file__ or "").parent) for package in (hushtable.methods, hushtable.privacy)
-)
+Signature = frozenset[tuple[str, ...]]
+"""Kinds of draws of some runs, and parts of what they return."""
 
 MOST_CHANGES = 4
 """Maximum number of changes that are narrowed down to a single row."""
 
 
-def lines_of(act: Callable[[], Any], files: Sequence[str] = ()) -> Lines:
-    """Run a function and return the lines of methods, the privacy layer and `files` it executes.
-
-    Examples
-    --------
-    >>> from hushtable.privacy.noise.sources import SeededNoise
-    >>> places = lines_of(lambda: SeededNoise(1).integer_below(3))
-    >>> {Path(file).name for file, _ in places} >= {"samplers.py", "sources.py"}
-    True
-    """
-    found: set[tuple[str, int]] = set()
-    traced = (*_PACKAGES, *files)
-
-    def within(frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            found.add((frame.f_code.co_filename, frame.f_lineno))
-        return within
-
-    def entered(frame: FrameType, event: str, _: Any) -> Any:
-        return within if frame.f_code.co_filename.startswith(traced) else None
-
-    before = sys.gettrace()
-    sys.settrace(entered)
-    try:
-        act()
-    finally:
-        sys.settrace(before)
+def signature_of(run: Callable[[Noise], Released], seeds: Sequence[int]) -> Signature:
+    """Return the kinds of draws of runs with these seeds, and the parts of their releases."""
+    found: set[tuple[str, ...]] = set()
+    for seed in seeds:
+        noise = RecordingNoise(seed)
+        try:
+            released = run(noise)
+        except HushtableError as error:
+            found.add(("refused", type(error).__name__))
+        else:
+            found |= {
+                ("table", name, *table.column_names) for name, table in released.tables.items()
+            }
+            found |= {("setting", name) for name in released.settings}
+            found |= {("attachment", name) for name in released.attachments}
+            found.add(("notes", str(len(released.settings.get("notes", ())))))
+            found.add(("warnings", str(len(released.warnings))))
+        found |= {("draw", d.what, type(d.mechanism).__name__) for d in noise.draws}
     return frozenset(found)
 
 
 def changes(
-    lines_at: Callable[[int], Lines],
+    signature_at: Callable[[int], Signature],
     sizes: Sequence[int],
     *,
     enough: Callable[[], bool] = lambda: False,
 ) -> list[int]:
-    """Return sizes n such that runs on n and on n + 1 rows execute different lines.
+    """Return sizes n such that runs on n and on n + 1 rows have different signatures.
 
     Between two sizes that differ, bisection finds one such n. Stop when `enough` returns True.
 
     Examples
     --------
-    >>> changes(lambda n: frozenset({("a.py", n >= 700)}), [300, 512, 1024, 2048])
+    >>> changes(lambda n: frozenset({("setting", str(n >= 700))}), [300, 512, 1024, 2048])
     [699]
     """
     found: list[int] = []
-    known: dict[int, Lines] = {}
-
-    def at(n: int) -> Lines:
-        if n not in known:
-            known[n] = lines_at(n)
-        return known[n]
-
+    at = functools.cache(signature_at)
     for low, high in itertools.pairwise(sizes):
         if enough() or len(found) == MOST_CHANGES or at(low) == at(high):
             continue
@@ -358,15 +339,15 @@ GRAPH_SIZES = (*range(1, 41), 49, 50, 63, 64, 99, 100)
 """Numbers of edges of graphs, in each shape."""
 
 FAR_SIZES = (sweep.MOST_ROWS, 512, 1024, 2048, 4096, 8192)
-"""Sizes between which a change of the executed lines is searched."""
+"""Sizes between which a change of the signature is searched."""
 
 LARGE = 50_000
 """Rows of a large table."""
 
 SEEDS = (1, 2)
-"""Seeds of the runs whose lines are traced."""
+"""Seeds of the runs whose signatures are compared."""
 
-TRACED = 2.0
+SEARCH_SECONDS = 2.0
 """CPU seconds after which the search for changes stops."""
 
 
@@ -446,7 +427,7 @@ def neighbors_for(
         plan = plan_of(subject)
         if plan is not None:
             # Post-processing is published, too, and is slower.
-            whole = replace(subject, prepared=Prepared(plan.guarantees, plan.run))
+            whole = replace(subject, prepared=Prepared(plan.guarantees, partial(run_plan, plan)))
             yield whole, "whole releases of graphs", graphs[::4]
         return
     if claim.relation == "add-remove" and subject.schema.rows is not None:
@@ -458,7 +439,7 @@ def neighbors_for(
     plan = plan_of(subject)
     many = sweep.sizes_of(plan)
     if plan is not None:
-        many = sorted({*many, *_turns(subject, plan)})
+        many = sorted({*many, *_turns(subject)})
     yield subject, "tables of many sizes", list(sweep.swept(subject.schema, claim.relation, many))
 
 
@@ -497,36 +478,20 @@ def _pairs_for_folders(claim: LossClaim, subject: Subject, *, is_given: bool) ->
     return pairs
 
 
-def _turns(subject: Subject, plan: Plan[Any]) -> list[int]:
-    """Return sizes beyond the sweep at which runs start to execute other lines."""
-    files = [_file_of(kind) for kind in type(plan).__mro__ if _file_of(kind)]
+def _turns(subject: Subject) -> list[int]:
+    """Return sizes beyond the sweep at which the signature of runs changes."""
     found: list[int] = []
     started = time.process_time()
     for rows_of in list(sweep.shapes(subject.schema).values())[:2]:
 
-        def lines_at(n: int, rows_of: sweep.Rows = rows_of) -> Lines:
+        def signature_at(n: int, rows_of: sweep.Rows = rows_of) -> Signature:
             opened = TableInput(subject.schema, tuple(rows_of(n))).open(SeededNoise(1))
+            return signature_of(partial(subject.prepared.run, opened), SEEDS)
 
-            def act() -> None:
-                for seed in SEEDS:
-                    try:
-                        subject.prepared.run(opened, SeededNoise(seed))
-                    except HushtableError:
-                        continue
-
-            return lines_of(act, files)
-
-        found += changes(lines_at, FAR_SIZES, enough=lambda: time.process_time() - started > TRACED)
+        found += changes(
+            signature_at, FAR_SIZES, enough=lambda: time.process_time() - started > SEARCH_SECONDS
+        )
     return found
-
-
-def _file_of(kind: type) -> str:
-    import inspect  # noqa: PLC0415 - only needed here
-
-    try:
-        return inspect.getfile(kind)
-    except (TypeError, OSError):
-        return ""
 
 
 def _variants(claim: LossClaim, case: Case[Any], subject: Subject) -> Iterator[tuple[str, Subject]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,22 @@ class TableInput:
     # owner of each row if the unit is a person; by default one row each
     persons: tuple[int, ...] | None = None
 
+    @cached_property
+    def is_crowded(self) -> bool:
+        """True if a person has more rows than are used."""
+        unit = self.schema.unit
+        most = max(Counter(self.persons or ()).values(), default=1)
+        return unit.kind == "person" and most > (unit.max_rows or 1)
+
     def open(self, noise: Noise) -> CodedEngine:
         """Return an engine that counts this table."""
-        return CodedEngine(self, noise)
+        names = list(self.schema.attributes)
+        codes = np.array(self.rows, np.int32).reshape(-1, len(names))
+        persons = None
+        if self.schema.unit.kind == "person":
+            persons = np.array(self.persons or range(len(self.rows)), np.int32)
+        columns = dict(zip(names, codes.T.copy(), strict=True))
+        return CodedEngine.from_codes(self.schema, columns, noise, persons=persons)
 
     def describe(self) -> list[dict[str, Any]]:
         """Return the distinct rows as values, with their multiplicities."""
@@ -52,48 +66,29 @@ class TableInput:
 
 
 class CodedEngine(MemoryEngine):
-    """Engine on a table that is given as codes.
+    """Engine on codes that caches counts; `resample_rows` clears the cache."""
 
-    Results that are the same in every run are cached; `renew` clears those that are not.
-    """
-
-    def __init__(self, table: TableInput, noise: Noise) -> None:
-        codes = np.array(table.rows, np.int32).reshape(-1, len(table.schema.attributes))
-        columns = dict(zip(table.schema.attributes, codes.T.copy(), strict=True))
-        persons = None
-        self._is_random = False
-        if table.schema.unit.kind == "person":
-            owners = table.persons or tuple(range(len(table.rows)))
-            persons = np.array(owners, np.int32)
-            most = max(Counter(owners).values(), default=0)
-            self._is_random = most > (table.schema.unit.max_rows or 1)
-        super().__init__(lambda: Encoded(columns, persons), table.schema, noise)
+    def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
+        super().__init__(read, schema, noise)
         self._answers: dict[Any, Any] = {}
 
-    def renew(self, noise: Noise) -> None:
-        """Select rows again, if a person has more rows than are used."""
-        self._noise = noise
-        if self._is_random:
-            self.resample_rows(noise)
-            self._answers.clear()
+    def resample_rows(self, noise: Noise) -> None:
+        """Choose the rows of each person again."""
+        super().resample_rows(noise)
+        self._answers.clear()
 
-    def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
-        """Return the cached histogram of each column."""
-        key = ("histograms", tuple(columns), by)
+    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
+        key = (*columns, by)
         if key not in self._answers:
-            self._answers[key] = super().histograms(columns, by=by)
-        answer: dict[str, Counts] = self._answers[key]
-        return {name: counts.copy() for name, counts in answer.items()}
+            self._answers[key] = super()._histograms(columns, by)
+        return {name: counts.copy() for name, counts in self._answers[key].items()}
 
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> OccupiedCells:
-        """Return the occupied cells, cached if nothing is recoded."""
+    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
         if recode:
-            return super().counts(columns, recode=recode)
-        key = ("counts", tuple(columns))
+            return super()._counts(columns, recode)
+        key = tuple(columns)
         if key not in self._answers:
-            self._answers[key] = super().counts(columns)
+            self._answers[key] = super()._counts(columns, recode)
         kept: OccupiedCells = self._answers[key]
         return OccupiedCells(kept.domain, kept.codes.copy(), kept.counts.copy())
 
@@ -128,7 +123,7 @@ Input = TableInput | GraphInput
 # Neighbors: pairs of small inputs that differ in one unit of privacy.
 
 MAX_CELLS = 4
-"""Number of distinct rows from which tables are built in the search."""
+"""Number of distinct rows that the tables of the search consist of."""
 
 
 @dataclass(frozen=True)

@@ -9,42 +9,47 @@ paid for.
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-from hushtable.privacy.accounting.run_account import DataPart, RunAccount
+from hushtable.arrays import Integers
+from hushtable.audit.features import Features
+from hushtable.methods.base import Plan, Released
+from hushtable.privacy.accounting.run_account import (
+    DataPart,
+    Draw,
+    DrawObserver,
+    QueryRecord,
+    RunAccount,
+)
+from hushtable.privacy.accounting.sealed import SealedValue
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.mechanisms.cells import NoisyCells
 from hushtable.privacy.mechanisms.mechanism import Mechanism
 from hushtable.privacy.noise.bit_reader import Words
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SeededNoise
 
 FAR = 50
 """Noise scales by which outcomes are shifted, to test very unlikely outcomes."""
 
-
-N_ROW_CHOICES = 1000
+N_FIRST_WORDS = 1000
 """Number of requests that start with an unlikely word. It is limited because some samplers repeat
 until they get another word."""
-
-DRAWS = ("draw", "draw_some")
-"""Methods by which mechanisms release outcomes; nested calls count as one draw."""
 
 
 @dataclass(frozen=True)
 class RecordedDraw:
     """One draw of a mechanism: its input and its outcome."""
 
-    what: str  # description in the account; empty if not recorded there
+    what: str  # description in the account
     mechanism: Any
-    sensitivity: Sensitivity | None  # recorded sensitivity
+    sensitivity: Sensitivity  # recorded sensitivity, of a unit
     exact: Any  # input of the mechanism
     outcome: Any
     seed: int  # seed of the noise of this draw
@@ -52,20 +57,13 @@ class RecordedDraw:
 
 
 class RecordingNoise(SeededNoise):
-    """Noise that records what mechanisms see, and can replay their outcomes.
+    """Noise of a recorded run, and observer of its draws, which it can replay.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of all random bits outside of mechanisms; each draw of a mechanism has its own seed.
-    script : sequence of RecordedDraw
-        Outcomes to replay, in order; after the last one, mechanisms draw.
-    far : bool
-        Whether to shift noisy numbers to very unlikely values.
-    rows : int
-        Rows of one unit, for costs that are recorded by row.
-    coins : int, optional
-        First word of requests outside of mechanisms: a very unlikely one.
+    All random bits outside of mechanisms come from `seed`, and each draw of a mechanism has its own
+    seed. The outcomes of `script` are replayed in order; after the last one, mechanisms draw. With
+    `far`, noisy numbers are shifted to very unlikely values. `rows` is the number of rows of one
+    unit, for costs that are recorded by row. `first_word`, a very unlikely one, starts every
+    request outside of mechanisms.
     """
 
     def __init__(
@@ -75,40 +73,77 @@ class RecordingNoise(SeededNoise):
         script: Sequence[RecordedDraw] = (),
         far: bool = False,
         rows: int = 1,
-        coins: int | None = None,
+        first_word: int | None = None,
     ) -> None:
         super().__init__(seed)
-        self._coins, self._n_coins = coins, 0
+        self._first_word, self._n_first_words = first_word, 0
         self.seed, self.script, self.far, self.rows = seed, script, far, rows
         self.draws: list[RecordedDraw] = []
-        self.accounts: list[RunAccount] = []
-        self._n_booked = 0
+        self.accounts: dict[RunAccount, None] = {}
+        self.seen: Features = {}  # features of the run
+        self.faults: list[str] = []  # noise that was used outside of recorded queries
 
     def _words(self, n: int) -> Words:
         words = super()._words(n)
-        if self._coins is not None and self._n_coins < N_ROW_CHOICES:
-            words[:1] = self._coins
-            self._n_coins += 1
+        if self._first_word is not None and self._n_first_words < N_FIRST_WORDS:
+            words[:1] = self._first_word
+            self._n_first_words += 1
         return words
 
-    def drawn(self, mechanism: Any, exact: Any, draw: Callable[[Any], Any]) -> Any:
+    def open(self, sealed: SealedValue, mechanism: Mechanism, what: str) -> Any:
+        """Open sealed counts; this noise observes the account, whatever code created it."""
+        for part in sealed.all_parts[:1]:
+            part.account.observer = self
+        return super().open(sealed, mechanism, what)
+
+    def observe(self, record: QueryRecord, draw: Draw, exact: Any, noise: Any) -> Any:
         """Record a draw, or replay the one in the script.
 
         A replayed draw is also made, from other words, and discarded: a run may depend on the
         outcome of a draw, but not on its words or noise.
         """
+        account = record.parts[0].account
+        self.accounts[account] = None
+        if noise is not self:
+            self.faults.append(f"{record.what} was opened with noise other than that of the run")
+            return draw(exact, noise)
         place = len(self.draws)
         seed = 1_000_003 * self.seed + place
         if place < len(self.script):
-            draw(SeededNoise(-seed - 1))
+            draw(exact, SeededNoise(-seed - 1))
             outcome = self.script[place].outcome
         else:
-            outcome = self._moved(mechanism, draw(SeededNoise(seed)), place)
-        what, sensitivity, parts = self._recorded(mechanism)
+            outcome = self._moved(record.mechanism, draw(exact, SeededNoise(seed)), place)
+        sensitivity = record.sensitivity
+        if account.promise is not None and account.promise.of_row:
+            sensitivity = replace(sensitivity, rows=self.rows)
         self.draws.append(
-            RecordedDraw(what, mechanism, sensitivity, _kept(exact), outcome, seed, parts)
+            RecordedDraw(
+                record.what,
+                record.mechanism,
+                sensitivity,
+                _kept(exact),
+                outcome,
+                seed,
+                record.parts,
+            )
         )
         return _kept(outcome)
+
+    def discrete_laplace(self, scale: Fraction, *, size: int) -> Integers:
+        """Draw outside of a recorded query, which is a fault."""
+        self.faults.append("discrete_laplace was drawn without a recorded cost")
+        return super().discrete_laplace(scale, size=size)
+
+    def discrete_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw outside of a recorded query, which is a fault."""
+        self.faults.append("discrete_gaussian was drawn without a recorded cost")
+        return super().discrete_gaussian(variance, size=size)
+
+    def rounded_gaussian(self, variance: Fraction, *, size: int) -> Integers:
+        """Draw outside of a recorded query, which is a fault."""
+        self.faults.append("rounded_gaussian was drawn without a recorded cost")
+        return super().rounded_gaussian(variance, size=size)
 
     def _moved(self, mechanism: Any, outcome: Any, place: int) -> Any:
         if not self.far:
@@ -117,19 +152,6 @@ class RecordingNoise(SeededNoise):
             return replace(outcome, noisy=_moved_away(outcome.noisy, 1 / mechanism.rate, place))
         scale = getattr(mechanism, "scale", None) or math.sqrt(getattr(mechanism, "variance", 0))
         return _moved_away(outcome, scale, place) if isinstance(outcome, np.ndarray) else outcome
-
-    def _recorded(self, mechanism: Any) -> tuple[str, Sensitivity | None, tuple[DataPart, ...]]:
-        """Find the record of a draw: the first unused one in the accounts with this mechanism."""
-        openings = [(opening, account.promise) for account in self.accounts
-                    for opening in account.records]  # fmt: skip
-        for opening, promise in openings[self._n_booked :]:
-            if opening.mechanism is mechanism:
-                self._n_booked += 1
-                by_rows = promise is not None and promise.of_row
-                moved = opening.sensitivity
-                moved = replace(moved, rows=self.rows) if by_rows else moved
-                return opening.what, moved, opening.parts
-        return "", None, ()
 
 
 def _moved_away(numbers: Any, scale: Any, place: int) -> Any:
@@ -141,59 +163,25 @@ def _kept(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-_current: list[RecordingNoise] = []
+def observer_of(noise: Noise) -> DrawObserver | None:
+    """Return the observer of a run with this noise: the noise itself, if it records."""
+    return noise if isinstance(noise, RecordingNoise) else None
 
 
-def _kinds(kind: Any) -> Iterator[Any]:
-    yield kind
-    for below in kind.__subclasses__():
-        yield from _kinds(below)
+def run_plan(plan: Plan[Any], source: Any, noise: Noise) -> Released:
+    """Run a plan; if the noise records, it observes the draws."""
+    return plan.accounted(source, noise, observer=observer_of(noise)).released
 
 
-@contextlib.contextmanager
-def recording_draws() -> Iterator[None]:
-    """Record the draws of all mechanisms that are run with a `RecordingNoise`."""
-    with contextlib.ExitStack() as stack:
-        for kind, name in itertools.product(dict.fromkeys(_kinds(Mechanism)), DRAWS):
-            real = vars(kind).get(name)
-            if real is not None and not getattr(real, "__isabstractmethod__", False):
-                stack.enter_context(mock.patch.object(kind, name, _seen(real)))
-        opened = RunAccount.__post_init__
+class ObservedPlan:
+    """A plan whose runs are observed; in all else the same."""
 
-        def noticed(account: RunAccount) -> None:
-            opened(account)
-            if _current:
-                _current[-1].accounts.append(account)
+    def __init__(self, plan: Plan[Any], observer: DrawObserver | None) -> None:
+        self._plan, self._observer = plan, observer
 
-        stack.enter_context(mock.patch.object(RunAccount, "__post_init__", noticed))
-        yield
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plan, name)
 
-
-def _seen(real: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    def draw(self: Any, exact: Any, noise: Any) -> Any:
-        if not isinstance(noise, RecordingNoise):  # inside another draw, or not recorded
-            return real(self, exact, noise)
-        return noise.drawn(self, exact, lambda own: real(self, exact, own))
-
-    return draw
-
-
-@dataclass
-class RecordedRun:
-    """Features, draws and accounts of a recorded run."""
-
-    seen: dict[str, float]
-    draws: list[RecordedDraw] = field(default_factory=list)
-    accounts: list[RunAccount] = field(default_factory=list)
-
-
-def record_run(
-    see: Callable[[RecordingNoise], dict[str, float]], noise: RecordingNoise
-) -> RecordedRun:
-    """Run a function with this noise, and return its features, draws and accounts."""
-    _current.append(noise)
-    try:
-        seen = see(noise)
-    finally:
-        _current.pop()
-    return RecordedRun(seen, noise.draws, noise.accounts)
+    def accounted(self, source: Any, noise: Noise, **options: Any) -> Any:
+        """Run the plan, observed."""
+        return self._plan.accounted(source, noise, observer=self._observer, **options)

@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -140,31 +139,28 @@ _NAMES = {
 @contextlib.contextmanager
 def intercept() -> Iterator[list[str]]:
     """List calls of random generators from the project's code or a method's, by name."""
-    heard: list[str] = []
+    calls: list[str] = []
 
-    def listening(name: str, real: Any) -> Any:
-        is_class = isinstance(real, type)
+    def reporting(name: str, real: Any) -> Any:
+        called = getattr(real, "__init__") if isinstance(real, type) else real  # noqa: B009 - mypy
 
-        def ask(*given: Any, **named: Any) -> Any:
+        def call(*given: Any, **named: Any) -> Any:
             caller = sys._getframe(1).f_code
             if not caller.co_filename.startswith((*_LIBRARIES, _NOISE_LAYER, "<frozen")):
-                heard.append(f"{name}, by {caller.co_name} in {Path(caller.co_filename).name}")
-            return (
-                getattr(real, "__init__", real)(*given, **named)
-                if is_class
-                else real(*given, **named)
-            )
+                calls.append(f"{name}, by {caller.co_name} in {Path(caller.co_filename).name}")
+            return called(*given, **named)
 
         # A class stays a class, so that isinstance still works.
-        return type(real.__name__, (real,), {"__init__": ask}) if is_class else ask
+        return type(real.__name__, (real,), {"__init__": call}) if called is not real else call
 
-    with contextlib.ExitStack() as stack:
-        for module, names in _NAMES.items():
-            for name in names:
-                real = getattr(module, name)
-                spoken = f"{module.__name__}.{name}"
-                stack.enter_context(mock.patch.object(module, name, listening(spoken, real)))
-        yield heard
+    real = [(module, name, getattr(module, name)) for module in _NAMES for name in _NAMES[module]]
+    try:
+        for module, name, function in real:
+            setattr(module, name, reporting(f"{module.__name__}.{name}", function))
+        yield calls
+    finally:
+        for module, name, function in real:
+            setattr(module, name, function)
 
 
 def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
@@ -174,10 +170,10 @@ def checked(subject: Subject, inputs: Sequence[Input]) -> Finding:
     for given in inputs:
         _seen(subject, given, 1)  # warm-up: triggers lazy imports
         for seed in (1, 2):
-            with intercept() as heard, traced() as left:
+            with intercept() as calls, traced() as left:
                 runs = [_seen(subject, given, seed) for _ in range(2)]
             n_runs += 2
-            problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in heard)
+            problems |= dict.fromkeys(f"Randomness was requested from {who}." for who in calls)
             problems |= dict.fromkeys(f"During the run, {what}." for what in left)
             if runs[0] != runs[1]:
                 every = runs[0].keys() | runs[1].keys()

@@ -13,7 +13,8 @@ from typing import Any
 from hushtable.arrays import Integers
 from hushtable.audit.events import Samples
 from hushtable.audit.features import Features, everything, features, folder, seen_of
-from hushtable.audit.inputs import CodedEngine, Input
+from hushtable.audit.inputs import Input, TableInput
+from hushtable.audit.recorder import ObservedPlan, observer_of
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Plan, Released
 from hushtable.methods.parameters import Parameters
@@ -74,7 +75,7 @@ class Outlook:
         if self._varied:  # possibly only because some runs were refused
             return ""
         if self.n_released == 0:
-            return f"every run was refused: {self.refusal or 'there were no runs'}"
+            return f"every run was refused: {self.refusal or 'nothing was run'}"
         if is_rare:
             return ""
         return "all runs on all inputs had the same output, so no difference could be detected"
@@ -92,13 +93,13 @@ class Subject:
     outlook: Outlook = field(default_factory=Outlook)
     _opened: dict[Input, Any] = field(default_factory=dict)
 
-    def opened(self, given: Input, coins: Noise | None = None) -> Any:
-        """Return the opened input; rows are selected again at each call."""
+    def opened(self, given: Input, row_choice: Noise | None = None) -> Any:
+        """Return the opened input; rows are selected again at each call, with `row_choice`."""
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
-        if isinstance(opened, CodedEngine):
-            opened.renew(coins or self.noise)
+        if isinstance(given, TableInput) and given.is_crowded:
+            opened.resample_rows(row_choice or self.noise)
         return opened
 
     def released(self, given: Input) -> Released:
@@ -180,7 +181,8 @@ def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Featur
     out = place / "release"
 
     def act() -> Features:
-        PublishRun(plan, noise=noise, out=out).publish(lambda: opened)
+        observed: Any = ObservedPlan(plan, observer_of(noise))
+        PublishRun(observed, noise=noise, out=out).publish(lambda: opened)
         return folder(out)
 
     try:

@@ -30,14 +30,8 @@ import numpy as np
 
 from hushtable.audit.bounds import EventTally, at_least, at_most
 from hushtable.audit.clock import Clock
-from hushtable.audit.inputs import Input, Pair, TableInput
-from hushtable.audit.recorder import (
-    RecordedDraw,
-    RecordedRun,
-    RecordingNoise,
-    record_run,
-    recording_draws,
-)
+from hushtable.audit.inputs import Pair, TableInput
+from hushtable.audit.recorder import RecordedDraw, RecordingNoise, run_plan
 from hushtable.audit.reference_costs import ReferenceCost, reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
 from hushtable.audit.subject import Subject
@@ -268,7 +262,7 @@ MOST_WAY_LAWS = 3
 MOST_WAYS = 1000
 """Ways of one run that are compared individually."""
 
-COINS = (None, 0, None, None, 2**64 - 1)
+FIRST_WORDS = (None, 0, None, None, 2**64 - 1)
 """First word of random bits outside of mechanisms, by pair; None for a random word. Extreme words
 trigger behavior that would occur once in a million runs."""
 
@@ -295,26 +289,29 @@ class WhiteBox:
     _checked: set[str] = field(default_factory=set)
 
     def finding(self, error: float, clock: Clock) -> Finding | None:
-        """Check pairs until the time limit or the first fault; None if there were no draws."""
+        """Check pairs until the time limit or the first fault; None if nothing was drawn."""
         self._error = error
-        with recording_draws():
-            for subject, name, pairs in self.neighbors:
-                for number, pair in enumerate(pairs):
-                    if self._is_over(clock):
-                        break
-                    if self.n_pairs == ENOUGH and not self.n_draws:
-                        return None
-                    if _is_crowded(pair) and not _is_coupled(pair):
-                        continue
-                    try:
-                        self._watch(subject, pair, number)
-                    except FaultError as fault:
-                        return self._violation(
-                            str(fault), f"{pair.name} ({name})", pair.one, pair.two
-                        )
-                    clock.tell("watching", min(1.0, number / len(pairs)))
+        for subject, name, pairs in self.neighbors:
+            for number, pair in enumerate(pairs):
                 if self._is_over(clock):
-                    break  # listing more neighbors would also take time
+                    break
+                if self.n_pairs == ENOUGH and not self.n_draws:
+                    return None
+                if _is_crowded(pair) and not _is_coupled(pair):
+                    continue
+                try:
+                    self._watch(subject, pair, number)
+                except FaultError as fault:
+                    where, sides = f"{pair.name} ({name})", (pair.one, pair.two)
+                    return Finding(
+                        promise=PROMISE,
+                        verdict="VIOLATION",
+                        n_inputs=self.n_pairs,
+                        witness=Witness(where, *sides, str(fault), EventTally(1, 1), None),
+                    )
+                clock.tell("watching", min(1.0, number / len(pairs)))
+            if self._is_over(clock):
+                break  # listing more neighbors would also take time
         if not self.n_draws:
             return None
         return Finding(
@@ -327,28 +324,23 @@ class WhiteBox:
     def _is_over(self, clock: Clock) -> bool:
         return clock.is_past(1) and self.n_pairs >= AT_LEAST
 
-    def _violation(self, fault: str, name: str, one: Input, two: Input) -> Finding:
-        return Finding(
-            promise=PROMISE,
-            verdict="VIOLATION",
-            n_inputs=self.n_pairs,
-            witness=Witness(name, one, two, fault, EventTally(1, 1), None),
-        )
-
     def _watch(self, subject: Subject, pair: Pair, seed: int) -> None:
         """Run two neighbors with the same outcomes, and compare."""
         far = seed % 4 == 3
         rows = subject.schema.unit.max_rows or 1
-        coins, today = COINS[seed % len(COINS)], _today()
-        first = _run(subject, pair.one, RecordingNoise(seed, far=far, rows=rows, coins=coins))
-        again = RecordingNoise(seed, script=first.draws, rows=rows, coins=coins)
-        second = _run(subject, pair.two, again)
+        word, today = FIRST_WORDS[seed % len(FIRST_WORDS)], _today()
+        first = RecordingNoise(seed, far=far, rows=rows, first_word=word)
+        first.seen = subject.seen_with(pair.one, first)
+        second = RecordingNoise(seed, script=first.draws, rows=rows, first_word=word)
+        second.seen = subject.seen_with(pair.two, second)
         self.n_pairs += 1
         self.n_draws += len(first.draws)
         if _today() != today:
             return  # a release contains its date
+        promises = (p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP))
+        promise = next(promises, None)
         for run in (first, second):
-            _check_account(run, subject)
+            _check_account(run, promise, together=False)
         if not far:
             for draw in first.draws:
                 check_sampler(draw)
@@ -382,22 +374,13 @@ class WhiteBox:
                 return
 
 
-def _run(subject: Subject, given: Input, noise: RecordingNoise) -> RecordedRun:
-    return record_run(lambda noise: subject.seen_with(given, noise), noise)
-
-
 def _today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
 def _is_crowded(pair: Pair) -> bool:
     """Return whether a person has more rows than are used."""
-    for given in (pair.one, pair.two):
-        if isinstance(given, TableInput) and given.schema.unit.kind == "person":
-            most = max(Counter(given.persons or ()).values(), default=1)
-            if most > (given.schema.unit.max_rows or 1):
-                return True
-    return False
+    return any(isinstance(given, TableInput) and given.is_crowded for given in (pair.one, pair.two))
 
 
 def _is_coupled(pair: Pair) -> bool:
@@ -417,7 +400,7 @@ def _is_coupled(pair: Pair) -> bool:
 
 
 def check_same(
-    one: RecordedRun, two: RecordedRun, *, is_counted: bool, is_coupled: bool = True
+    one: RecordingNoise, two: RecordingNoise, *, is_counted: bool, is_coupled: bool = True
 ) -> None:
     """Compare two runs with the same outcomes, draw by draw; raise `FaultError` if they differ.
 
@@ -425,10 +408,10 @@ def check_same(
     of tuple counts are not checked.
     """
     for number, (a, b) in enumerate(zip(one.draws, two.draws, strict=False)):
-        if _noise_of(a.mechanism) != _noise_of(b.mechanism):
+        if repr(a.mechanism) != repr(b.mechanism):
             raise FaultError(
-                f"draw {number + 1} ({a.what or 'not recorded'}) has different noise on the "
-                "neighbor, after the same outcomes"
+                f"draw {number + 1} ({a.what}) has different noise on the neighbor, after the same "
+                "outcomes"
             )
         if is_counted and (is_coupled or not isinstance(a.exact, CommonTuples)):
             _check_distance(a, b, number)
@@ -452,15 +435,9 @@ def check_same(
         )
 
 
-def _noise_of(mechanism: Any) -> str:
-    return repr(mechanism)
-
-
 def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
     """Check that the inputs of two draws differ by at most the recorded sensitivity."""
-    if one.sensitivity is None:
-        raise FaultError(f"draw {number + 1} has no recorded cost")
-    booked, place = one.sensitivity, f"draw {number + 1} ({one.what})"
+    recorded, place = one.sensitivity, f"draw {number + 1} ({one.what})"
     if _is_scores(one.exact) or _is_ways(one.exact):
         _check_scores(one, two, place)
         return
@@ -469,9 +446,9 @@ def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
         return
     sizes = np.abs(moved)
     for how, seen, allowed in (
-        ("in total", int(sizes.sum()), booked.l1),
-        ("in one entry", int(sizes.max(initial=0)), booked.most),
-        ("in squared L2 norm", int((sizes**2).sum()), booked.l2_squared),
+        ("in total", int(sizes.sum()), recorded.l1),
+        ("in one entry", int(sizes.max(initial=0)), recorded.most),
+        ("in squared L2 norm", int((sizes**2).sum()), recorded.l2_squared),
     ):
         if seen > allowed:
             raise FaultError(
@@ -479,12 +456,12 @@ def _check_distance(one: RecordedDraw, two: RecordedDraw, number: int) -> None:
             )
 
 
-def _check_parts(one: RecordedRun, two: RecordedRun) -> None:
+def _check_parts(one: RecordingNoise, two: RecordingNoise) -> None:
     """Check divisions: one unit affects no more parts than it has rows or steps."""
     moved: set[int] = set()
     steps = 0
     for a, b in zip(one.draws, two.draws, strict=True):
-        if a.sensitivity is None or not a.sensitivity.divisible:
+        if not a.sensitivity.divisible:
             continue
         steps = max(steps, a.sensitivity.rows)
         for part in _parts_that_moved(a, b):
@@ -520,12 +497,11 @@ def _parts_that_moved(one: RecordedDraw, two: RecordedDraw) -> list[DataPart]:
 def _check_scores(one: RecordedDraw, two: RecordedDraw, place: str) -> None:
     """Check the change of scores against the sensitivity of their choice."""
     if _is_ways(one.exact):
-        moved, is_range = _moved_ways(one.exact, two.exact), True
-        allowed = one.sensitivity.l1 if one.sensitivity else 0
+        moved = _moved_ways(one.exact, two.exact)
+        is_range, allowed = True, one.sensitivity.l1
     else:
-        moved, is_range, allowed = _moved_scores(one.exact, two.exact), one.exact.monotone, (
-            one.exact.most
-        )  # fmt: skip
+        moved = _moved_scores(one.exact, two.exact)
+        is_range, allowed = one.exact.monotone, one.exact.most
     if moved is None or not len(moved):
         return
     # If the exponent is not halved, the cost depends on the range of the scores' changes.
@@ -590,25 +566,22 @@ def _counted(common: CommonTuples) -> Counter[Any]:
 # --- the account ----------------------------------------------------------------------------------
 
 
-def _check_account(run: RecordedRun, subject: Subject) -> None:
-    """Check that the recomputed costs of a run are within the promise."""
-    promised = [p for p in subject.prepared.guarantees if isinstance(p, PureDP | ApproxDP)]
-    for draw in run.draws:
-        if not draw.what:
-            raise FaultError(f"{type(draw.mechanism).__name__} drew without a recorded cost")
-    if not run.draws and any(account.records for account in run.accounts):
-        raise FaultError("counts were opened with noise other than that of the run")
-    if not promised or not run.draws:
+def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> None:
+    """Check that all noise was recorded, and that the recomputed cost is within the promise.
+
+    With `together`, the promise is about all accounts of the run, otherwise about each of them.
+    """
+    for fault in run.faults:
+        raise FaultError(fault)
+    if promise is None:
         return
-    promise = promised[0]
-    for account in run.accounts:
-        spent = spent_at_most(account, epsilon=promise.epsilon)
-        if spent is None:
-            continue
-        epsilon, delta = float(promise.epsilon), float(promise.delta)
-        if not spent.is_within(epsilon, delta):
+    found = [spent_at_most(account, epsilon=promise.epsilon) for account in run.accounts]
+    costs = [cost for cost in found if cost is not None]
+    epsilon, delta = float(promise.epsilon), float(promise.delta)
+    for cost in [sum(costs, ReferenceCost())] if together else costs:
+        if not cost.is_within(epsilon, delta):
             raise FaultError(
-                f"the recomputed cost of the run is {spent.in_words()}; the promise is epsilon "
+                f"the recomputed cost of the run is {cost.in_words()}; the promise is epsilon "
                 f"{epsilon:g} and delta {delta:g}"
             )
 
@@ -639,25 +612,20 @@ def record_linked(
     """
 
     def connected(data: Mapping[str, Any]) -> Connect:
-        return lambda coins: open_linked(data, plan.linked).connect(plan.linked, noise=coins)
+        return lambda noise: open_linked(data, plan.linked).connect(plan.linked, noise=noise)
 
     return record_runs(plan, connected(one), connected(two), seed=seed)
 
 
 def record_runs(plan: Plan[Any], one: Connect, two: Connect, *, seed: int) -> int:
     """Run a plan on neighbors with the same outcomes; return the number of draws."""
-    with recording_draws():
-        first = _run_linked(plan, one, RecordingNoise(seed))
-        second = _run_linked(plan, two, RecordingNoise(seed, script=first.draws))
-    for run in (first, second):
-        _check_accounts(run, plan)
+    first = RecordingNoise(seed)
+    second = RecordingNoise(seed, script=first.draws)
+    for connect, run in ((one, first), (two, second)):
+        run.seen = _seen(run_plan(plan, connect(SeededNoise(seed)), run))
+        _check_account(run, plan.promise, together=True)
     check_same(first, second, is_counted=True)
     return len(first.draws)
-
-
-def _run_linked(plan: Plan[Any], connect: Connect, noise: RecordingNoise) -> RecordedRun:
-    source = connect(SeededNoise(noise.seed))
-    return record_run(lambda noise: _seen(plan.run(source, noise)), noise)
 
 
 def _seen(released: Released) -> dict[str, float]:
@@ -668,22 +636,3 @@ def _seen(released: Released) -> dict[str, float]:
         f"{name} ({hashlib.sha256(text.encode()).hexdigest()[:12]})": 1.0
         for name, text in texts.items()
     }
-
-
-def _check_accounts(run: RecordedRun, plan: Plan[Any]) -> None:
-    """Check that the recomputed costs of all tables are within the promise."""
-    unbooked = [draw for draw in run.draws if not draw.what]
-    if unbooked:
-        raise FaultError(f"{type(unbooked[0].mechanism).__name__} drew without a recorded cost")
-    promise = plan.promise
-    assert promise is not None  # noqa: S101 - every such plan has one
-    total = ReferenceCost()
-    for account in run.accounts:
-        spent = spent_at_most(account, epsilon=promise.epsilon)
-        total += spent or ReferenceCost()
-    epsilon, delta = float(promise.epsilon), float(promise.delta)
-    if not total.is_within(epsilon, delta):
-        raise FaultError(
-            f"the recomputed cost of the run on all tables is {total.in_words()}; the promise is "
-            f"epsilon {epsilon:g} and delta {delta:g}"
-        )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from hushtable.audit.inputs import Pair, Row, corner_cells, searched_pairs, with_and_without
+from hushtable.audit.recorder import run_plan
 from hushtable.audit.subject import Prepared
 from hushtable.methods.base import Method
 from hushtable.privacy.guarantee import Neighbors
@@ -19,7 +21,7 @@ Audited = TypeVar("Audited")
 def planned(method: Method, schema: Schema) -> Prepared:
     """Plan a method once, as `publish` does."""
     plan = method.plan(schema)
-    return Prepared(plan.guarantees, plan.run)
+    return Prepared(plan.guarantees, partial(run_plan, plan))
 
 
 def small_tables(method: Any, schema: Schema, relation: Neighbors, largest: int) -> Iterator[Pair]:

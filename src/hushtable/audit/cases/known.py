@@ -34,6 +34,7 @@ from hushtable.audit.inputs import (
     searched_graphs,
     with_and_without,
 )
+from hushtable.audit.recorder import observer_of, run_plan
 from hushtable.audit.subject import Prepared
 from hushtable.engine.engine import Engine
 from hushtable.engine.graph import Graph
@@ -239,14 +240,14 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
     """Prepare all views of a table that does not change, with their own stored random bits."""
     plan = method.plan(schema)
     if method.views == 1:
-        return Prepared(plan.guarantees, plan.run)
+        return planned(method, schema)
 
     def run(engine: Engine, noise: Noise) -> Released:
         # These random bits need not survive a power failure, so memory is used if possible.
         with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
             remembering = replace(plan, method=replace(method, coins=Path(folder) / "coins"))
             for _ in range(method.views):
-                released = remembering.run(engine, noise)
+                released = run_plan(remembering, engine, noise)
             return released
 
     return Prepared(plan.guarantees, run)
@@ -294,7 +295,7 @@ def measured(method: Degrees, schema: Schema) -> Prepared:
     plan = method.plan(schema.name)
 
     def run(graph: Graph, noise: Noise) -> Released:
-        account = RunAccount(plan.promise)
+        account = RunAccount(plan.promise, observer=observer_of(noise))
         noisy, settings = accounted(graph, account, lambda sealed: plan.measure(sealed, noise))
         return Released(tables={"noisy": noisy}, settings=settings)
 
@@ -418,7 +419,7 @@ def telling_pair(schema: Schema) -> Pair:
 
 
 def paired_schema(method: Quilt) -> Schema:
-    """Return a schema with two binary columns, one of which may be the target."""
+    """Return a schema with two binary columns, possibly with a target."""
     return made_schema({"x": whole(2), method.target or "y": whole(2)})
 
 
