@@ -29,7 +29,7 @@ from unittest import mock
 import pyarrow as pa
 
 from hushtable import engine as engines
-from hushtable.audit.cases.case import Case
+from hushtable.audit.cases import Case
 from hushtable.audit.report import Report
 from hushtable.audit.run import audit
 from hushtable.datasets import sample, sample_schema

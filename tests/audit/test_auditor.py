@@ -25,9 +25,8 @@ from hushtable.audit.bounds import (
     visible_delta,
     visible_loss,
 )
-from hushtable.audit.cases.known import CASES
+from hushtable.audit.cases import CASES
 from hushtable.audit.claims import n_fits
-from hushtable.audit.clock import Clock
 from hushtable.audit.features import features
 from hushtable.audit.inputs import (
     GraphInput,
@@ -40,7 +39,7 @@ from hushtable.audit.inputs import (
 )
 from hushtable.audit.loss import LossClaim, LossTest
 from hushtable.audit.run import case_of
-from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.subject import Clock, Prepared, Subject
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods import (
     METHODS,

@@ -31,7 +31,7 @@ import hushtable.methods.counts.noisy_counts as noisy_counts_module
 import hushtable.methods.partition.partition as partition_module
 from hushtable.arrays import Integers
 from hushtable.audit import Report, audit
-from hushtable.audit.cases.known import telling_pair
+from hushtable.audit.cases import telling_pair
 from hushtable.audit.events import Both, Within
 from hushtable.audit.inputs import with_and_without
 from hushtable.audit.run import case_of

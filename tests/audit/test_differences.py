@@ -15,13 +15,12 @@ import pytest
 
 from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
-from hushtable.audit.cases.case import made_schema, predicted_schema, whole
-from hushtable.audit.clock import Clock
+from hushtable.audit.cases import made_schema, predicted_schema, whole
 from hushtable.audit.differences import DifferenceTest, Observation, runs_to_prove
 from hushtable.audit.features import everything, folder
 from hushtable.audit.inputs import GraphInput, Pair, TableInput
 from hushtable.audit.loss import LossClaim, RepeatTest
-from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.subject import Clock, Prepared, Subject
 from hushtable.errors import Refused
 from hushtable.methods import ContingencyTable
 from hushtable.methods.base import Released

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushtable.audit import noise_check, side_effects
-from hushtable.audit.cases.case import copies, made_schema, whole
+from hushtable.audit.cases import copies, made_schema, whole
 from hushtable.audit.subject import Prepared, Subject
 from hushtable.methods.base import Released
 from hushtable.privacy.noise.noise import Noise

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushtable.audit.cases.known import SIDE
+from hushtable.audit.cases import SIDE
 from hushtable.errors import ParameterError
 from hushtable.kernels import MOVES, POINTS, TELLING
 from hushtable.kernels.split_scores import split_score

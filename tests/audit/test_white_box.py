@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushtable.audit.cases.case import copies, made_schema, whole
-from hushtable.audit.clock import Clock
+from hushtable.audit.cases import copies, made_schema, whole
 from hushtable.audit.inputs import Pair, TableInput
 from hushtable.audit.recorder import observer_of
 from hushtable.audit.reference_costs import ReferenceCost, delta_of, reference_cost
-from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.subject import Clock, Prepared, Subject
 from hushtable.audit.white_box import WhiteBox, faults_of_count_mechanism
 from hushtable.engine import memory_engine
 from hushtable.engine.sealed_table import seal

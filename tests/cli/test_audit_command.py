@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from hushtable.audit.cases.known import CASES
+from hushtable.audit.cases import CASES
 from hushtable.cli.app import app
 from hushtable.errors import TooLarge
 from hushtable.methods.base import Released

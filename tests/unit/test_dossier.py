@@ -31,8 +31,7 @@ from hushtable import (
 from hushtable.audit.report import Finding, Report
 from hushtable.dossier import Dossier, make_dossier, verify_dossier
 from hushtable.dossier.content import NOT_STATED, QUESTIONS, STANDARDS, STATEABLE, DossierSeal
-from hushtable.dossier.seal import canonical, write_dossier
-from hushtable.dossier.signature import _PURPOSE
+from hushtable.dossier.seal import _PURPOSE, canonical, write_dossier
 from hushtable.errors import HushtableError, ParameterError, Refused
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -12,7 +12,7 @@ import pytest
 import hushtable as ht
 from hushtable.evaluation.inputs import read_rows
 from hushtable.evaluation.report.pages import headlines
-from hushtable.evaluation.risk import control_group
+from hushtable.evaluation.risk import attacks
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.release.release import SEEDED
 from seeds import shifted
@@ -70,12 +70,10 @@ def test_knowledge_about_the_population_is_not_a_success(tmp_path: Path) -> None
 def test_the_second_run_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table, made = population(), tmp_path / "spill"
     made.mkdir()
-    monkeypatch.setattr(control_group, "spill_folder", lambda: str(made))
+    monkeypatch.setattr(attacks, "spill_folder", lambda: str(made))
     release = published(tmp_path, table, ht.NoisyCounts(epsilon=2, mechanism="pure"))
     coded = read_rows(table, release.schema)
-    with control_group.make_control_group(
-        release, coded, np.random.default_rng(shifted(4))
-    ) as back:
+    with attacks.make_control_group(release, coded, np.random.default_rng(shifted(4))) as back:
         assert back is not None
         assert back.release.folder.is_relative_to(made)
         assert (back.original.n_rows, back.control.n_rows) == (3 * N // 4, N // 4)

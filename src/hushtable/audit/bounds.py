@@ -56,6 +56,20 @@ def at_most(tally: EventTally, *, error: float) -> float:
     return 1.0 - at_least(EventTally(tally.runs - tally.hits, tally.runs), error=error)
 
 
+def fits(tally: EventTally, chance: float, *, error: float) -> bool:
+    """Return whether a tally is plausible for an event of this probability.
+
+    Each of the two bounds is wrong with probability at most `error`.
+
+    Examples
+    --------
+    >>> fits(EventTally(50, 100), 0.5, error=1e-6), fits(EventTally(99, 100), 0.5, error=1e-6)
+    (True, False)
+    """
+    low, high = at_least(tally, error=error), at_most(tally, error=error)
+    return low - 1e-9 <= chance <= high + 1e-9
+
+
 def loss_at_least(more: EventTally, less: EventTally, *, delta: float, error: float) -> float:
     """Return a lower bound on epsilon from an event; wrong with probability at most `error`.
 

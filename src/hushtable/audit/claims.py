@@ -13,12 +13,11 @@ from numpy.typing import NDArray
 
 from hushtable.audit.bounds import EventTally, at_least, at_most, visible_rate
 from hushtable.audit.cases import Case
-from hushtable.audit.clock import Clock
 from hushtable.audit.events import Both, Not, Within
 from hushtable.audit.inputs import Pair, Row, TableInput, corner_cells
 from hushtable.audit.loss import LossClaim
 from hushtable.audit.report import Finding, Verdict, Witness
-from hushtable.audit.subject import Outlook, Subject
+from hushtable.audit.subject import Clock, Outlook, Subject
 from hushtable.errors import HushtableError
 from hushtable.methods.base import Released
 from hushtable.privacy.bounded_adversary import odds_limit
@@ -202,7 +201,7 @@ class SingleTest:
                             "a single table", given, None, event, EventTally(1, run + 1), None
                         ),
                     )
-            self.clock.tell("testing", min(1.0, n_inputs * each / max(self.runs, 1)))
+            self.clock.report("testing", min(1.0, n_inputs * each / max(self.runs, 1)))
         tried = [n for n in published if n]
         if not tried:
             reason = self.subject.outlook.refusal
@@ -338,7 +337,7 @@ class SingleTest:
                 told=told, joined=joined, is_box=method.model == "uniform",
             )  # fmt: skip
             lacking += fits < self.promise.k
-            self.clock.tell("testing", 0.5 * run / n + (0.5 if until > 1 else 0.0))
+            self.clock.report("testing", 0.5 * run / n + (0.5 if until > 1 else 0.0))
             if self.clock.is_past(until):
                 break
         return lacking, run

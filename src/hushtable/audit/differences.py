@@ -20,14 +20,13 @@ from typing import Any
 from hushtable.audit import sweep
 from hushtable.audit.bounds import EventTally, loss_at_least
 from hushtable.audit.cases import Case
-from hushtable.audit.clock import Clock
 from hushtable.audit.events import Event, Not, Samples, Within
 from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input, Pair, TableInput
 from hushtable.audit.loss import LossClaim
 from hushtable.audit.recorder import RecordingNoise, run_plan
 from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import FolderSubject, Prepared, Subject, published, scratch
+from hushtable.audit.subject import Clock, FolderSubject, Prepared, Subject, published, scratch
 from hushtable.errors import HushtableError
 from hushtable.methods.base import GraphMethod, Plan, Released
 from hushtable.privacy.guarantee import ApproxDP, PureDP
@@ -138,7 +137,7 @@ class DifferenceTest:
                 observation, [given for given in inputs if given not in self._seen], ROUNDS[0]
             )
             pairs += self._distinguished(chunk)
-            self.clock.tell("comparing", min(1.0, start / len(observation.pairs)))
+            self.clock.report("comparing", min(1.0, start / len(observation.pairs)))
             if self.clock.is_past(1):
                 break
         n_tried = min(len(observation.pairs), start + CHUNK)

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from hushtable.audit.bounds import EventTally, loss_at_least, visible_delta, visible_loss
-from hushtable.audit.clock import Clock
 from hushtable.audit.events import ChosenEvent, Event, Limits, Samples, best_event
 from hushtable.audit.features import Features
 from hushtable.audit.inputs import Input, Pair, TableInput
 from hushtable.audit.report import Finding, Verdict, Witness
-from hushtable.audit.subject import Outlook, Subject
+from hushtable.audit.subject import Clock, Outlook, Subject
 from hushtable.privacy.guarantee import Neighbors
 
 BLOCK = 256
@@ -131,7 +130,7 @@ class LossTest:
                 samples = self._seen.setdefault(given, Samples())
                 block = range(start, min(start + FEWEST, each))
                 samples.add(self.subject.seen(given) for _ in block)
-            self.clock.tell("searching", done / 2)
+            self.clock.report("searching", done / 2)
             if self.clock.is_past(0.5):
                 break
 
@@ -145,7 +144,7 @@ class LossTest:
         for start in range(0, n, BLOCK):
             block = self.subject.samples(given, min(BLOCK, n - start))
             hits += int(event.mask(block).sum())
-            self.clock.tell("testing", 0.5 + 0.5 * start / n)
+            self.clock.report("testing", 0.5 + 0.5 * start / n)
         return EventTally(hits, n)
 
 

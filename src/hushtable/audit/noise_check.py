@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushtable import kernels
-from hushtable.audit.bounds import EventTally, at_least, at_most
+from hushtable.audit.bounds import EventTally, fits
 from hushtable.audit.report import Finding
 from hushtable.privacy.noise.bit_reader import DIGIT_BITS, BitReader, Words
 from hushtable.privacy.noise.noise import Noise
@@ -56,7 +56,7 @@ FARTHEST = 40
 LAPLACE = (Fraction(1), Fraction(7, 2), Fraction(20))
 GAUSSIAN = (Fraction(1), Fraction(9, 2), Fraction(100))
 GEOMETRIC = (Fraction(1), Fraction(1, 7))
-COINS = (Fraction(1, 3), Fraction(7, 1000))
+PROBABILITIES = (Fraction(1, 3), Fraction(7, 1000))
 BELOW = (5, 1000)
 
 Draw = Callable[[Noise, int], NDArray[Any]]
@@ -69,69 +69,84 @@ class Sampler:
     name: str
     draw: Draw  # draws this many numbers
     exact: Callable[[BitReader], int]  # reads the same draws from words, one by one
-    # probability of an absolute value of at least this much
-    reaches: Callable[[int], float] | None = None
+    reaches: Callable[[int], float]  # probability of an absolute value of at least this much
     scale: float = 1.0  # unit of the tail
 
 
 def samplers() -> Iterator[Sampler]:
     """Yield the samplers of the noise layer."""
-    for scale in LAPLACE:
-        yield Sampler(
-            f"discrete_laplace of scale {scale}",
-            lambda noise, n, s=scale: noise.discrete_laplace(s, size=n),  # type: ignore[misc]
-            lambda reader, s=scale: reader.laplace(s.numerator, s.denominator),  # type: ignore[misc]
-            lambda t, s=float(scale): 2 * math.exp(-t / s) / (1 + math.exp(-1 / s)),  # type: ignore[misc]
-            float(scale),
-        )
-    for rate in GEOMETRIC:
-        yield Sampler(
-            f"geometric of rate {rate}",
-            lambda noise, n, x=rate: noise.geometric(x, size=n),  # type: ignore[misc]
-            lambda reader, x=rate: reader.geometric(x.numerator, x.denominator),  # type: ignore[misc]
-            lambda t, x=float(rate): math.exp(-x * t),  # type: ignore[misc]
-            float(1 / rate),
-        )
+    yield from map(_laplace, LAPLACE)
+    yield from map(_geometric, GEOMETRIC)
     for variance in GAUSSIAN:
-        a, b = variance.numerator, variance.denominator
-        yield Sampler(
-            f"discrete_gaussian of variance {variance}",
-            lambda noise, n, v=variance: noise.discrete_gaussian(v, size=n),  # type: ignore[misc]
-            lambda reader, a=a, b=b: reader.gaussian(a, b, math.isqrt(a // b) + 1),  # type: ignore[misc]
-            lambda t, v=float(variance): _gaussian_tail(v, t),  # type: ignore[misc]
-            math.sqrt(variance),
-        )
-        yield Sampler(
-            f"rounded_gaussian of variance {variance}",
-            lambda noise, n, v=variance: noise.rounded_gaussian(v, size=n),  # type: ignore[misc]
-            lambda reader, a=a, b=b: reader.rounded_gaussian(a, b),  # type: ignore[misc]
-            lambda t, v=float(variance): _rounded_tail(v, t),  # type: ignore[misc]
-            math.sqrt(variance),
-        )
-    for p in COINS:
-        yield Sampler(
-            f"bernoulli of {p}",
-            lambda noise, n, p=p: noise.bernoulli(p, size=n).astype(np.int64),  # type: ignore[misc]
-            lambda reader, p=p: int(Fraction(reader.take(64), 1 << 64) < p),  # type: ignore[misc]
-            lambda t, p=float(p): p if t == 1 else 0.0,  # type: ignore[misc]
-        )
-    for n_values in BELOW:
-        yield Sampler(
-            f"uniform_below {n_values}",
-            lambda noise, n, m=n_values: noise.uniform_below(m, size=n),  # type: ignore[misc]
-            lambda reader, m=n_values: reader.below(m),  # type: ignore[misc]
-            lambda t, m=n_values: max(0.0, 1 - t / m),  # type: ignore[misc]
-        )
+        yield _gaussian(variance)
+        yield _rounded_gaussian(variance)
+    yield from map(_bernoulli, PROBABILITIES)
+    yield from map(_uniform, BELOW)
+
+
+def _laplace(scale: Fraction) -> Sampler:
+    return Sampler(
+        f"discrete_laplace of scale {scale}",
+        lambda noise, n: noise.discrete_laplace(scale, size=n),
+        lambda reader: reader.laplace(scale.numerator, scale.denominator),
+        lambda t: 2 * math.exp(-t / scale) / (1 + math.exp(-1 / scale)),
+        float(scale),
+    )
+
+
+def _geometric(rate: Fraction) -> Sampler:
+    return Sampler(
+        f"geometric of rate {rate}",
+        lambda noise, n: noise.geometric(rate, size=n),
+        lambda reader: reader.geometric(rate.numerator, rate.denominator),
+        lambda t: math.exp(-rate * t),
+        float(1 / rate),
+    )
+
+
+def _gaussian(variance: Fraction) -> Sampler:
+    a, b = variance.numerator, variance.denominator
+    return Sampler(
+        f"discrete_gaussian of variance {variance}",
+        lambda noise, n: noise.discrete_gaussian(variance, size=n),
+        lambda reader: reader.gaussian(a, b, math.isqrt(a // b) + 1),
+        lambda t: _gaussian_tail(float(variance), t),
+        math.sqrt(variance),
+    )
+
+
+def _rounded_gaussian(variance: Fraction) -> Sampler:
+    return Sampler(
+        f"rounded_gaussian of variance {variance}",
+        lambda noise, n: noise.rounded_gaussian(variance, size=n),
+        lambda reader: reader.rounded_gaussian(variance.numerator, variance.denominator),
+        lambda t: math.erfc((t - 0.5) / math.sqrt(2 * variance)) if t > 0 else 1.0,
+        math.sqrt(variance),
+    )
+
+
+def _bernoulli(p: Fraction) -> Sampler:
+    return Sampler(
+        f"bernoulli of {p}",
+        lambda noise, n: noise.bernoulli(p, size=n).astype(np.int64),
+        lambda reader: int(Fraction(reader.take(64), 1 << 64) < p),
+        lambda t: float(p) if t == 1 else 0.0,
+    )
+
+
+def _uniform(n_values: int) -> Sampler:
+    return Sampler(
+        f"uniform_below {n_values}",
+        lambda noise, n: noise.uniform_below(n_values, size=n),
+        lambda reader: reader.below(n_values),
+        lambda t: max(0.0, 1 - t / n_values),
+    )
 
 
 def _gaussian_tail(variance: float, t: int) -> float:
-    reach = math.ceil(12 * math.sqrt(variance)) + 2
-    masses = {z: math.exp(-z * z / (2 * variance)) for z in range(-reach, reach + 1)}
+    most = math.ceil(12 * math.sqrt(variance)) + 2
+    masses = {z: math.exp(-z * z / (2 * variance)) for z in range(-most, most + 1)}
     return sum(mass for z, mass in masses.items() if abs(z) >= t) / sum(masses.values())
-
-
-def _rounded_tail(variance: float, t: int) -> float:
-    return math.erfc((t - 0.5) / math.sqrt(2 * variance)) if t > 0 else 1.0
 
 
 def checked(noise: Noise, *, error: float) -> Finding:
@@ -240,8 +255,7 @@ def _uneven(noise: Noise, *, error: float) -> Iterator[str]:
     words = noise._words(n)
     for bit in range(64):
         hits = int(((words >> np.uint64(bit)) & np.uint64(1)).sum())
-        tally = EventTally(hits, n)
-        if not (at_least(tally, error=error / 128) <= 0.5 <= at_most(tally, error=error / 128)):
+        if not fits(EventTally(hits, n), 0.5, error=error / 128):
             yield f"bit {bit} of {n:,} words is 1 in {hits:,} of them"
 
 
@@ -291,11 +305,10 @@ def is_exact(sampler: Sampler, noise: Noise) -> bool:
 
 
 def _tails() -> Iterator[Sampler]:
-    """Return one sampler of each class with tails, with many values per scale."""
-    wanted = (f"discrete_laplace of scale {LAPLACE[-1]}",
-              f"discrete_gaussian of variance {GAUSSIAN[-1]}",
-              f"rounded_gaussian of variance {GAUSSIAN[-1]}")  # fmt: skip
-    return (sampler for sampler in samplers() if sampler.name in wanted)
+    """Yield samplers with wide noise."""
+    yield _laplace(LAPLACE[-1])
+    yield _gaussian(GAUSSIAN[-1])
+    yield _rounded_gaussian(GAUSSIAN[-1])
 
 
 def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
@@ -333,8 +346,6 @@ def is_exact_far_out(sampler: Sampler, noise: Noise) -> bool:
 
 def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
     """Yield problems with the distribution of a sampler, and with its range."""
-    if sampler.reaches is None:
-        return
     if sampler.name.startswith(("discrete_laplace", "geometric")):
         reached = farthest(sampler, noise)
         if reached < FARTHEST * sampler.scale:
@@ -347,8 +358,7 @@ def _unlawful(sampler: Sampler, noise: Noise, *, error: float) -> Iterator[str]:
              if sampler.reaches(t) >= 1e-4]  # fmt: skip
     for t in steps[:: max(1, len(steps) // 24)] + steps[-1:]:
         tally = EventTally(int((drawn >= t).sum()), LAW_DRAWS)
-        low, high = (bound(tally, error=error / 64) for bound in (at_least, at_most))
-        if not low <= sampler.reaches(t) <= high:
+        if not fits(tally, sampler.reaches(t), error=error / 64):
             yield (
                 f"{sampler.name} reaches {t} in {tally.hits:,} of {LAW_DRAWS:,} draws; expected "
                 f"{sampler.reaches(t) * LAW_DRAWS:,.1f}"
@@ -407,8 +417,7 @@ def _choices(noise: Noise, *, error: float) -> Iterator[str]:
         )  # fmt: skip
         for place, chance in enumerate(chances):
             tally = EventTally(int(drawn[place]), CHOICES)
-            low, high = (bound(tally, error=error / 12) for bound in (at_least, at_most))
-            if not low <= chance <= high:
+            if not fits(tally, chance, error=error / 12):
                 yield (
                     f"choose selects candidate {place} in {tally.hits:,} of {CHOICES:,} draws; "
                     f"expected {chance * CHOICES:,.1f}"

@@ -8,15 +8,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from hushtable.audit import noise_check, side_effects
-from hushtable.audit.cases import Case
-from hushtable.audit.cases.known import CASES
+from hushtable.audit.cases import CASES, Case
 from hushtable.audit.claims import BEYOND_DELTA, LOG_RATIO, SingleTest, loss_claims
-from hushtable.audit.clock import Clock
 from hushtable.audit.differences import DifferenceTest, observations_of, some_inputs, watched_for
 from hushtable.audit.inputs import Pair
 from hushtable.audit.loss import LossClaim, LossTest, RepeatTest
 from hushtable.audit.report import Finding, Report
-from hushtable.audit.subject import Prepared, Subject
+from hushtable.audit.subject import Clock, Prepared, Subject
 from hushtable.audit.white_box import WhiteBox
 from hushtable.engine.output_guard import logged
 from hushtable.errors import HushtableError, ParameterError

@@ -1,10 +1,11 @@
-"""The method under audit: opened inputs, runs and their features."""
+"""The method under audit: opened inputs, runs and their features; time limits of tests."""
 
 from __future__ import annotations
 
 import contextlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,7 @@ from hushtable.audit.features import Features, everything, features, folder, see
 from hushtable.audit.inputs import Input, TableInput
 from hushtable.audit.recorder import ObservedPlan, observer_of
 from hushtable.errors import HushtableError
+from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import Plan, Released
 from hushtable.methods.parameters import Parameters
 from hushtable.privacy.guarantee import Guarantee
@@ -23,6 +25,42 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.publishing.run import PublishRun
 from hushtable.schema import Schema
+
+
+@dataclass
+class Clock:
+    """CPU time limit of one test, and its share of the progress."""
+
+    seconds: float | None = None  # CPU seconds that this test may take
+    progress: Progress = silent
+    done: float = 0.0  # share of the audit completed before this test
+    share: float = 1.0  # share of the audit that this test is
+    _start: float = field(default_factory=time.process_time)
+    _most: float = 0.0
+
+    def now(self) -> float:
+        """Return the CPU seconds since the test started."""
+        return time.process_time() - self._start
+
+    def report(self, what: str, part: float) -> None:
+        """Report the progress of this test; it never decreases."""
+        self._most = max(self._most, part)
+        self.progress(what, self.done + self.share * self._most)
+
+    def is_past(self, part: float) -> bool:
+        """Return whether this share of the time is used up."""
+        return self.seconds is not None and self.now() > self.seconds * part
+
+    def affordable(self, wanted: int, n_sides: int, n_before: int, started: float) -> int:
+        """Return the number of runs that fit the remaining time, judging by the runs so far.
+
+        The number is fixed before the first of them, so that it cannot depend on their outcomes.
+        """
+        if self.seconds is None or n_before == 0:
+            return wanted
+        each = (self.now() - started) / n_before
+        left = max(0.0, self.seconds - self.now())
+        return max(1, min(wanted, int(left / (each * n_sides)))) if each > 0 else wanted
 
 
 class FixedRowChoice(SeededNoise):

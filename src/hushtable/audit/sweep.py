@@ -143,7 +143,7 @@ def swept_graphs(sizes: Iterable[int], *, listed: bool) -> Iterator[Pair]:
 
 
 def _tangled(n: int, seed: int) -> Iterator[tuple[str, str]]:
-    """Yield edges among so few nodes that degree bounds remove many of them."""
+    """Yield edges among few nodes, so that degree bounds remove many of them."""
     n_nodes = max(4, 3 * n // 4)
     state, seen = 1000 * n + seed, set[tuple[int, int]]()
     for _ in range(n):
@@ -255,49 +255,35 @@ def variants(schema: Schema, fits: Callable[[Schema], Any]) -> Iterator[tuple[st
     """
     document = schema.to_dict()
     columns: dict[str, dict[str, Any]] = document["columns"]
-    changed = {
-        "persons with two rows": {
-            **document,
-            "unit": {"kind": "person", "column": "who-it-is", "max_rows": 2},
-            "columns": {"who-it-is": {"role": "identifier"}, **columns},
-        },
+    persons = {"unit": {"kind": "person", "column": "who-it-is", "max_rows": 2}}
+    taxonomy = {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}}
+    values = ["l1", "l2", "r1", "r2"]
+    year = {"type": "date", "low": "2020-01-01", "high": "2021-12-31", "step": "year"}
+    changed: dict[str, dict[str, Any]] = {
+        "persons with two rows": {"who-it-is": {"role": "identifier"}},
         "missing values": {
-            **document,
-            "columns": {
-                name: column
-                if column.get("role") in {"identifier", "target"}
-                else {**column, "missing": "category"}
-                for name, column in columns.items()
-            },
+            name: {**column, "missing": "category"}
+            for name, column in columns.items()
+            if column.get("role") not in {"identifier", "target"}
         },
         "a column with a taxonomy": {
-            **document,
-            "columns": {
-                "kind-of": {
-                    "type": "categorical",
-                    "values": ["l1", "l2", "r1", "r2"],
-                    "taxonomy": {"all": {"left": ["l1", "l2"], "right": ["r1", "r2"]}},
-                },
-                **columns,
-            },
+            "kind-of": {"type": "categorical", "values": values, "taxonomy": taxonomy},
         },
-        "a column with many values": {
-            **document,
-            "columns": {"how-many": {"type": "integer", "low": 0, "high": 599}, **columns},
-        },
+        "a column with many values": {"how-many": {"type": "integer", "low": 0, "high": 599}},
         "columns of every type": {
-            **document,
-            "columns": {
-                "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
-                "which-year": {"type": "date", "low": "2020-01-01", "high": "2021-12-31",
-                               "step": "year"},
-                "one-of-two": {"type": "boolean"},
-                "two-of-two": {"type": "boolean"},
-                **columns,
-            },
+            "how-much": {"type": "number", "low": 0, "high": 1, "step": 0.5},
+            "which-year": year,
+            "one-of-two": {"type": "boolean"},
+            "two-of-two": {"type": "boolean"},
         },
-    }  # fmt: skip
-    for name, content in changed.items():
+    }
+    for name, others in changed.items():
+        added = {column: others[column] for column in others if column not in columns}
+        content = {
+            **document,
+            **(persons if "who-it-is" in added else {}),
+            "columns": added | {column: others.get(column, columns[column]) for column in columns},
+        }
         try:
             other = Schema.from_dict(content)
             fits(other)

@@ -28,13 +28,12 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.audit.bounds import EventTally, at_least, at_most
-from hushtable.audit.clock import Clock
+from hushtable.audit.bounds import EventTally, fits
 from hushtable.audit.inputs import Pair, TableInput
 from hushtable.audit.recorder import RecordedDraw, RecordingNoise, run_plan
 from hushtable.audit.reference_costs import ReferenceCost, reference_cost, spent_at_most
 from hushtable.audit.report import Finding, Witness
-from hushtable.audit.subject import Subject
+from hushtable.audit.subject import Clock, Subject
 from hushtable.engine.linked_tables import open_linked
 from hushtable.engine.sealed_table import Counting
 from hushtable.methods.base import Plan, Released
@@ -63,7 +62,7 @@ LAW_DRAWS = 20_000
 WAY_DRAWS = 1_000
 """Draws used to test the distribution of a choice among ways."""
 
-TELLING = 0.1
+LEAST_CHANGE = 0.1
 """Minimum change of some probability of a choice if its exponent is doubled: more than six
 standard deviations of that many draws."""
 
@@ -118,11 +117,9 @@ def _expected(draw: RecordedDraw) -> Any:  # noqa: PLR0911 - one for each mechan
 def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
     """Choose as recorded: each choice with its epsilon, among the remaining candidates."""
     values = np.asarray(exact.values, np.int64)
-    kinds = (
-        tuple(range(len(values)))
-        if mechanism.exclusive_groups is None
-        else mechanism.exclusive_groups
-    )
+    kinds = mechanism.exclusive_groups
+    if kinds is None:
+        kinds = tuple(range(len(values)))
     left, chosen = list(range(len(values))), list[int]()
     while left and len(chosen) < mechanism.k:
         place = left[
@@ -172,10 +169,10 @@ def _law_of_ways(mechanism: SplitChoice, exact: Any, *, sharper: int = 1) -> Any
     return law / law.sum()
 
 
-def is_telling(draw: RecordedDraw) -> bool:
+def is_sensitive(draw: RecordedDraw) -> bool:
     """Return whether a test of this choice would detect a doubled exponent."""
     laws = [_law_of_ways(draw.mechanism, draw.exact, sharper=by) for by in (1, 2)]
-    return bool(np.abs(laws[0] - laws[1]).max() > TELLING)
+    return bool(np.abs(laws[0] - laws[1]).max() > LEAST_CHANGE)
 
 
 def check_choices(draw: RecordedDraw, *, error: float) -> None:
@@ -188,8 +185,7 @@ def check_choices(draw: RecordedDraw, *, error: float) -> None:
         run = int(np.searchsorted(exact[which].starts, way, side="right")) - 1
         hits[starts[which] + run] += 1
     for chance, n in zip(law, hits, strict=True):
-        tally, share = EventTally(int(n), WAY_DRAWS), error / (2 * len(law))
-        if not at_least(tally, error=share) <= chance + 1e-9 <= at_most(tally, error=share) + 2e-9:
+        if not fits(EventTally(int(n), WAY_DRAWS), chance, error=error / (2 * len(law))):
             raise FaultError(
                 f"{type(draw.mechanism).__name__} ({draw.what}) makes a choice in {n:,} of "
                 f"{WAY_DRAWS:,} draws; expected {chance * WAY_DRAWS:,.1f}"
@@ -209,12 +205,7 @@ def check_counts(mechanism: CountMechanism, *, error: float) -> None:
         for least in sorted({1, max(count, 1), half}):
             chance = sum(p for value, p in mass.items() if value >= least)
             tally = EventTally(int((drawn >= least).sum()), LAW_DRAWS)
-            share = error / (6 * len(counts))
-            if (
-                not at_least(tally, error=share)
-                <= chance + 1e-9
-                <= at_most(tally, error=share) + 2e-9
-            ):
+            if not fits(tally, chance, error=error / (6 * len(counts))):
                 raise FaultError(
                     f"{type(mechanism).__name__} publishes at least {least} for {count} rows in "
                     f"{tally.hits:,} of {LAW_DRAWS:,} draws; expected {chance * LAW_DRAWS:,.1f}"
@@ -309,7 +300,7 @@ class WhiteBox:
                         n_inputs=self.n_pairs,
                         witness=Witness(where, *sides, str(fault), EventTally(1, 1), None),
                     )
-                clock.tell("watching", min(1.0, number / len(pairs)))
+                clock.report("watching", min(1.0, number / len(pairs)))
             if self._is_over(clock):
                 break  # listing more neighbors would also take time
         if not self.n_draws:
@@ -368,7 +359,7 @@ class WhiteBox:
         if self._n_ways == MOST_WAY_LAWS:
             return
         for draw in draws:
-            if isinstance(draw.mechanism, SplitChoice) and is_telling(draw):
+            if isinstance(draw.mechanism, SplitChoice) and is_sensitive(draw):
                 self._n_ways += 1
                 check_choices(draw, error=self._error / (2 * MOST_WAY_LAWS))
                 return

@@ -66,7 +66,7 @@ def _audit_command(kind: type[Parameters]) -> Callable[..., None]:
 
 
 def _has_case(spec: MethodSpec) -> bool:
-    from hushtable.audit.cases.known import CASES  # noqa: PLC0415 - slow to import
+    from hushtable.audit.cases import CASES  # noqa: PLC0415 - slow to import
 
     return spec.name in CASES or bool(spec.audit)
 

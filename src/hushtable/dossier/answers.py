@@ -48,10 +48,8 @@ class DraftAnswer:
 def answer_all(evidence: Evidence) -> tuple[Section, ...]:
     """Answer every question from the evidence."""
     drafts = {
-        **_about_the_data(evidence),
-        **_about_the_promise(evidence),
+        **_from_statements(evidence),
         **_about_spending(evidence),
-        **_about_the_mechanism(evidence),
         **_about_every_release(evidence),
         **_measured(evidence),
     }
@@ -98,31 +96,14 @@ def _stated(lines: Mapping[str, Sequence[str]], source: AnswerSource) -> dict[st
 # --- from the statements --------------------------------------------------------------------------
 
 
-def _about_the_data(evidence: Evidence) -> dict[str, DraftAnswer]:
-    def columns(release: Release) -> Iterable[str]:
-        for name, column in release.statement.public_schema["columns"].items():
-            yield f"{name}: {_domain(column)}"
-
-    def size(release: Release) -> Iterable[str]:
-        for name, table in release.statement.tables.items():
-            yield f"table {name}: {table.rows:,} rows"
-
-    def cells(release: Release) -> Iterable[str]:
-        return [line.replace("`", "") for line in release.statement.cells_in_words()]
-
-    def product(release: Release) -> Iterable[str]:
-        yield f"published on {release.statement.created} with the method {release.statement.method}"
-
-    return _stated(
-        {
-            "data-set": _each(evidence, lambda r: [str(r.statement.public_schema["name"])]),
-            "columns": _each(evidence, columns),
-            "cells": _each(evidence, cells),
-            "size": _each(evidence, size),
-            "product": _each(evidence, product),
-        },
-        "statement",
-    )
+def _from_statements(evidence: Evidence) -> dict[str, DraftAnswer]:
+    of_release = {name: _each(evidence, describe) for name, describe in _OF_RELEASE.items()}
+    of_promise = {
+        name: _each(evidence, lambda r, d=describe: filter(None, map(d, r.statement.guarantees)))  # type: ignore[misc]
+        for name, describe in _OF_PROMISE.items()
+    }
+    proofs = {"proof": _each(evidence, _proof)}
+    return _stated(of_release | of_promise, "statement") | _stated(proofs, "hushtable")
 
 
 def _domain(column: Mapping[str, Any]) -> str:
@@ -136,24 +117,6 @@ def _domain(column: Mapping[str, Any]) -> str:
         step = f" in steps of {column['step']}" if "step" in column else ""
         what = f"{column['type']} from {column.get('low')} to {column.get('high')}{step}"
     return f"{what}, role {column['role']}" if "role" in column else what
-
-
-def _about_the_promise(evidence: Evidence) -> dict[str, DraftAnswer]:
-    def of(describe: Callable[[Guarantee], str | None]) -> tuple[str, ...]:
-        return _each(evidence, lambda r: filter(None, map(describe, r.statement.guarantees)))
-
-    return _stated(
-        {
-            "unit": of(lambda p: p.unit.describe() if isinstance(p, PureDP | ApproxDP) else None),
-            "neighbors": of(_neighbors),
-            "promise": of(lambda p: p.explain()),
-            "formula": of(_formula),
-            "variant": of(_variant),
-            "worst-case": of(lambda p: WORST_CASE if isinstance(p, PureDP | ApproxDP) else None),
-            "left-out": _each(evidence, lambda r: r.statement.unprotected),
-        },
-        "statement",
-    )
 
 
 def _neighbors(promise: Guarantee) -> str | None:
@@ -188,25 +151,34 @@ def _variant(promise: Guarantee) -> str:
     return f"Not differential privacy: {promise.family}"
 
 
-def _about_the_mechanism(evidence: Evidence) -> dict[str, DraftAnswer]:
-    def split(release: Release) -> Iterable[str]:
-        return [f"{step}: {share}" for step, share in release.statement.split.items()]
-
-    def parameters(release: Release) -> Iterable[str]:
-        return [f"{name} = {value}" for name, value in release.statement.parameters.items()]
-
-    def versions(release: Release) -> Iterable[str]:
-        return [f"{name} {number}" for name, number in release.statement.versions.items()]
-
-    return _stated(
-        {
-            "mechanism": _each(evidence, lambda r: [f"{r.statement.method} ({r.statement.paper})"]),
-            "parameters": _each(evidence, parameters),
-            "split": _each(evidence, split),
-            "versions": _each(evidence, versions),
-        },
-        "statement",
-    ) | _stated({"proof": _each(evidence, _proof)}, "hushtable")
+_OF_RELEASE: dict[str, Callable[[Release], Iterable[str]]] = {
+    "data-set": lambda r: [str(r.statement.public_schema["name"])],
+    "columns": lambda r: [
+        f"{name}: {_domain(column)}"
+        for name, column in r.statement.public_schema["columns"].items()
+    ],
+    "cells": lambda r: [line.replace("`", "") for line in r.statement.cells_in_words()],
+    "size": lambda r: [
+        f"table {n}: {table.rows:,} rows" for n, table in r.statement.tables.items()
+    ],
+    "product": lambda r: [
+        f"published on {r.statement.created} with the method {r.statement.method}"
+    ],
+    "left-out": lambda r: r.statement.unprotected,
+    "mechanism": lambda r: [f"{r.statement.method} ({r.statement.paper})"],
+    "parameters": lambda r: [f"{n} = {value}" for n, value in r.statement.parameters.items()],
+    "split": lambda r: [f"{step}: {share}" for step, share in r.statement.split.items()],
+    "versions": lambda r: [f"{name} {number}" for name, number in r.statement.versions.items()],
+}
+_OF_PROMISE: dict[str, Callable[[Guarantee], str | None]] = {
+    "unit": lambda p: p.unit.describe() if isinstance(p, PureDP | ApproxDP) else None,
+    "neighbors": _neighbors,
+    "promise": lambda p: p.explain(),
+    "formula": _formula,
+    "variant": _variant,
+    "worst-case": lambda p: WORST_CASE if isinstance(p, PureDP | ApproxDP) else None,
+}
+"""By question: functions of a release, or of one of its promises, that return the answer."""
 
 
 def _proof(release: Release) -> Iterable[str]:

@@ -46,28 +46,31 @@ def gather(
     """Read all inputs and refuse those that do not match; paths become relative to `beside`."""
     opened = _releases(releases)
     files = [file for release in opened.values() for file in _files_of(release, beside)]
+
+    def add(kind: Any, path: str | Path, digest: str) -> None:
+        files.append(EvidenceFile(kind=kind, path=_from(beside, path), digest=digest))
+
     shown, entries = None, {}
     if ledger is not None:
         book = Ledger.open(ledger)
         shown = {**book.show(), "protects": f"{book.unit.describe()}, {book.neighbors}"}
         entries = {entry.receipt: entry for entry in book.entries()}
         _require_paid(opened, entries, ledger)
-        files.append(EvidenceFile(kind="ledger", path=_from(beside, ledger), digest=shown["head"]))
+        add("ledger", ledger, shown["head"])
     compared = []
     for path in evaluations:
-        content, file = _json("evaluation", path, beside)
+        content, digest = _json("evaluation", path)
         compared.append((_evaluated(content, opened, path), content))
-        files.append(file)
+        add("evaluation", path, digest)
     audited = []
     for path in audits:
-        content, file = _json("audit", path, beside)
+        content, digest = _json("audit", path)
         audited.append(_audited(content, opened, path))
-        files.append(file)
+        add("audit", path, digest)
     stated: dict[str, tuple[str, ...]] = {}
     if facts is not None:
         stated = _facts(facts)
-        digest = sha256_of(Path(facts))
-        files.append(EvidenceFile(kind="facts", path=_from(beside, facts), digest=digest))
+        add("facts", facts, sha256_of(Path(facts)))
     return Evidence(
         releases=opened,
         ledger=shown,
@@ -125,10 +128,10 @@ def _from(beside: Path, path: str | Path) -> str:
     return Path(os.path.relpath(Path(path).resolve(), beside.resolve())).as_posix()
 
 
-def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], EvidenceFile]:
-    path = Path(path)
+def _json(kind: str, path: str | Path) -> tuple[dict[str, Any], str]:
+    """Return the content of a JSON file and its digest."""
     try:
-        raw = path.read_bytes()
+        raw = Path(path).read_bytes()
         content = json.loads(raw) if len(raw) <= MAX_BYTES else None
     except OSError as error:
         raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
@@ -138,8 +141,7 @@ def _json(kind: Any, path: str | Path, beside: Path) -> tuple[dict[str, Any], Ev
         raise ParameterError(
             f"{str(path)!r} was not written by `hushtable {_COMMANDS[kind]}`; pass such a file."
         )
-    digest = hashlib.sha256(raw).hexdigest()
-    return content, EvidenceFile(kind=kind, path=_from(beside, path), digest=digest)
+    return content, hashlib.sha256(raw).hexdigest()
 
 
 _COMMANDS = {

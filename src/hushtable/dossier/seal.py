@@ -2,7 +2,7 @@
 
 The seal of a ``.json`` file covers the canonical JSON of its dossier. The seal of an ``.html`` page
 covers every byte before the seal, which is the last line; the page also contains the dossier as
-JSON. A signature is made with a key of the custodian (`signature`). Without a signature, the seal
+JSON. A signature is made with an Ed25519 key of the custodian. Without a signature, the seal
 detects only accidental damage: anyone who changes a dossier can seal it again.
 """
 
@@ -13,7 +13,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
 from hushtable.dossier.content import Dossier, DossierSeal, EvidenceFile, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
@@ -21,10 +21,7 @@ from hushtable.extras import needing
 from hushtable.files.writing import sha256_of, write_whole
 from hushtable.privacy.ledger.ledger import Ledger
 
-if TYPE_CHECKING:
-    from hushtable.dossier.signature import Signer
-
-
+_PURPOSE = b"hushtable dossier 1\n"  # domain separation: a signature of other data is invalid
 _MARK = "<!-- seal "
 _END = " -->\n"
 _OPEN, _CLOSE = '<script type="application/json" id="dossier">', "</script>"
@@ -47,7 +44,7 @@ def write_dossier(path: str | Path, dossier: Dossier, *, key: str | Path | None 
     key : path, optional
         PEM file with an Ed25519 private key, without a password.
     """
-    path, signer = Path(path), None if key is None else _signer(Path(key))
+    path, signer = Path(path), None if key is None else _read_key(Path(key), "private")
     if path.suffix == ".json":
         seal = _sealed(canonical(dossier).encode(), signer)
         content = SealedDossier(dossier=dossier, seal=seal).model_dump(mode="json")
@@ -65,21 +62,48 @@ def _harmless(text: str) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _signer(key: Path) -> Signer:
-    from hushtable.dossier.signature import Signer  # noqa: PLC0415 - an extra
-
-    return Signer(key)
-
-
-def _sealed(body: bytes, signer: Signer | None) -> DossierSeal:
+def _sealed(body: bytes, signer: Any) -> DossierSeal:
     digest = hashlib.sha256(body).hexdigest()
     if signer is None:
         return DossierSeal(sha256=digest)
     return DossierSeal(
         sha256=digest,
-        signature=base64.b64encode(signer.sign(digest)).decode(),
-        public_key=base64.b64encode(signer.public_key).decode(),
+        signature=base64.b64encode(signer.sign(_PURPOSE + digest.encode())).decode(),
+        public_key=base64.b64encode(signer.public_key().public_bytes_raw()).decode(),
     )
+
+
+_NOT_A_KEY = {
+    "private": "{!r} is not an Ed25519 private key without a password; create one with "
+    "'openssl genpkey -algorithm ed25519 -out KEY.pem'.",
+    "public": "{!r} is not an Ed25519 public key; create it with 'openssl pkey -in KEY.pem "
+    "-pubout -out PUBLIC.pem'.",
+}
+
+
+def _read_key(path: Path, kind: Literal["private", "public"]) -> Any:
+    """Return the Ed25519 key in a PEM file.
+
+    A private key is refused as a public one, so that users do not share it by mistake.
+    """
+    with needing("sign", "a signature"):
+        from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
+    key: Any = None
+    try:
+        pem = path.read_bytes()
+        if kind == "private":
+            key = serialization.load_pem_private_key(pem, password=None)
+        else:
+            key = serialization.load_pem_public_key(pem)
+    except OSError as error:
+        raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        pass  # the file contains no key
+    if not isinstance(key, ed25519.Ed25519PrivateKey | ed25519.Ed25519PublicKey):
+        raise ParameterError(_NOT_A_KEY[kind].format(str(path)))
+    return key
 
 
 # --- checking -------------------------------------------------------------------------------------
@@ -126,7 +150,7 @@ def verify_dossier(
         If the dossier, its signature or any file has changed. All problems are listed.
     """
     path = Path(path)
-    expected = None if key is None else _public_key(Path(key))
+    expected = None if key is None else _read_key(Path(key), "public").public_bytes_raw()
     dossier, seal, body = _read(path)
     if hashlib.sha256(body).hexdigest() != seal.sha256:
         raise Refused(f"{str(path)!r} was changed after it was sealed; get a fresh copy.")
@@ -175,26 +199,20 @@ def _read(path: Path) -> tuple[Dossier, DossierSeal, bytes]:
         raise problem from None
 
 
-def _public_key(path: Path) -> bytes:
-    from hushtable.dossier.signature import read_public_key  # noqa: PLC0415 - an extra
-
-    return read_public_key(path)
-
-
 def _signed_by(path: Path, seal: DossierSeal) -> bytes | None:
     """Return the public key that signed a dossier, or None; raise if the signature is invalid."""
     if seal.signature is None and seal.public_key is None:
         return None
-    from hushtable.dossier.signature import is_signed  # noqa: PLC0415 - an extra
-
-    problem = Refused(f"the signature of {str(path)!r} is not valid; get a fresh copy.")
+    with needing("sign", "a signature"):
+        from cryptography.exceptions import InvalidSignature  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives.asymmetric import ed25519  # noqa: PLC0415
     try:
         public_key = base64.b64decode(seal.public_key or "", validate=True)
         signature = base64.b64decode(seal.signature or "", validate=True)
-    except ValueError:
-        raise problem from None
-    if not is_signed(seal.sha256, signature, public_key):
-        raise problem
+        signer = ed25519.Ed25519PublicKey.from_public_bytes(public_key)
+        signer.verify(signature, _PURPOSE + seal.sha256.encode())
+    except (ValueError, InvalidSignature):
+        raise Refused(f"the signature of {str(path)!r} is not valid; get a fresh copy.") from None
     return public_key
 
 

@@ -20,8 +20,14 @@ from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError
 from hushtable.evaluation.findings import Findings
 from hushtable.evaluation.inputs import AlignedTables, CodedRows, align_tables, read_rows
-from hushtable.evaluation.risk.attacks import Risk, anonymity_of, assess
-from hushtable.evaluation.risk.control_group import HELD_BACK, AttackedRows, make_control_group
+from hushtable.evaluation.risk.attacks import (
+    HELD_BACK,
+    AttackedRows,
+    Risk,
+    anonymity_of,
+    assess,
+    make_control_group,
+)
 from hushtable.evaluation.utility.closeness import Utility, measure_utility
 from hushtable.extras import require
 from hushtable.files.html import html_table

@@ -29,7 +29,7 @@ class MethodSpec:
         Whether the method is a baseline for comparison.
     audit : str
         The `hushtable.audit.cases.Case` that tests the promise of a method of another package;
-        `hushtable.audit.cases.known` lists those of built-in methods.
+        `hushtable.audit.cases.CASES` lists those of built-in methods.
     attack : str
         Attack specific to the releases of a method of another package, which `hushtable evaluate`
         runs in addition to the general ones; see `hushtable.evaluation.risk.attacks.OwnAttack`.

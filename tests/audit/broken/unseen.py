@@ -406,7 +406,7 @@ def delta_once(patch: Patch) -> None:
 
 def delta_by_rows(patch: Patch) -> None:
     """A delta divided evenly among a person's rows, as if it were additive."""
-    for place in ("privacy.spending", "methods.counts.noisy_counts"):
+    for place in ("privacy.accounting.run_account", "methods.counts.noisy_counts"):
         patch.setattr(f"hushtable.{place}.delta_per_row", lambda _, delta, rows: delta / rows)
     _unsettled(patch)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hushtable.audit.cases.case import Case, copies, counted_schema, planned
+from hushtable.audit.cases import Case, copies, counted_schema, planned
 from hushtable.audit.inputs import Pair
 from hushtable.schema import Schema
 from hushtable_histograms.method import Histograms

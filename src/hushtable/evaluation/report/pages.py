@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from importlib.resources import files
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from hushtable.evaluation.figures import best_accuracies, worst_of
+from hushtable.evaluation.figures import best_accuracies, distances_of, worst_of
 from hushtable.evaluation.report.plots import (
     MAX_HEAT_COLUMNS,
-    Marks,
+    Mark,
     association_plots,
     column_plot,
     degree_plot,
@@ -100,31 +100,36 @@ def _drawings(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _drawn(svg: str) -> Markup:
-    return Markup(svg)  # noqa: S704 - plots escapes every name
+    return Markup(svg)  # noqa: S704 - plots escape every name
+
+
+def _learning_mark(line: Mapping[str, Any]) -> Mark:
+    trained_on = line["trained_on"]
+    return trained_on, _interval(line["accuracy"]), f"trained on the {trained_on}"
 
 
 def _learning_plot(learning: Mapping[str, Any]) -> str:
-    models: dict[str, list[tuple[str, Mapping[str, Any], str]]] = {}
+    models: dict[str, list[Mark]] = {}
     majority = None
     for line in learning["lines"]:
         if line["trained_on"] == "nothing":
             majority = line["accuracy"]["value"]
         else:
-            label = f"trained on the {line['trained_on']}"
-            models.setdefault(line["model"], []).append(
-                (line["trained_on"], line["accuracy"], label)
-            )
+            models.setdefault(line["model"], []).append(_learning_mark(line))
     return rate_plot({"": list(models.items())}, title="accuracy of models", line=majority)
 
 
+def _attack_marks(attack: Mapping[str, Any]) -> list[Mark]:
+    kinds = ("attack", "control", "naive")
+    return [(kind, attack[kind], kind) for kind in kinds if attack[kind] and attack[kind]["n"]]
+
+
 def _risk_plot(attacks: Sequence[Mapping[str, Any]]) -> str:
-    groups: dict[str, list[tuple[str, Marks]]] = {}
+    groups: dict[str, list[tuple[str, list[Mark]]]] = {}
     for attack in attacks:
-        marks = [(kind, attack[kind], kind) for kind in ("attack", "control", "naive")]
-        made = [mark for mark in marks if mark[1] is not None and mark[1]["n"]]
-        if made:
+        if marks := _attack_marks(attack):
             heading, name = _heading(attack)
-            groups.setdefault(heading, []).append((name, made))
+            groups.setdefault(heading, []).append((name, marks))
     return rate_plot(groups, title="success of attacks", whole=True) if groups else ""
 
 
@@ -152,13 +157,9 @@ def _attackers(attacks: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def headlines(content: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield the headline numbers; deliberately, there is no overall score."""
+    """Yield the headline numbers; an overall score is deliberately left out."""
     utility = content["utility"]
-    first = [column["measured"] for column in utility["columns"]]
-    distances = [
-        next(m["value"] for m in measured if m["metric"] != "earth mover's distance")
-        for measured in first
-    ]
+    distances = distances_of(utility["columns"])
     yield {
         "what": "Single columns",
         "value": _distance(sum(distances) / len(distances)),
@@ -294,13 +295,20 @@ def _fact(value: Any) -> str:
 
 # HTML page of a comparison, built only from its JSON data.
 
-RateDict = Mapping[str, Any]
-Row = tuple[str, list[tuple[str, RateDict, str]]]
+Rows = list[tuple[str, list[Mark]]]
+"""Rows of a plot: the name of a release and its marks."""
+
+Evaluated = tuple[str, Mapping[str, Any]]
+"""Name of a release, and the output of `Evaluation.to_dict`."""
 
 
 def render_comparison(content: Mapping[str, Any], evaluations: Sequence[Mapping[str, Any]]) -> str:
     """Render the output of `Comparison.to_dict` and its evaluations as one HTML page."""
     names = [release["name"] for release in content["releases"]]
+    by_name = list(zip(names, evaluations, strict=True))
+    plots = chain(
+        _error_plots(content["figures"], names), _learning_plots(by_name), _risk_plots(by_name)
+    )
     return fill_page(
         "compare.html",
         **content,
@@ -308,84 +316,58 @@ def render_comparison(content: Mapping[str, Any], evaluations: Sequence[Mapping[
             {"name": group, "figures": list(figures)}
             for group, figures in groupby(content["figures"], key=lambda figure: figure["group"])
         ],
-        plots=[
-            *_error_plots(content["figures"], names),
-            *_learning_plots(evaluations, names),
-            *_risk_plots(evaluations, names),
-        ],
+        plots=[{"title": title, "svg": _drawn(svg)} for title, svg in plots],
     )
 
 
-def _plot(
-    title: str,
-    rows: Sequence[Row],
-    *,
-    line: tuple[float, str] | None = None,
-    whole: bool = False,
-    unit: Literal["share", "distance"] = "share",
-) -> dict[str, Any]:
-    svg = rate_plot({"": rows}, title=title, line=line and line[0], whole=whole, unit=unit)
-    return {"title": title, "svg": Markup(svg)}  # noqa: S704 - plots escapes every name
-
-
-def _interval(value: RateDict) -> RateDict:
+def _interval(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Add an interval of zero length to a number without one."""
     return {"low": value["value"], "high": value["value"], **value}
 
 
 def _error_plots(
     figures: Sequence[Mapping[str, Any]], names: Sequence[str]
-) -> list[dict[str, Any]]:
-    plots = []
+) -> Iterator[tuple[str, str]]:
     for figure in figures:
-        if figure["group"] != "error" or figure["kind"] in {"number", "text"}:
-            continue
-        unit: Literal["share", "distance"] = "distance" if figure["kind"] == "distance" else "share"
-        rows: list[Row] = [
-            (name, [("release", _interval(value), figure["name"])])
-            for name, value in zip(names, figure["values"], strict=True)
-            if value
-        ]
-        line = (0.95, "nominal") if "coverage" in figure["name"] else None
-        plots.append(_plot(figure["name"], rows, line=line, unit=unit))
-    return plots
+        if figure["group"] == "error" and figure["kind"] in {"share", "distance"}:
+            title = figure["name"]
+            rows: Rows = [
+                (name, [("release", _interval(value), title)])
+                for name, value in zip(names, figure["values"], strict=True)
+                if value
+            ]
+            nominal = 0.95 if "coverage" in title else None
+            yield title, rate_plot({"": rows}, title=title, line=nominal, unit=figure["kind"])
 
 
-def _learning_plots(
-    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
-) -> list[dict[str, Any]]:
-    models: dict[str, list[Row]] = {}
+def _learning_plots(evaluations: Sequence[Evaluated]) -> Iterator[tuple[str, str]]:
+    models: dict[str, dict[str, list[Mark]]] = {}
     majorities: set[float] = set()
-    for name, one in zip(names, evaluations, strict=True):
-        lines = (one["utility"]["learning"] or {"lines": []})["lines"]
-        for line in lines:
+    for name, one in evaluations:
+        for line in (one["utility"]["learning"] or {"lines": []})["lines"]:
             if line["trained_on"] == "nothing":
                 majorities.add(line["accuracy"]["value"])
-                continue
-            rows = models.setdefault(line["model"], [])
-            if not rows or rows[-1][0] != name:
-                rows.append((name, []))
-            label = f"trained on the {line['trained_on']}"
-            rows[-1][1].append((line["trained_on"], _interval(line["accuracy"]), label))
+            else:
+                rows = models.setdefault(line["model"], {})
+                rows.setdefault(name, []).append(_learning_mark(line))
     # Releases that predict different classes have different majorities, so no common line.
-    line = (majorities.pop(), "majority class") if len(majorities) == 1 else None
-    return [_plot(f"accuracy, {model}", rows, line=line) for model, rows in models.items()]
+    majority = majorities.pop() if len(majorities) == 1 else None
+    for model, rows in models.items():
+        title = f"accuracy, {model}"
+        yield title, rate_plot({"": list(rows.items())}, title=title, line=majority)
 
 
-def _risk_plots(
-    evaluations: Sequence[Mapping[str, Any]], names: Sequence[str]
-) -> list[dict[str, Any]]:
-    found: dict[str, list[Row]] = {}
-    for name, one in zip(names, evaluations, strict=True):
+def _risk_plots(evaluations: Sequence[Evaluated]) -> Iterator[tuple[str, str]]:
+    found: dict[str, Rows] = {}
+    for name, one in evaluations:
         attacks = one["risk"].get("attacks") or []
         for kind in dict.fromkeys(attack["name"] for attack in attacks):
-            worst = worst_of(attacks, kind)
-            if worst is None:
-                continue
-            label = f"{name}: {worst['of']}" if worst["of"] else name
-            rates = [(who, worst[who], who) for who in ("attack", "control", "naive") if worst[who]]
-            found.setdefault(kind, []).append((label, rates))
-    return [_plot(f"{kind}, worst case", rows, whole=True) for kind, rows in found.items()]
+            if worst := worst_of(attacks, kind):
+                label = f"{name}: {worst['of']}" if worst["of"] else name
+                found.setdefault(kind, []).append((label, _attack_marks(worst)))
+    for kind, rows in found.items():
+        title = f"{kind}, worst case"
+        yield title, rate_plot({"": rows}, title=title, whole=True)
 
 
 # HTML page of a ledger: amounts spent and remaining, decisions and entries.
@@ -448,5 +430,4 @@ def _ledger_plot(history: Sequence[Mapping[str, Any]]) -> Markup:
             places = ((time - first) / span if span else 0.0 for time in times)
             steps[account] = kind, list(zip(places, shares, strict=True))
     ends = (history[0]["time"][:10], history[-1]["time"][:10])
-    svg = steps_plot(steps, title="budget spent over time, by account", ends=ends)
-    return Markup(svg)  # noqa: S704 - made of numbers
+    return _drawn(steps_plot(steps, title="budget spent over time, by account", ends=ends))

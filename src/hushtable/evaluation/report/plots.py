@@ -216,12 +216,12 @@ def _power(tick: float) -> str:
 
 # --- rates: models and attacks --------------------------------------------------------------------
 
-Marks = Sequence[tuple[str, Mapping[str, Any], str]]
-"""Tuples of mark class, rate (value, low, high) and description."""
+Mark = tuple[str, Mapping[str, Any], str]
+"""Mark class, rate (value, low, high) and description."""
 
 
 def rate_plot(
-    groups: Mapping[str, Sequence[tuple[str, Marks]]],
+    groups: Mapping[str, Sequence[tuple[str, Sequence[Mark]]]],
     *,
     title: str,
     line: float | None = None,

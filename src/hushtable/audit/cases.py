@@ -1,28 +1,18 @@
-"""Worst known neighbors of the built-in methods, by method name."""
+"""Audit cases: the worst known neighbors of each built-in method, and how to run it.
+
+`CASES` lists them by method name. The `MethodSpec` of a method of another package names its case.
+If a pair tests a mistake in one of the papers, its name contains the number of the erratum.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any, Generic, TypeVar
 
-from hushtable.audit.cases.case import (
-    Case,
-    copies,
-    counted_schema,
-    generalized,
-    made_schema,
-    no_pairs,
-    planned,
-    predicted_schema,
-    rows_by_name,
-    whole,
-    words,
-)
 from hushtable.audit.events import Several, Within
 from hushtable.audit.inputs import (
     GraphInput,
@@ -32,16 +22,17 @@ from hushtable.audit.inputs import (
     corner_cells,
     graph_pair,
     searched_graphs,
+    searched_pairs,
     with_and_without,
 )
 from hushtable.audit.recorder import observer_of, run_plan
-from hushtable.audit.subject import Prepared
+from hushtable.audit.subject import Prepared, scratch
 from hushtable.engine.engine import Engine
 from hushtable.engine.graph import Graph
 from hushtable.engine.sealed_table import accounted
 from hushtable.methods.alpha_beta.alpha_beta import AlphaBeta
 from hushtable.methods.alpha_beta.frapp import Frapp
-from hushtable.methods.base import Released
+from hushtable.methods.base import Method, Released
 from hushtable.methods.counts.columns import Columns
 from hushtable.methods.counts.generalize_suppress import GeneralizeSuppress
 from hushtable.methods.counts.noisy_counts import NoisyCounts
@@ -57,6 +48,110 @@ from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
+
+Audited = TypeVar("Audited")
+"""Class of the audited method."""
+
+
+def planned(method: Method, schema: Schema) -> Prepared:
+    """Plan a method once, as `publish` does."""
+    plan = method.plan(schema)
+    return Prepared(plan.guarantees, partial(run_plan, plan))
+
+
+def small_tables(method: Any, schema: Schema, relation: Neighbors, largest: int) -> Iterator[Pair]:
+    """Return the neighbors among all small tables."""
+    return searched_pairs(schema, relation, largest)
+
+
+def no_pairs(method: Any, schema: Schema) -> Iterator[Pair]:
+    """Return no neighbors, for promises that are not about neighbors."""
+    return iter(())
+
+
+@dataclass(frozen=True)
+class Case(Generic[Audited]):
+    """Audit case of a method.
+
+    Parameters
+    ----------
+    schema : callable
+        Function of the method that returns a small schema that fits its parameters.
+    pairs : callable
+        Function of the method and a schema, this one or another that fits, that yields the worst
+        known neighbors.
+    prepare : callable
+        Function of the method and the schema that returns its promises and what to run on opened
+        inputs.
+    search : callable
+        Function of the method, the schema, the neighbor relation and a size that yields all
+        neighbors up to that size.
+    """
+
+    schema: Callable[[Audited], Schema]
+    pairs: Callable[[Audited, Schema], Iterator[Pair]]
+    prepare: Callable[[Audited, Schema], Prepared]
+    search: Callable[[Audited, Schema, Neighbors, int], Iterator[Pair]] = small_tables
+
+
+# Schemas and neighbors that several audit cases share.
+
+
+def made_schema(columns: Mapping[str, Any], unit: Any = "row") -> Schema:
+    """Return the schema of an artificial table."""
+    return Schema.from_dict({"name": "audit", "unit": unit, "columns": columns})
+
+
+def whole(n_values: int, **more: Any) -> dict[str, Any]:
+    """Return the definition of a column with this many integers."""
+    return {"type": "integer", "low": 0, "high": n_values - 1, **more}
+
+
+def words(*values: str, **more: Any) -> dict[str, Any]:
+    """Return the definition of a categorical column."""
+    return {"type": "categorical", "values": list(values), **more}
+
+
+def generalized(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Return numeric columns in which each generalization rule leaves at least two values."""
+    columns = {}
+    for name, rule in rules.items():
+        cuts = rule if isinstance(rule, list) else [0, rule]
+        high = int(max(cuts)) + int(max(cuts) - min(cuts)) + 1
+        columns[name] = {"type": "integer", "low": int(min(cuts)) - 1, "high": high}
+    return columns
+
+
+def counted_schema(rules: Mapping[str, Any]) -> Schema:
+    """Return a schema with six cells, or with the generalized columns."""
+    return made_schema(generalized(rules) if rules else {"x": whole(3), "sex": words("F", "M")})
+
+
+def predicted_schema(target: str | None) -> Schema:
+    """Return a schema with a number, a category and a class to predict."""
+    classes = words("Y", "N", role="target")
+    return made_schema({"x": whole(4), "sex": words("F", "M"), target or "class": classes})
+
+
+def copies(schema: Schema, counts: Sequence[int]) -> Iterator[Pair]:
+    """Yield tables of copies of one row, with and without one more unit."""
+    row = corner_cells(schema)[0]
+    for count in dict.fromkeys(max(0, count) for count in counts):
+        yield with_and_without(
+            schema, f"{count} copies of a row and one more", [row] * count, [row]
+        )
+
+
+def rows_by_name(schema: Schema) -> Callable[[Mapping[str, int]], Row]:
+    """Return a function that makes a row from named codes; other codes are 0."""
+
+    def row(codes: Mapping[str, int]) -> Row:
+        return tuple(codes.get(name, 0) for name in schema.attributes)
+
+    return row
+
+
+# Worst cases of noisy counts of tuples.
 
 
 def tuples_schema(method: NoisyCounts | GeneralizeSuppress) -> Schema:
@@ -192,7 +287,6 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
 
 # Worst cases of the alpha-beta algorithm and of FRAPP.
 
-_MEMORY = Path("/dev/shm")  # noqa: S108 - new folders there are private to the user
 _MOST_TUPLES = 1000  # of the domain: each run inserts some of them
 
 
@@ -244,8 +338,8 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
 
     def run(engine: Engine, noise: Noise) -> Released:
         # These random bits need not survive a power failure, so memory is used if possible.
-        with tempfile.TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as folder:
-            remembering = replace(plan, method=replace(method, coins=Path(folder) / "coins"))
+        with scratch() as folder:
+            remembering = replace(plan, method=replace(method, coins=folder / "coins"))
             for _ in range(method.views):
                 released = run_plan(remembering, engine, noise)
             return released
