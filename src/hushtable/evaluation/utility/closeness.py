@@ -283,13 +283,9 @@ def _workload(
         value = float(question.count(rows))
         return Estimate(value=value, low=value, high=value, privacy_std=0.0, model_std=0.0)
 
+    n_rows, has_intervals = compared.n_original, count is not None
     return run_workload(
-        questions,
-        compared.n_original,
-        answer,
-        rng,
-        has_intervals=count is not None,
-        progress=progress,
+        questions, n_rows, answer, rng, has_intervals=has_intervals, progress=progress
     )
 
 

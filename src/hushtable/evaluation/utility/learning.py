@@ -20,14 +20,12 @@ from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
 from hushtable.evaluation.inputs import CodedRows, is_ordered
 from hushtable.evaluation.utility.marginals import coarse_bins
-from hushtable.files.progress import Progress, silent
+from hushtable.files.progress import Progress
 from hushtable.query.answers.published import Block
-from hushtable.schema import Column, Schema
+from hushtable.schema import Column
 from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
 
 # Classification models, and the encoding of rows as their features.
-#
-# A model is a function of a `LearningTask` and a seed that predicts the class of each test row.
 
 _MAX_CATEGORIES = 250  # gradient boosting supports at most 255 per column
 _MAX_ONE_HOT = 30  # one-hot columns per feature of the tree
@@ -51,15 +49,14 @@ class ModelFeatures:
     recode: Mapping[str, Recoding]  # from original to released values
 
     @classmethod
-    def plain(
-        cls, schema: Schema, names: Sequence[str], bins: Mapping[str, Recoding]
-    ) -> ModelFeatures:
+    def plain(cls, original: CodedRows, names: Sequence[str]) -> ModelFeatures:
         """Return the encoding of original values."""
-        columns = {name: schema.attributes[name] for name in names}
+        columns = {name: original.schema.attributes[name] for name in names}
         features = {
             name: _Feature(column.size, is_ordered(column), column.missing_code)
             for name, column in columns.items()
         }
+        bins = {name: coarse_bins(columns[name], original.codes[name]) for name in names}
         return cls(features, bins, {})
 
     def recoded(self, recode: Mapping[str, Recoding]) -> ModelFeatures:
@@ -77,12 +74,9 @@ class ModelFeatures:
 
     def write(self, rows: CodedRows) -> CodedRows:
         """Convert original rows to released values."""
-        codes = {
-            name: self.recode[name].apply(codes.astype(np.int64)).astype(np.int32)
-            if name in self.recode
-            else codes
-            for name, codes in rows.codes.items()
-        }
+        codes = dict(rows.codes)
+        for name in codes.keys() & self.recode.keys():
+            codes[name] = self.recode[name].apply(codes[name].astype(np.int64)).astype(np.int32)
         return CodedRows(rows.schema, codes, rows.n_rows)
 
 
@@ -95,13 +89,10 @@ class LearningTask:
     y: Integers
     test: CodedRows
 
-    @property
-    def is_trivial(self) -> bool:
-        """True without features or with fewer than two classes."""
-        return not self.table.features or len(np.unique(self.y)) < 2
-
-    def lone_class(self) -> Integers:
-        """Predict the first training class for all rows; used if the task is trivial."""
+    def predicted(self, predict: Model, seed: int) -> Integers:
+        """Return predictions; without features or with one class, the first training class."""
+        if self.table.features and len(np.unique(self.y)) > 1:
+            return predict(self, seed)
         return np.full(self.test.n_rows, self.y[0] if len(self.y) else 0)
 
     def common(self, most: int) -> dict[str, Integers]:
@@ -112,6 +103,10 @@ class LearningTask:
                 counts = np.bincount(self.train.codes[name], minlength=feature.size)
                 found[name] = np.argsort(-counts, kind="stable")[:most].astype(np.int64)
         return found
+
+
+Model = Callable[[LearningTask, int], Integers]
+"""Function of a task and a seed that predicts the class of each test row."""
 
 
 def _numbers(codes: NDArray[np.int32], feature: _Feature) -> Floats:
@@ -202,14 +197,13 @@ def _boosting(task: LearningTask, seed: int) -> Integers:
         return np.asarray(boosting.predict(shown(task.test)))
 
 
-MODELS: dict[str, Callable[[LearningTask, int], Integers]] = {
+MODELS: dict[str, Model] = {
     "decision tree": _tree,
     "naive Bayes": _naive_bayes,
     "gradient boosting": _boosting,
 }
 
 
-N_REPEATS = 5
 MAX_TRAIN = 50_000
 MAX_TEST = 20_000
 TEST_SHARE = 0.25
@@ -271,15 +265,13 @@ def learn(
     block: Block,
     rng: np.random.Generator,
     *,
-    n_repeats: int = N_REPEATS,
-    progress: Progress = silent,
+    n_repeats: int,
+    progress: Progress,
 ) -> Learning:
     """Train models on published rows and on the original, and test both on original rows."""
-    schema = original.schema
-    classes, labels, notes = _classes(schema.attributes[target], block, target, original)
+    class_of, released_class_of, labels, notes = _classes(target, block, original)
     features = tuple(name for name in block.names if name != target)
-    bins = {name: coarse_bins(schema.attributes[name], original.codes[name]) for name in features}
-    raw = ModelFeatures.plain(schema, features, bins)
+    raw = ModelFeatures.plain(original, features)
     cut = raw.recoded(block.recode)
     scores: dict[tuple[str, str], list[tuple[float, float]]] = {}
     n_train = n_release = n_test = 0
@@ -287,27 +279,24 @@ def learn(
         train, test = _split(original, control, rng)
         release = _some(CodedRows.of(block.schema, block.cells(rng)), MAX_TRAIN, rng)
         n_train, n_release, n_test = train.n_rows, release.n_rows, test.n_rows
-        truth, known = classes.of(test, target), classes.of(train, target)
+        truth, known = class_of[test.codes[target]], class_of[train.codes[target]]
+        released = released_class_of[release.codes[target]]
         sources = {
-            "release": LearningTask(
-                cut, release, classes.of_released(release, target), cut.write(test)
-            ),
+            "release": LearningTask(cut, release, released, cut.write(test)),
             "original": LearningTask(raw, train, known, test),
         }
-        most = int(np.bincount(known, minlength=1).argmax())
-        guess = np.full(test.n_rows, most)
-        scores.setdefault(("majority", "nothing"), []).append(_scores(truth, guess))
+        majority = np.full(test.n_rows, np.bincount(known, minlength=1).argmax())
+        scores.setdefault(("majority", "nothing"), []).append(_scores(truth, majority))
         seed = int(rng.integers(2**31))
         for number, (model, predict) in enumerate(MODELS.items()):
             for where, task in sources.items():
-                guess = task.lone_class() if task.is_trivial else predict(task, seed)
+                guess = task.predicted(predict, seed)
                 scores.setdefault((model, where), []).append(_scores(truth, guess))
             progress("learning", (repeat + (number + 1) / len(MODELS)) / n_repeats)
     lines = []
     for (model, where), values in scores.items():
         measured = []
-        for metric, column in ((ACCURACY, 0), (BALANCED, 1)):
-            shares = [value[column] for value in values]
+        for metric, shares in zip((ACCURACY, BALANCED), zip(*values, strict=True), strict=True):
             mean = float(np.mean(shares))
             error = math.sqrt(max(mean * (1 - mean), 0.0) / max(n_test, 1))
             measured.append(over_repeats(metric, f"{model}, {where}", shares, extra_std=error))
@@ -331,35 +320,23 @@ def learn(
 # --- classes --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class _Classes:
-    """Classes of the target's codes, for original and for released values."""
-
-    original: Integers
-    released: Integers
-    size: int
-
-    def of(self, rows: CodedRows, target: str) -> Integers:
-        return np.asarray(self.original[rows.codes[target]])
-
-    def of_released(self, rows: CodedRows, target: str) -> Integers:
-        return np.asarray(self.released[rows.codes[target]])
-
-
 def _classes(
-    column: Column, block: Block, target: str, original: CodedRows
-) -> tuple[_Classes, tuple[str, ...], list[str]]:
-    """Choose the classes: the released values of the target, or two if there are more than 30."""
+    target: str, block: Block, original: CodedRows
+) -> tuple[Integers, Integers, tuple[str, ...], list[str]]:
+    """Choose the classes: the released values of the target, or two if there are more than 30.
+
+    Return the class of each original code and of each released code, labels, and notes.
+    """
+    column = original.schema.attributes[target]
     recoding, notes = block.recode.get(target), list[str]()
     codes = np.arange(column.size)
     released = codes if recoding is None else recoding.apply(codes)
-    size = column.size if recoding is None else recoding.size
     named: Column | Recoding = column if recoding is None else recoding
+    size = named.size
     if size <= _MAX_CLASSES:
         if recoding is not None:
             notes.append(f"{target} is published in {size} groups; models predict the group.")
-        labels = tuple(_label(named, code) for code in range(size))
-        return _Classes(released, np.arange(size), size), labels, notes
+        return released, np.arange(size), tuple(_label(named, code) for code in range(size)), notes
     present = original.codes[target][original.codes[target] < column.n_values]
     if is_ordered(column):
         middle = int(np.median(present)) if len(present) else 0
@@ -374,7 +351,7 @@ def _classes(
         yes[-1] = False
     notes.append(f"{target} has {size:,} values; models predict whether it is {wanted}.")
     classes = yes.astype(np.int64)
-    return _Classes(classes[released], classes, 2), (f"not {wanted}", wanted), notes
+    return classes[released], classes, (f"not {wanted}", wanted), notes
 
 
 def _label(named: Column | Recoding, code: int) -> str:

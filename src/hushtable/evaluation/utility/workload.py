@@ -19,7 +19,7 @@ from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
 from hushtable.evaluation.findings import Metric, MetricValue, Plain, share_metric, wilson
 from hushtable.evaluation.inputs import CodedRows, is_ordered
-from hushtable.files.progress import Progress, silent
+from hushtable.files.progress import Progress
 from hushtable.query.answers import Estimate
 from hushtable.schema import Categorical, Column
 
@@ -120,28 +120,12 @@ class Answered:
 
     question: CountQuestion
     truth: int
-    n_rows: int
     estimate: Estimate
-
-    @property
-    def selectivity(self) -> float:
-        """Share of rows that satisfy the query."""
-        return self.truth / max(self.n_rows, 1)
 
     @property
     def absolute(self) -> float:
         """Absolute error."""
         return abs(self.estimate.value - self.truth)
-
-    @property
-    def relative(self) -> float:
-        """Absolute error, divided by the true count or the floor."""
-        return self.absolute / max(self.truth, FLOOR * self.n_rows, 1.0)
-
-    @property
-    def covered(self) -> bool:
-        """True if the interval contains the true count."""
-        return self.estimate.low <= self.truth <= self.estimate.high
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -287,14 +271,14 @@ def run_workload(
     answer: Callable[[CountQuestion], Estimate],
     rng: np.random.Generator,
     *,
-    has_intervals: bool = True,
-    progress: Progress = silent,
+    has_intervals: bool,
+    progress: Progress,
 ) -> Workload:
     """Answer all queries with a release and compare with the true counts."""
     answered, n_refused = [], 0
     for number, (question, truth) in enumerate(questions):
         try:
-            answered.append(Answered(question, truth, n_rows, answer(question)))
+            answered.append(Answered(question, truth, answer(question)))
         except (Refused, InvalidInput):
             n_refused += 1
         progress("count queries", (number + 1) / len(questions))
@@ -308,10 +292,10 @@ def run_workload(
             one
             for one in answered
             if arity in (None, len(one.question.conditions))
-            and (cell is None or cell[0] < one.selectivity <= cell[1])
+            and (cell is None or cell[0] < one.truth / max(n_rows, 1) <= cell[1])
         ]
         if mine:
-            lines.append(_line(arity, cell, mine, has_intervals, rng))
+            lines.append(_line(arity, cell, mine, n_rows, rng, has_intervals=has_intervals))
     return Workload(
         answered=answered, lines=lines, n_refused=n_refused, has_intervals=has_intervals
     )
@@ -321,17 +305,19 @@ def _line(
     arity: int | None,
     cell: tuple[float, float] | None,
     mine: Sequence[Answered],
-    has_intervals: bool,
+    n_rows: int,
     rng: np.random.Generator,
+    *,
+    has_intervals: bool,
 ) -> WorkloadLine:
     of = f"{arity or 'all'} conditions" if arity != 1 else "1 condition"
-    relative = np.array([one.relative for one in mine])
     absolute = np.array([one.absolute for one in mine])
+    relative = absolute / [max(one.truth, FLOOR * n_rows, 1.0) for one in mine]
     coverage = width = None
     if has_intervals:
-        wide = [(one.estimate.high - one.estimate.low) / max(one.n_rows, 1) for one in mine]
+        wide = [(one.estimate.high - one.estimate.low) / max(n_rows, 1) for one in mine]
         width = WIDTH.at(float(np.median(wide)), of=of)
-        hits = sum(one.covered for one in mine)
+        hits = sum(one.estimate.low <= one.truth <= one.estimate.high for one in mine)
         low, high = wilson(hits, len(mine))
         coverage = COVERAGE.at(hits / len(mine), of=of, low=low, high=high)
     return WorkloadLine(
