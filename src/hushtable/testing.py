@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import errno
 import inspect
 import json
 import re
@@ -24,16 +25,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 
-from hushtable import engine as engines
 from hushtable.audit.cases import Case
+from hushtable.audit.recorder import PlanWrapper
 from hushtable.audit.report import Report
 from hushtable.audit.run import audit
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
+from hushtable.engine.cells import WrittenParts
 from hushtable.errors import DataError, HushtableError, PredicateError, Refused
 from hushtable.methods.base import Method
 from hushtable.methods.parameters import Parameters
@@ -41,8 +42,10 @@ from hushtable.methods.registry import estimator_kinds
 from hushtable.methods.spec import MethodSpec
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise, SeededNoise
 from hushtable.publishing.publish import publish
+from hushtable.publishing.run import PublishRun
 from hushtable.query.answers.estimator import Estimator
 from hushtable.release.release import Release
 from hushtable.release.statement import SEEDED
@@ -269,17 +272,16 @@ def check_charge(example: Example, folder: Path) -> None:
     )
     seen: list[list[str]] = []
 
-    def read(*args: object, **kwargs: object) -> None:
+    def read() -> Any:
         seen.append([entry.status for entry in ledger.entries()])
         raise DataError("stop here")
 
-    with (
-        mock.patch.object(engines.PrivateTable, "connect", read),
-        expect_raised(DataError, "the table is not opened with its engine"),
-    ):
-        _publish(example, folder / "out", ledger=ledger)
+    plan, noise = example.method.plan(example.schema), SecureNoise()
+    run = PublishRun(plan, noise=noise, out=folder / "out", paying={"ledger": ledger})
+    with expect_raised(DataError, "the table is not read"):
+        run.publish(read)
     expect(
-        seen == [["charged"]], f"the ledger contains {seen} when the table is opened, not a charge"
+        seen == [["charged"]], f"the ledger contains {seen} when the table is read, not a charge"
     )
     left = [entry.status for entry in ledger.entries()]
     expect(left == ["charged"], f"after a failure, the ledger contains {left}, not the charge")
@@ -453,14 +455,28 @@ def check_release(example: Example, folder: Path) -> None:
 
 def check_full_disk(example: Example, folder: Path) -> None:
     """Check that nothing is left behind if a release cannot be written."""
-    full = OSError(28, "No space left on device")
-    with (
-        mock.patch("pyarrow.parquet.write_table", side_effect=full),
-        expect_raised(HushtableError, "a full disk is not detected") as said,
-    ):
-        _publish(example, folder / "out")
+    plan: Any = _FullDiskPlan(example.method.plan(example.schema))
+    run = PublishRun(plan, noise=SecureNoise(), out=folder / "out")
+    with expect_raised(HushtableError, "a full disk is not detected") as said:
+        run.publish(lambda: connect(example.table, example.schema))
     expect("disk is full" in said[0], f"the error does not say that the disk is full: {said[0]}")
     _expect_nothing_left(folder)
+
+
+class _FullDiskPlan(PlanWrapper):
+    """A plan whose tables cannot be written, because the disk is full."""
+
+    def accounted(self, source: Any, noise: Noise, **options: Any) -> Any:
+        """Run the plan, and replace its tables."""
+
+        def write(folder: Path) -> list[str]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        result = super().accounted(source, noise, **options)
+        tables = dict.fromkeys(result.released.tables, WrittenParts(write))
+        return dataclasses.replace(
+            result, released=dataclasses.replace(result.released, tables=tables)
+        )
 
 
 Check = Callable[[Example, Path], None]

@@ -173,15 +173,18 @@ def run_plan(plan: Plan[Any], source: Any, noise: Noise) -> Released:
     return plan.accounted(source, noise, observer=observer_of(noise)).released
 
 
-class ObservedPlan:
-    """A plan whose runs are observed; in all else the same."""
+class PlanWrapper:
+    """A plan with other runs, for checks of the whole pipeline; in all else the same.
 
-    def __init__(self, plan: Plan[Any], observer: DrawObserver | None) -> None:
-        self._plan, self._observer = plan, observer
+    If the noise records, it observes the draws.
+    """
+
+    def __init__(self, plan: Plan[Any]) -> None:
+        self._plan = plan
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._plan, name)
 
     def accounted(self, source: Any, noise: Noise, **options: Any) -> Any:
-        """Run the plan, observed."""
-        return self._plan.accounted(source, noise, observer=self._observer, **options)
+        """Run the plan."""
+        return self._plan.accounted(source, noise, observer=observer_of(noise), **options)

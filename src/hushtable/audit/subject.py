@@ -15,7 +15,7 @@ from hushtable.arrays import Integers
 from hushtable.audit.events import Samples
 from hushtable.audit.features import Features, everything, features, folder, seen_of
 from hushtable.audit.inputs import Input, TableInput
-from hushtable.audit.recorder import ObservedPlan, observer_of
+from hushtable.audit.recorder import PlanWrapper
 from hushtable.errors import HushtableError
 from hushtable.files.progress import Progress, silent
 from hushtable.methods.base import Plan, Released
@@ -219,7 +219,7 @@ def published(plan: Plan[Any], opened: Any, noise: Noise, place: Path) -> Featur
     out = place / "release"
 
     def act() -> Features:
-        observed: Any = ObservedPlan(plan, observer_of(noise))
+        observed: Any = PlanWrapper(plan)
         PublishRun(observed, noise=noise, out=out).publish(lambda: opened)
         return folder(out)
 

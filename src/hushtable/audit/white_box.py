@@ -571,9 +571,10 @@ def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> None
     epsilon, delta = float(promise.epsilon), float(promise.delta)
     for cost in [sum(costs, ReferenceCost())] if together else costs:
         if not cost.is_within(epsilon, delta):
+            where = " on all tables" if together else ""
             raise FaultError(
-                f"the recomputed cost of the run is {cost.in_words()}; the promise is epsilon "
-                f"{epsilon:g} and delta {delta:g}"
+                f"the recomputed cost of the run{where} is {cost.in_words()}; the promise is "
+                f"epsilon {epsilon:g} and delta {delta:g}"
             )
 
 

@@ -144,6 +144,7 @@ class Series:
                 "series init'."
             )
         self.plan = SeriesPlan.load(folder / PLAN)
+        self._answers_so_far: SeriesAnswers | None = None  # of the waves published so far
 
     @classmethod
     def create(
@@ -399,7 +400,7 @@ class Series:
             out = self.folder / WAVES / name
             previous = self._before(number, before)
             self._settle(book, name, out, unseen)
-            self.__dict__.pop("_answers", None)  # computed from the waves before this one
+            self._answers_so_far = None
             if out.exists():
                 return Release.load(out)  # a killed run had finished all but the rename
             method = self._method(book, number)
@@ -528,9 +529,11 @@ class Series:
 
     # --- answers ----------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def _answers(self) -> SeriesAnswers:
-        return SeriesAnswers(self.waves())
+        if self._answers_so_far is None:
+            self._answers_so_far = SeriesAnswers(self.waves())
+        return self._answers_so_far
 
     def count(self, where: str, *, wave: int | None = None) -> Estimate:
         """Estimate how many rows of a wave satisfy a SQL WHERE clause, using all waves.
