@@ -25,7 +25,7 @@ from hushtable.web import words
 
 IMAGES = Path(__file__).parent / "images"
 SHOWN = (
-    "projects", "overview", "data", "schema", "tree", "ledger", "plan", "advisor", "rehearse",
+    "projects", "overview", "data", "schema", "tree", "ledger", "plan", "advisor", "dry-run",
     "publish", "progress", "report", "analyst",
 )  # fmt: skip
 VIEWS: dict[str, dict[str, Any]] = {
@@ -36,7 +36,7 @@ WAITING = (words.COUNTING, words.CHECKING)  # a page that is not whole yet says 
 _COLORS = 96  # of a small picture
 
 
-class Desk:
+class Workbench:
     """A workbench in a process of its own, and a browser that uses it as a person would."""
 
     def __init__(self, browser: Browser, folder: Path) -> None:
@@ -104,7 +104,7 @@ def main(folder: Path | None) -> None:
     root.mkdir()
     with Browser() as browser:
         pa_csv.write_csv(sample(), root / "visits.csv")
-        desk = Desk(browser, root)
+        bench = Workbench(browser, root)
 
         def shoot(name: str, path: str | None = None) -> None:
             where = path or browser.value("location.pathname + location.search")
@@ -112,7 +112,7 @@ def main(folder: Path | None) -> None:
             if folder is None and name not in SHOWN:
                 return
             for suffix, view in views.items():
-                address = where if where.startswith("http") else desk.root + where
+                address = where if where.startswith("http") else bench.root + where
                 browser.open(address, **view)
                 look_through(browser)
                 until = time.monotonic() + PATIENCE
@@ -135,48 +135,48 @@ def main(folder: Path | None) -> None:
                 browser.open(address)
 
         try:
-            browser.open(desk.address)
-            desk.submit("form[action='/projects']", name="visits")
+            browser.open(bench.address)
+            bench.submit("form[action='/projects']", name="visits")
             shoot("projects", "/")
-            browser.open(f"{desk.root}/p/visits/data")
+            browser.open(f"{bench.root}/p/visits/data")
             shoot("data-empty")
-            browser.open(f"{desk.root}/p/visits/data")
-            desk.submit("form[action$='/data']", path=str(root / "visits.csv"))
+            browser.open(f"{bench.root}/p/visits/data")
+            bench.submit("form[action$='/data']", path=str(root / "visits.csv"))
             shoot("data")
-            browser.open(f"{desk.root}/p/visits/data")
-            desk.submit("form[action$='/draft']")
+            browser.open(f"{bench.root}/p/visits/data")
+            bench.submit("form[action$='/draft']")
             shoot("job")
-            desk.finish_job()
-            browser.open(f"{desk.root}/p/visits/schema")
+            bench.finish_job()
+            browser.open(f"{bench.root}/p/visits/schema")
             shoot("schema", "/p/visits/schema")
-            browser.open(f"{desk.root}/p/visits/schema")
+            browser.open(f"{bench.root}/p/visits/schema")
             while browser.value("document.querySelectorAll('form.confirm').length"):
                 browser.value(
                     "document.querySelectorAll('form.confirm')[0]"
                     ".querySelectorAll('[name=part]').forEach(box => { box.checked = true; })"
                 )
-                desk.submit("form.confirm", reason="the public questionnaire of 2025")
+                bench.submit("form.confirm", reason="the public questionnaire of 2025")
             shoot("schema-confirmed", "/p/visits/schema")
             shoot("tree", "/p/visits/schema/tree?column=region")
-            browser.open(f"{desk.root}/p/visits/ledger")
+            browser.open(f"{bench.root}/p/visits/ledger")
             shoot("ledger-empty", "/p/visits/ledger")
-            desk.submit("form[action$='/ledger']")
+            bench.submit("form[action$='/ledger']")
             shoot("advisor", "/p/visits/advisor?use=rows&who=public&rows=12000&one_row=yes")
             shoot("plan", "/p/visits/plan?rows=12000")
-            browser.open(f"{desk.root}/p/visits/plan?method=quilt&rows=12000")
-            desk.submit("form.sliders")
-            shoot("rehearse", "/p/visits/rehearse")
-            desk.submit("form[action$='/rehearse']")
+            browser.open(f"{bench.root}/p/visits/plan?method=quilt&rows=12000")
+            bench.submit("form.sliders")
+            shoot("dry-run", "/p/visits/dry-run")
+            bench.submit("form[action$='/dry-run']")
             shoot("job-running")
-            desk.see_progress()
+            bench.see_progress()
             shoot("progress")
-            desk.finish_job()
+            bench.finish_job()
             shoot("job-done")
-            shoot("rehearsal", "/p/visits/rehearsals/001")
+            shoot("dry-run-report", "/p/visits/dry-runs/001")
             shoot("publish", "/p/visits/publish")
-            browser.open(f"{desk.root}/p/visits/publish")
-            desk.submit("form[action$='/publish']", typed="visits-1", purpose="yearly table")
-            desk.finish_job()
+            browser.open(f"{bench.root}/p/visits/publish")
+            bench.submit("form[action$='/publish']", typed="visits-1", purpose="yearly table")
+            bench.finish_job()
             shoot("ledger", "/p/visits/ledger")
             shoot("report", "/p/visits/report")
             shoot("look", "/p/visits/releases/visits-1/look/?figure=mean&of=age&by=diagnosis")
@@ -195,8 +195,8 @@ def main(folder: Path | None) -> None:
                 analyst.terminate()
                 analyst.wait()
         finally:
-            desk.process.terminate()
-            desk.process.wait()
+            bench.process.terminate()
+            bench.process.wait()
             shutil.rmtree(root)
 
 

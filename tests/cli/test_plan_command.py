@@ -94,14 +94,14 @@ def test_a_quilt_is_quoted_for_a_typical_column_and_for_the_worst(run: Run, file
     assert 0 < point["typical"] < point["half_width"]
 
 
-def test_a_rehearsal_says_how_far_columns_and_pairs_are_off(run: Run, files: Path) -> None:
+def test_a_dry_run_says_how_far_columns_and_pairs_are_off(run: Run, files: Path) -> None:
     quilt = ("plan", "quilt", files / "schema.yaml", "--epsilon", 1, "--rows", 2000)
     told = run(*quilt, "--particles", 2000, "--dry-run")
     assert told.code == 0
     assert "a surrogate table of made-up rows, 2,000 rows" in told.out
     assert "pairs of columns" in told.out
     like = run(*quilt, "--particles", 2000, "--like", files / "data.csv", "--json")
-    found = json.loads(like.out)["rehearsal"]
+    found = json.loads(like.out)["dry_run"]
     assert found["on"] == "data.csv"
     assert set(found["columns"]) == {"age", "sex", "region", "smoker", "diagnosis"}
 

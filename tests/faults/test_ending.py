@@ -222,7 +222,7 @@ def test_rows_that_cannot_be_counted_do_not_fail_a_complete_release(
         assert "Published to" in done.stdout
 
 
-def test_the_desk_calls_a_job_done_whose_rows_cannot_be_counted(
+def test_the_workbench_calls_a_job_done_whose_rows_cannot_be_counted(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from hushtable.web import job_process

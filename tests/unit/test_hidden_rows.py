@@ -56,13 +56,13 @@ def test_rows_are_where_columns_say() -> None:
     assert off < np.abs(even - true).sum() / 2
 
 
-def test_a_rehearsal_sees_whether_the_model_fits() -> None:
+def test_a_dry_run_sees_whether_the_model_fits() -> None:
     fits, does_not = spread_of(independent()), spread_of(lopsided())
     assert fits.unlike < 0.02
     assert does_not.unlike > 5 * fits.unlike
 
 
-def test_without_anything_to_rehearse_on_nothing_is_ruled_out() -> None:
+def test_without_anything_to_try_nothing_is_ruled_out() -> None:
     table = np.array([[500.0, 300.0], [3.0, 2.0]])
     rows = spread_of(table)
     assert rows.unlike == 1.0

@@ -162,7 +162,7 @@ def test_values_that_the_schema_does_not_have_are_unknown(tmp_path: Path) -> Non
 
 
 def test_a_browser_names_no_files() -> None:
-    # The desk reads tables from its own folders alone.
+    # The workbench reads tables from its own folders alone.
     shown = {field.name for field in fields_of("quilt", {"prior": "/etc/passwd"}, sample_schema())}
     assert "epsilon" in shown
     assert not shown & {"prior", "prior_public"}

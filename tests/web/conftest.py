@@ -12,7 +12,7 @@ from hushtable.methods import NoisyCounts
 from hushtable.publishing.publish import publish
 from hushtable.release.release import Release
 
-from .desk_client import DeskClient
+from .workbench_client import WorkbenchClient
 
 METHOD = {
     "method": "noisy-counts", "epsilon": "1", "delta": "0.000001", "k": "10",
@@ -21,22 +21,22 @@ METHOD = {
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> DeskClient:
-    folder = tmp_path / "desk"
+def workbench(tmp_path: Path) -> WorkbenchClient:
+    folder = tmp_path / "workbench"
     folder.mkdir()
     pa_csv.write_csv(sample(), folder / "visits.csv")
-    return DeskClient(folder)
+    return WorkbenchClient(folder)
 
 
 @pytest.fixture
-def project(desk: DeskClient) -> DeskClient:
+def project(workbench: WorkbenchClient) -> WorkbenchClient:
     """A workbench with the project `visits`, ready to publish."""
-    desk.post("/projects", name="visits")
-    desk.post("/p/visits/data", path=str(desk.folder / "visits.csv"))
-    (desk.folder / "visits" / "schema.yaml").write_text(sample_schema().to_yaml())
-    desk.post("/p/visits/ledger", epsilon="1.5", delta="0.00001")
-    desk.post("/p/visits/plan", **METHOD)
-    return desk
+    workbench.post("/projects", name="visits")
+    workbench.post("/p/visits/data", path=str(workbench.folder / "visits.csv"))
+    (workbench.folder / "visits" / "schema.yaml").write_text(sample_schema().to_yaml())
+    workbench.post("/p/visits/ledger", epsilon="1.5", delta="0.00001")
+    workbench.post("/p/visits/plan", **METHOD)
+    return workbench
 
 
 @pytest.fixture(scope="session")

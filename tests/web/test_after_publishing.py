@@ -26,33 +26,33 @@ from hushtable.web.pages.explore import ReleaseCache
 from hushtable.web.render import number
 from hushtable.web.security import POLICY
 
-from .desk_client import DeskClient, problems
+from .workbench_client import WorkbenchClient, problems
 
 COLUMNS = ("sex", "region")  # few, so that evaluations are fast
 LOOK = "/p/visits/releases/first/look"
 
 
 @pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> DeskClient:
+def published(tmp_path_factory: pytest.TempPathFactory) -> WorkbenchClient:
     """A workbench with a small table and two releases of it."""
-    folder = tmp_path_factory.mktemp("desk")
+    folder = tmp_path_factory.mktemp("workbench")
     table = sample().slice(0, 300).select(list(COLUMNS))
     whole = sample_schema().to_dict()
     columns = {name: whole["columns"][name] for name in COLUMNS}
     schema = Schema.from_dict({"name": "visits", "columns": columns})
     pa_csv.write_csv(table, folder / "visits.csv")
-    desk = DeskClient(folder)
-    desk.post("/projects", name="visits")
-    desk.post("/p/visits/data", path=str(folder / "visits.csv"))
+    workbench = WorkbenchClient(folder)
+    workbench.post("/projects", name="visits")
+    workbench.post("/p/visits/data", path=str(folder / "visits.csv"))
     (folder / "visits" / "schema.yaml").write_text(schema.to_yaml())
-    rooms = desk.app.state.bench.project("visits").subfolder("releases")
+    rooms = workbench.app.state.bench.project("visits").subfolder("releases")
     for name, epsilon in (("first", 2), ("second", 4)):
         method = NoisyCounts(epsilon=epsilon, mechanism="pure")
         publish(table, schema, method, out=rooms / name)
-    return desk
+    return workbench
 
 
-def test_a_release_opens_in_the_explorer(published: DeskClient) -> None:
+def test_a_release_opens_in_the_explorer(published: WorkbenchClient) -> None:
     assert f'href="{LOOK}/"' in published.get("/p/visits/report").text
     page = published.get(f"{LOOK}/?in:sex=F&by=region")
     assert page.headers["content-security-policy"] == POLICY
@@ -73,18 +73,18 @@ def test_a_release_opens_in_the_explorer(published: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("name", ["third", "..", "first%2F..%2Fsecond"])
-def test_only_releases_of_the_project_open(published: DeskClient, name: str) -> None:
+def test_only_releases_of_the_project_open(published: WorkbenchClient, name: str) -> None:
     assert published.get(f"/p/visits/releases/{name}/look/").status_code in {400, 404}
 
 
-def test_the_explorer_requires_the_cookie(published: DeskClient) -> None:
+def test_the_explorer_requires_the_cookie(published: WorkbenchClient) -> None:
     stranger = published.new_browser()
     stranger.cookies.clear()
     assert stranger.get(f"{LOOK}/").status_code == 403
     assert stranger.get(f"{LOOK}/rows.csv").status_code == 403
 
 
-def test_a_replaced_release_is_read_again(published: DeskClient) -> None:
+def test_a_replaced_release_is_read_again(published: WorkbenchClient) -> None:
     first = published.get(f"{LOOK}/answer").text
     assert published.get(f"{LOOK}/answer").text == first
     folder = published.folder / "visits" / "releases"
@@ -97,7 +97,7 @@ def test_a_replaced_release_is_read_again(published: DeskClient) -> None:
         folder.joinpath("kept").rename(folder / "first")
 
 
-def test_the_cache_keeps_few_releases(published: DeskClient) -> None:
+def test_the_cache_keeps_few_releases(published: WorkbenchClient) -> None:
     shelf, folder = ReleaseCache(), published.folder / "visits" / "releases"
     project = published.app.state.bench.project("visits")
     names = [f"copy-{n}" for n in range(6)]
@@ -120,7 +120,7 @@ def test_the_cache_keeps_few_releases(published: DeskClient) -> None:
 
 
 def test_other_files_in_a_release_folder_are_not_downloaded(
-    published: DeskClient, tmp_path: Path
+    published: WorkbenchClient, tmp_path: Path
 ) -> None:
     folder = published.folder / "visits" / "releases" / "first"
     (folder / "report.html").write_text("INTERNAL")
@@ -141,53 +141,55 @@ def test_other_files_in_a_release_folder_are_not_downloaded(
 
 
 @pytest.mark.parametrize("name", ["first%22", "first%0d%0aSet-Cookie:x=1", "first%2f..%2fsecond"])
-def test_names_cannot_inject_headers(published: DeskClient, name: str) -> None:
+def test_names_cannot_inject_headers(published: WorkbenchClient, name: str) -> None:
     answer = published.get(f"/p/visits/releases/{name}.zip")
     assert answer.status_code in {400, 404}
     assert "content-disposition" not in answer.headers
     assert "set-cookie" not in answer.headers
 
 
-def report_of(desk: DeskClient, path: str) -> str:
-    job = Jobs().all(desk.app.state.bench.project("visits"))[-1]
+def report_of(workbench: WorkbenchClient, path: str) -> str:
+    job = Jobs().all(workbench.app.state.bench.project("visits"))[-1]
     name = job.state["report"]
-    assert f"/p/visits/reports/{name}" in desk.get(path).text
-    assert f"/p/visits/reports/{name}" in desk.get("/p/visits/report").text
-    report = desk.get(f"/p/visits/reports/{name}")
+    assert f"/p/visits/reports/{name}" in workbench.get(path).text
+    assert f"/p/visits/reports/{name}" in workbench.get("/p/visits/report").text
+    report = workbench.get(f"/p/visits/reports/{name}")
     assert "script-src" not in report.headers["content-security-policy"].replace(
         "script-src 'none'", ""
     )
     return html.unescape(report.text)
 
 
-def test_a_dry_run_shows_the_full_report_without_the_private_table(published: DeskClient) -> None:
+def test_a_dry_run_shows_the_full_report_without_the_private_table(
+    published: WorkbenchClient,
+) -> None:
     plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
     assert not problems(published.post("/p/visits/plan", **plan))
     table = published.folder / "visits.csv"
     table.rename(published.folder / "elsewhere.csv")  # so that nothing can read it
     before = set((published.folder / "visits" / "releases").iterdir())
     try:
-        answer = published.post("/p/visits/rehearse", rows="200")
+        answer = published.post("/p/visits/dry-run", rows="200")
         assert published.finish(answer) == "done", problems(published.get(answer.url.path))
     finally:
         (published.folder / "elsewhere.csv").rename(table)
-    report = published.get("/p/visits/rehearsals/001")
+    report = published.get("/p/visits/dry-runs/001")
     assert "sandbox" in report.headers["content-security-policy"]
     text = html.unescape(report.text)
-    assert words.REPORT_OF_REHEARSAL in text
+    assert words.REPORT_OF_DRY_RUN in text
     assert "with the private table" not in text
     assert set((published.folder / "visits" / "releases").iterdir()) == before
-    assert "/p/visits/rehearsals/001" in published.get("/p/visits/rehearse").text
+    assert "/p/visits/dry-runs/001" in published.get("/p/visits/dry-run").text
 
 
 def test_the_displayed_commands_are_equivalent(
-    published: DeskClient, monkeypatch: pytest.MonkeyPatch
+    published: WorkbenchClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = {"method": "noisy-counts", "epsilon": "2", "mechanism": "pure", "rows": "300"}
     published.post("/p/visits/plan", **plan)
     monkeypatch.chdir(published.folder / "visits")
     said = {}
-    for screen in ("report", "rehearse"):
+    for screen in ("report", "dry-run"):
         page = html.unescape(published.get(f"/p/visits/{screen}").text)
         (shown,) = re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)
         assert shown.startswith(f"cd {published.folder / 'visits'}\n")
@@ -202,7 +204,7 @@ def test_the_displayed_commands_are_equivalent(
     assert "Dry run on" in done.output
 
 
-def test_a_release_is_evaluated(published: DeskClient) -> None:
+def test_a_release_is_evaluated(published: WorkbenchClient) -> None:
     answer = published.post("/p/visits/evaluate", release="first")
     assert published.finish(answer) == "done", problems(published.get(answer.url.path))
     report = report_of(published, answer.url.path)
@@ -211,7 +213,7 @@ def test_a_release_is_evaluated(published: DeskClient) -> None:
     assert "Internal." in published.get("/p/visits/report").text
 
 
-def test_releases_are_compared(published: DeskClient) -> None:
+def test_releases_are_compared(published: WorkbenchClient) -> None:
     assert "at least two" in problems(published.post("/p/visits/compare", release=["first"]))[0]
     answer = published.post("/p/visits/compare", release=["first", "second"])
     assert published.finish(answer) == "done", problems(published.get(answer.url.path))
@@ -222,7 +224,7 @@ def test_releases_are_compared(published: DeskClient) -> None:
     assert "hushtable compare" in report
 
 
-def test_a_missing_table_is_refused(published: DeskClient) -> None:
+def test_a_missing_table_is_refused(published: WorkbenchClient) -> None:
     table = published.folder / "visits.csv"
     table.rename(published.folder / "elsewhere.csv")
     try:
@@ -234,7 +236,7 @@ def test_a_missing_table_is_refused(published: DeskClient) -> None:
         (published.folder / "elsewhere.csv").rename(table)
 
 
-def test_a_damaged_release_is_reported_and_not_downloaded(published: DeskClient) -> None:
+def test_a_damaged_release_is_reported_and_not_downloaded(published: WorkbenchClient) -> None:
     path = published.folder / "visits" / "releases" / "second" / "statement.json"
     before = path.read_bytes()
     content = json.loads(before)

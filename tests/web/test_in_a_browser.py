@@ -34,12 +34,12 @@ pytestmark = [
 
 SCREENS = [
     "/", "/p/visits/", "/p/visits/data", "/p/visits/schema", "/p/visits/schema/tree?column=region",
-    "/p/visits/ledger", "/p/visits/plan?rows=12000", "/p/visits/rehearse", "/p/visits/publish",
+    "/p/visits/ledger", "/p/visits/plan?rows=12000", "/p/visits/dry-run", "/p/visits/publish",
     "/p/visits/advisor?use=rows&who=public&rows=12000", "/p/visits/report",
     "/p/visits/jobs/0001", "/p/nowhere/", "/p/visits/releases/visits-1/look/?by=diagnosis&by=sex",
 ]  # fmt: skip
 EARLY = [
-    *(f"/p/empty/{name}" for name in ("", "data", "schema", "ledger", "plan", "rehearse")),
+    *(f"/p/empty/{name}" for name in ("", "data", "schema", "ledger", "plan", "dry-run")),
     *(f"/p/empty/{name}" for name in ("publish", "report", "advisor")),
     *(f"/p/fresh/{name}" for name in ("schema", "ledger", "publish", "advisor")),
 ]
@@ -48,9 +48,9 @@ EVIL = "<img src=x onerror=document.title='broken'>"
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Path]]:
+def workbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Visitor, Path]]:
     """Publish by clicking, while the server is killed and the browser closed."""
-    folder = tmp_path_factory.mktemp("desk")
+    folder = tmp_path_factory.mktemp("workbench")
     pa_csv.write_csv(sample(), folder / "visits.csv")
     server = Server("workbench", folder, "--no-browse")
     with Browser() as first:
@@ -80,14 +80,16 @@ def begin_others(folder: Path) -> None:
     (folder / "fresh" / "schema.yaml").write_text(json.dumps(drafted))
 
 
-def test_the_release_is_downloaded_and_charged(desk: tuple[Visitor, Path], tmp_path: Path) -> None:
-    require_in_hand(*desk, tmp_path)
+def test_the_release_is_downloaded_and_charged(
+    workbench: tuple[Visitor, Path], tmp_path: Path
+) -> None:
+    require_in_hand(*workbench, tmp_path)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("view", [{"dark": True}, {"width": 400}], ids=["dark", "400px"])
 def test_the_whole_workflow_works_with_the_keyboard(tmp_path: Path, view: dict[str, Any]) -> None:
-    folder = tmp_path / "desk"
+    folder = tmp_path / "workbench"
     folder.mkdir()
     pa_csv.write_csv(sample(), folder / "visits.csv")
     server = Server("workbench", folder, "--no-browse")
@@ -106,8 +108,8 @@ def test_the_whole_workflow_works_with_the_keyboard(tmp_path: Path, view: dict[s
         server.stop()
 
 
-def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:
-    visitor, _ = desk
+def test_the_plan_follows_the_slider(workbench: tuple[Visitor, Path]) -> None:
+    visitor, _ = workbench
     visitor.go("/p/visits/plan?method=quilt&rows=12000")
     before = visitor.text
     visitor.browser.value(
@@ -119,8 +121,8 @@ def test_the_plan_follows_the_slider(desk: tuple[Visitor, Path]) -> None:
     assert visitor.browser.value("document.getElementById('f-epsilon').value") == "0.1"
 
 
-def test_an_integer_slider_gives_integers(desk: tuple[Visitor, Path]) -> None:
-    visitor, _ = desk
+def test_an_integer_slider_gives_integers(workbench: tuple[Visitor, Path]) -> None:
+    visitor, _ = workbench
     visitor.go("/p/visits/plan?method=noisy-counts&rows=12000")
     for place, number in (("0.35", "2"), ("1.65", "45"), ("2.5", "320")):
         shown = visitor.browser.value(
@@ -132,8 +134,8 @@ def test_an_integer_slider_gives_integers(desk: tuple[Visitor, Path]) -> None:
     visitor.until("document.querySelector('#live').innerText", lambda text: "--k 320" in text)
 
 
-def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
-    visitor, folder = desk
+def test_a_value_is_dragged_into_a_group(workbench: tuple[Visitor, Path]) -> None:
+    visitor, folder = workbench
     visitor.go("/p/visits/schema/tree?column=region")
     visitor.browser.value(
         "(() => { const form = document.querySelector('[name=members]').form;"
@@ -169,8 +171,8 @@ def test_a_value_is_dragged_into_a_group(desk: tuple[Visitor, Path]) -> None:
     [{}, {"dark": True}, {"width": 400}, {"width": 500}],
     ids=["wide", "dark", "400px", "zoomed to 200 %"],
 )
-def test_every_screen_is_complete(desk: tuple[Visitor, Path], view: dict[str, Any]) -> None:
-    visitor, _ = desk
+def test_every_screen_is_complete(workbench: tuple[Visitor, Path], view: dict[str, Any]) -> None:
+    visitor, _ = workbench
     for screen in (*SCREENS, *(EARLY if "width" in view else ())):
         visitor.go(screen, **view)
         told = [entry for entry in visitor.browser.complaints if "400 (Bad" not in str(entry)]
@@ -217,9 +219,9 @@ def violations(visitor: Visitor, axe: str) -> list[tuple[str, str, Any]]:
     "view", [{}, {"dark": True}, {"width": 400}], ids=["light", "dark", "400px"]
 )
 def test_axe_finds_nothing_serious(
-    desk: tuple[Visitor, Path], axe: str, view: dict[str, Any]
+    workbench: tuple[Visitor, Path], axe: str, view: dict[str, Any]
 ) -> None:
-    visitor, folder = desk
+    visitor, folder = workbench
     found = {}
     for screen in (*SCREENS, *EARLY):
         visitor.go(screen, **view)
@@ -239,8 +241,8 @@ def test_axe_finds_nothing_serious(
     assert found == {}
 
 
-def test_an_analyst_queries_by_clicking(desk: tuple[Visitor, Path]) -> None:
-    visitor, folder = desk
+def test_an_analyst_queries_by_clicking(workbench: tuple[Visitor, Path]) -> None:
+    visitor, folder = workbench
     release = folder / "visits" / "releases" / "visits-1"
     server = Server("serve", release)
     try:
@@ -264,8 +266,8 @@ def test_an_analyst_queries_by_clicking(desk: tuple[Visitor, Path]) -> None:
         server.stop()
 
 
-def test_markup_from_a_table_runs_nowhere(desk: tuple[Visitor, Path]) -> None:
-    visitor, folder = desk
+def test_markup_from_a_table_runs_nowhere(workbench: tuple[Visitor, Path]) -> None:
+    visitor, folder = workbench
     (folder / "evil.csv").write_text(f'age,"{EVIL}"\n1,a\n2,b\n')
     visitor.go("/")
     visitor.send("form[action='/projects']", name="evil")

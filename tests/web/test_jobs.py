@@ -26,7 +26,7 @@ from hushtable.web import job_process, words
 from hushtable.web.jobs import MAX_RUNNING, Job, Jobs, write_json
 from hushtable.web.workbench import fingerprint
 
-from .desk_client import DeskClient, problems
+from .workbench_client import WorkbenchClient, problems
 
 SLOW = """
 import sys, time, pathlib
@@ -50,7 +50,7 @@ def wait_for(path: Path) -> None:
 
 
 @pytest.fixture
-def slow(project: DeskClient, monkeypatch: pytest.MonkeyPatch) -> DeskClient:
+def slow(project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch) -> WorkbenchClient:
     """A workbench whose drafts take ten minutes."""
     start = subprocess.Popen
 
@@ -63,14 +63,14 @@ def slow(project: DeskClient, monkeypatch: pytest.MonkeyPatch) -> DeskClient:
     return project
 
 
-def job_of(desk: DeskClient) -> Job:
-    return Jobs().all(desk.app.state.bench.project("visits"))[-1]
+def job_of(workbench: WorkbenchClient) -> Job:
+    return Jobs().all(workbench.app.state.bench.project("visits"))[-1]
 
 
-def test_a_job_continues_after_its_workbench_stops(slow: DeskClient) -> None:
+def test_a_job_continues_after_its_workbench_stops(slow: WorkbenchClient) -> None:
     slow.post("/p/visits/draft")
     wait_for(slow.folder / "visits" / "begun")
-    restarted = DeskClient(slow.folder)  # another program, another token, the same folder
+    restarted = WorkbenchClient(slow.folder)  # another program, another token, the same folder
     page = restarted.get("/p/visits/jobs/0001").text
     assert 'data-status="running"' in page
     assert "Reading the table" in page
@@ -80,7 +80,7 @@ def test_a_job_continues_after_its_workbench_stops(slow: DeskClient) -> None:
     assert restarted.finish(restarted.get("/p/visits/jobs/0001")) == "canceled"
 
 
-def test_a_job_of_a_background_workbench_can_be_canceled(slow: DeskClient) -> None:
+def test_a_job_of_a_background_workbench_can_be_canceled(slow: WorkbenchClient) -> None:
     """Background programs of a shell ignore interrupts, and so do their child processes."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
@@ -93,7 +93,7 @@ def test_a_job_of_a_background_workbench_can_be_canceled(slow: DeskClient) -> No
 
 
 def test_a_slowly_starting_job_counts_as_alive(
-    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start = subprocess.Popen
     idle = "import time; time.sleep(600)"
@@ -112,7 +112,7 @@ def test_a_slowly_starting_job_counts_as_alive(
     assert job.state["status"] == "killed"
 
 
-def test_a_killed_job_is_reported(slow: DeskClient) -> None:
+def test_a_killed_job_is_reported(slow: WorkbenchClient) -> None:
     slow.post("/p/visits/draft")
     wait_for(slow.folder / "visits" / "begun")
     job = job_of(slow)
@@ -123,7 +123,7 @@ def test_a_killed_job_is_reported(slow: DeskClient) -> None:
         job.cancel()
 
 
-def test_jobs_are_limited(slow: DeskClient) -> None:
+def test_jobs_are_limited(slow: WorkbenchClient) -> None:
     for _ in range(MAX_RUNNING):
         slow.post("/p/visits/draft")
     answer = slow.post("/p/visits/draft")
@@ -142,7 +142,7 @@ def test_jobs_are_limited(slow: DeskClient) -> None:
         assert job.is_over
 
 
-def test_another_process_is_never_signaled(project: DeskClient) -> None:
+def test_another_process_is_never_signaled(project: WorkbenchClient) -> None:
     folder = project.folder / "visits" / "jobs" / "0001"
     folder.mkdir(parents=True)
     bystander = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
@@ -158,13 +158,13 @@ def test_another_process_is_never_signaled(project: DeskClient) -> None:
         bystander.wait()
 
 
-def test_a_file_of_the_project_is_never_run(project: DeskClient) -> None:
+def test_a_file_of_the_project_is_never_run(project: WorkbenchClient) -> None:
     for name in ("json", "numpy", "hushtable"):
         (project.folder / "visits" / f"{name}.py").write_text("raise SystemExit(1)")
     assert project.finish(project.post("/p/visits/draft")) == "done"
 
 
-def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: DeskClient) -> None:
+def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: WorkbenchClient) -> None:
     content = (slow.folder / "visits.csv").read_bytes()
     slow.browser.post(
         "/p/visits/upload", data={"csrf": slow.csrf()}, files={"file": ("visits.csv", content)}
@@ -190,7 +190,7 @@ def test_an_upload_lasts_as_long_as_the_job_that_reads_it(slow: DeskClient) -> N
     assert not held.exists()
 
 
-def test_a_refusal_of_a_job_is_shown_in_full(project: DeskClient) -> None:
+def test_a_refusal_of_a_job_is_shown_in_full(project: WorkbenchClient) -> None:
     table = project.folder / "visits.csv"
     table.write_text("other\n1\n")
     answer = project.publish("visits", "visits-1")
@@ -201,22 +201,26 @@ def test_a_refusal_of_a_job_is_shown_in_full(project: DeskClient) -> None:
 
 
 @pytest.mark.parametrize("number", ["9", "x", "0001"])
-def test_an_unknown_job_is_refused(project: DeskClient, number: str) -> None:
+def test_an_unknown_job_is_refused(project: WorkbenchClient, number: str) -> None:
     assert project.get(f"/p/visits/jobs/{number}").status_code in {400, 404}
 
 
-def made_job(desk: DeskClient, number: str, what: dict[str, Any], state: dict[str, Any]) -> Job:
-    folder = desk.folder / "visits" / "jobs" / number
+def made_job(
+    workbench: WorkbenchClient, number: str, what: dict[str, Any], state: dict[str, Any]
+) -> Job:
+    folder = workbench.folder / "visits" / "jobs" / number
     folder.mkdir(parents=True)
     write_json(folder / "job.json", {"begun": time.time(), **what})
     write_json(folder / "state.json", state)
     return Job(folder)
 
 
-def test_the_remaining_time_is_estimated_from_the_last_similar_run(project: DeskClient) -> None:
+def test_the_remaining_time_is_estimated_from_the_last_similar_run(
+    project: WorkbenchClient,
+) -> None:
     bench_project = project.app.state.bench.project("visits")
     state = {"status": "done", "started": 100.0, "ended": 180.0}
-    made_job(project, "0001", {"kind": "rehearse", "method": "quilt"},
+    made_job(project, "0001", {"kind": "dry-run", "method": "quilt"},
              {**state, "publish_seconds": 12.5})  # fmt: skip
     made_job(project, "0002", {"kind": "evaluate"}, {**state, "ended": 130.0})
     made_job(project, "0003", {"kind": "evaluate"}, {"status": "canceled", "started": 1.0})
@@ -226,13 +230,13 @@ def test_the_remaining_time_is_estimated_from_the_last_similar_run(project: Desk
         return Jobs().seconds_before(bench_project, job)
 
     assert before(kind="publish", method="quilt") == 12.5
-    assert before(kind="rehearse", method="quilt") == 80.0
+    assert before(kind="dry-run", method="quilt") == 80.0
     assert before(kind="publish", method="partition") is None
     assert before(kind="evaluate") == 30.0  # a canceled one is not used
 
 
 def test_a_running_job_shows_phase_counts_and_time_left(
-    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("hushtable.web.pages.jobs.time.time", lambda: 1000.0)
     job = made_job(
@@ -247,13 +251,13 @@ def test_a_running_job_shows_phase_counts_and_time_left(
         assert "12 noisy answers" in text
         assert 'value="0.5"' in text
         assert "5 min elapsed. About 5 min remaining at the current rate." in text
-        made_job(project, "0002", {"kind": "rehearse", "method": "quilt"},
+        made_job(project, "0002", {"kind": "dry-run", "method": "quilt"},
                  {"status": "done", "publish_seconds": 900})  # fmt: skip
         text = project.get("/p/visits/jobs/0001/state").text
         assert "About 10 min remaining, judging by the last run" in text
 
 
-def test_only_the_displayed_plan_is_published(project: DeskClient) -> None:
+def test_only_the_displayed_plan_is_published(project: WorkbenchClient) -> None:
     """If the schema was changed in another window, nothing is charged."""
     folder = project.folder / "visits"
     page = project.get("/p/visits/publish?name=one").text
@@ -277,7 +281,7 @@ def test_only_the_displayed_plan_is_published(project: DeskClient) -> None:
     assert not Ledger.open(folder / "table.ledger").entries()
 
 
-def test_a_job_records_the_counts_of_its_run(project: DeskClient) -> None:
+def test_a_job_records_the_counts_of_its_run(project: WorkbenchClient) -> None:
     answer = project.publish("visits", "visits-1")
     assert project.finish(answer) == "done"
     state = job_of(project).state
@@ -286,7 +290,7 @@ def test_a_job_records_the_counts_of_its_run(project: DeskClient) -> None:
 
 
 def test_warnings_of_a_run_are_shown_at_the_end(
-    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def publish(*_: Any, out: Path, **__: Any) -> Any:
         warnings.warn("<the fit went wrong>", HushtableWarning, stacklevel=1)

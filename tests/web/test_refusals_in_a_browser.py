@@ -22,13 +22,13 @@ pytestmark = [
     pytest.mark.xdist_group("browser"),
 ]
 
-Desk = tuple[Visitor, Path]
+Workbench = tuple[Visitor, Path]
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+def workbench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     """A project that is ready to publish; its ledger can pay for one more release."""
-    folder = tmp_path_factory.mktemp("desk")
+    folder = tmp_path_factory.mktemp("workbench")
     pa_csv.write_csv(sample(), folder / "visits.csv")
     project = folder / "visits"
     project.mkdir()
@@ -51,8 +51,8 @@ def told(visitor: Visitor) -> str:
     return str(visitor.browser.value("document.querySelector('.problems').innerText"))
 
 
-def test_a_wrong_token_and_a_foreign_name(desk: Desk) -> None:
-    visitor, _ = desk
+def test_a_wrong_token_and_a_foreign_name(workbench: Workbench) -> None:
+    visitor, _ = workbench
     with Browser() as stranger:
         stranger.open(f"{visitor.server.root}/?token=guessed")
         assert "The token is wrong" in stranger.value("document.body.innerText")
@@ -67,8 +67,8 @@ def test_a_wrong_token_and_a_foreign_name(desk: Desk) -> None:
         )
 
 
-def test_a_form_without_its_csrf_token(desk: Desk) -> None:
-    visitor, folder = desk
+def test_a_form_without_its_csrf_token(workbench: Workbench) -> None:
+    visitor, folder = workbench
     visitor.go("/")
     visitor.browser.value(
         "document.querySelector(\"form[action='/projects'] [name=csrf]\").remove()"
@@ -78,8 +78,8 @@ def test_a_form_without_its_csrf_token(desk: Desk) -> None:
     assert not (folder / "sneaked").exists()
 
 
-def test_another_page_of_this_machine_sends_nothing(desk: Desk, tmp_path: Path) -> None:
-    visitor, folder = desk
+def test_another_page_of_this_machine_sends_nothing(workbench: Workbench, tmp_path: Path) -> None:
+    visitor, folder = workbench
     (tmp_path / "page.html").write_text(
         f"<form method='post' action='{visitor.server.root}/projects'>"
         "<input name='name' value='sneaked'><button>Win</button></form>"
@@ -90,8 +90,8 @@ def test_another_page_of_this_machine_sends_nothing(desk: Desk, tmp_path: Path) 
     assert not (folder / "sneaked").exists()
 
 
-def test_a_path_outside(desk: Desk, tmp_path: Path) -> None:
-    visitor, folder = desk
+def test_a_path_outside(workbench: Workbench, tmp_path: Path) -> None:
+    visitor, folder = workbench
     (tmp_path / "people.csv").write_text("age\n41\n")
     visitor.go("/p/visits/data")
     visitor.send("form[action$='/data']", other=str(tmp_path / "people.csv"))
@@ -100,8 +100,8 @@ def test_a_path_outside(desk: Desk, tmp_path: Path) -> None:
     assert settings["data"] == str(folder / "visits.csv")
 
 
-def test_a_huge_upload(desk: Desk, tmp_path: Path) -> None:
-    visitor, _ = desk
+def test_a_huge_upload(workbench: Workbench, tmp_path: Path) -> None:
+    visitor, _ = workbench
     (tmp_path / "huge.csv").write_bytes(b"age\n" + b"41\n" * 500_000)
     visitor.go("/p/visits/data")
     page = visitor.browser.call("DOM.getDocument")["root"]["nodeId"]
@@ -113,8 +113,8 @@ def test_a_huge_upload(desk: Desk, tmp_path: Path) -> None:
     assert "The request is too large" in visitor.text
 
 
-def test_a_schema_that_is_not_confirmed(desk: Desk) -> None:
-    visitor, folder = desk
+def test_a_schema_that_is_not_confirmed(workbench: Workbench) -> None:
+    visitor, folder = workbench
     path = folder / "visits" / "schema.yaml"
     before = path.read_text()
     content = sample_schema().to_dict()
@@ -129,8 +129,8 @@ def test_a_schema_that_is_not_confirmed(desk: Desk) -> None:
         path.write_text(before)
 
 
-def test_a_release_that_goes_beyond_the_budget(desk: Desk) -> None:
-    visitor, folder = desk
+def test_a_release_that_goes_beyond_the_budget(workbench: Workbench) -> None:
+    visitor, folder = workbench
     visitor.go("/p/visits/plan?method=noisy-counts&epsilon=2")
     assert "The ledger will refuse it" in visitor.text
     visitor.send("form.sliders", epsilon="2", **{"generalize:age": "20"})
@@ -140,8 +140,8 @@ def test_a_release_that_goes_beyond_the_budget(desk: Desk) -> None:
     assert not Ledger.open(folder / "visits" / "table.ledger").entries()
 
 
-def test_two_browsers_compete_for_the_last_budget(desk: Desk) -> None:
-    visitor, folder = desk
+def test_two_browsers_compete_for_the_last_budget(workbench: Workbench) -> None:
+    visitor, folder = workbench
     visitor.go("/p/visits/plan?method=noisy-counts")
     fields: dict[str, Any] = {
         name: value for name, value in METHOD.items() if name not in {"method", "rows"}

@@ -11,15 +11,16 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
-from hushtable.cli.web import serve, workbench
+from hushtable.cli.web import serve
+from hushtable.cli.web import workbench as start_workbench
 from hushtable.errors import ParameterError
 from hushtable.web import words
 from hushtable.web.app import ROUTES, make_release_explorer, make_workbench, require_loopback
 from hushtable.web.security import POLICY, TokenGate, own_names
 
-from .desk_client import MAX_UPLOAD, PORT, DeskClient, problems
+from .workbench_client import MAX_UPLOAD, PORT, WorkbenchClient, problems
 
-SCREENS = ["", "data", "schema", "ledger", "plan", "advisor", "rehearse", "publish", "report"]
+SCREENS = ["", "data", "schema", "ledger", "plan", "advisor", "dry-run", "publish", "report"]
 WRITES = [route.path for route in ROUTES if route.methods and "POST" in route.methods]
 
 
@@ -32,7 +33,7 @@ def test_there_are_write_endpoints_to_test() -> None:
     assert all(isinstance(route, Route) for route in ROUTES)
 
 
-def test_writes_require_the_csrf_token(project: DeskClient) -> None:
+def test_writes_require_the_csrf_token(project: WorkbenchClient) -> None:
     before = files(project.folder)
     for path in WRITES:
         for given in ({}, {"csrf": "0" * 64}):
@@ -42,15 +43,15 @@ def test_writes_require_the_csrf_token(project: DeskClient) -> None:
             assert files(project.folder) == before, path
 
 
-def test_csrf_tokens_differ_between_browsers(desk: DeskClient) -> None:
-    other = desk.new_browser()
-    assert desk.csrf() != desk.csrf(other)
-    answer = other.post("/projects", data={"csrf": desk.csrf(), "name": "x"})
+def test_csrf_tokens_differ_between_browsers(workbench: WorkbenchClient) -> None:
+    other = workbench.new_browser()
+    assert workbench.csrf() != workbench.csrf(other)
+    answer = other.post("/projects", data={"csrf": workbench.csrf(), "name": "x"})
     assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("cookies", [{}, {f"hushtable-{PORT}": "made.up"}])
-def test_pages_require_the_cookie(project: DeskClient, cookies: dict[str, str]) -> None:
+def test_pages_require_the_cookie(project: WorkbenchClient, cookies: dict[str, str]) -> None:
     stranger = TestClient(project.app, base_url=f"http://127.0.0.1:{PORT}", cookies=cookies)
     for path in (*(f"/p/visits/{screen}" for screen in SCREENS), "/", "/projects"):
         answer = stranger.get(path)
@@ -59,32 +60,34 @@ def test_pages_require_the_cookie(project: DeskClient, cookies: dict[str, str]) 
 
 
 @pytest.mark.parametrize("token", ["", "wrong", "0" * 43, "\u00e4"])
-def test_a_wrong_token_is_rejected(desk: DeskClient, token: str) -> None:
-    stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}")
+def test_a_wrong_token_is_rejected(workbench: WorkbenchClient, token: str) -> None:
+    stranger = TestClient(workbench.app, base_url=f"http://127.0.0.1:{PORT}")
     answer = stranger.get("/", params={"token": token})
     assert answer.status_code == 403
     assert not stranger.cookies
 
 
-def test_the_cookie_is_protected_from_scripts_and_other_sites(desk: DeskClient) -> None:
-    stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False)
-    answer = stranger.get(f"/?token={desk.door.token}")
+def test_the_cookie_is_protected_from_scripts_and_other_sites(workbench: WorkbenchClient) -> None:
+    stranger = TestClient(
+        workbench.app, base_url=f"http://127.0.0.1:{PORT}", follow_redirects=False
+    )
+    answer = stranger.get(f"/?token={workbench.door.token}")
     cookie = answer.headers["set-cookie"].lower()
     assert "httponly" in cookie
     assert "samesite=strict" in cookie
     assert answer.headers["location"] == "/"  # the token does not stay in the address
-    assert desk.door.token not in cookie
+    assert workbench.door.token not in cookie
 
 
-def test_a_ticket_works_once_and_the_token_always(desk: DeskClient) -> None:
-    ticket = desk.door.new_ticket()
-    assert ticket not in repr(desk.door)
+def test_a_ticket_works_once_and_the_token_always(workbench: WorkbenchClient) -> None:
+    ticket = workbench.door.new_ticket()
+    assert ticket not in repr(workbench.door)
     answers = []
     for _ in range(2):
-        stranger = TestClient(desk.app, base_url=f"http://127.0.0.1:{PORT}")
+        stranger = TestClient(workbench.app, base_url=f"http://127.0.0.1:{PORT}")
         answers.append(stranger.get("/", params={"token": ticket}).status_code)
     assert answers == [200, 403]
-    assert desk.new_browser().get("/").status_code == 200
+    assert workbench.new_browser().get("/").status_code == 200
 
 
 def test_the_browser_is_opened_with_a_ticket(
@@ -103,24 +106,26 @@ def test_the_browser_is_opened_with_a_ticket(
     monkeypatch.setattr("hushtable.web.app.run", run)
     monkeypatch.setattr("hushtable.web.app.make_workbench", make)
     monkeypatch.setattr("typer.launch", launched.append)
-    workbench(tmp_path / "desk")
+    start_workbench(tmp_path / "workbench")
     (door,), (address,) = doors, launched
     assert door.token not in address  # other users can read the process list
     assert door.token in capsys.readouterr().out
     assert door.admits(address.partition("token=")[2])
 
 
-def test_there_are_no_websockets(desk: DeskClient) -> None:
+def test_there_are_no_websockets(workbench: WorkbenchClient) -> None:
     with (
         pytest.raises(WebSocketDisconnect) as refused,
-        desk.browser.websocket_connect("/", headers={"origin": "http://evil.example"}),
+        workbench.browser.websocket_connect("/", headers={"origin": "http://evil.example"}),
     ):
         pass
     assert refused.value.code == 1008
 
 
-def test_on_the_default_port_the_name_is_sufficient(desk: DeskClient) -> None:
-    app = make_workbench(desk.app.state.bench, gate=desk.door, port=80, max_upload=MAX_UPLOAD)
+def test_on_the_default_port_the_name_is_sufficient(workbench: WorkbenchClient) -> None:
+    app = make_workbench(
+        workbench.app.state.bench, gate=workbench.door, port=80, max_upload=MAX_UPLOAD
+    )
     answers = [
         TestClient(app, base_url=f"http://{host}").get("/").status_code
         for host in ("127.0.0.1", "localhost", "evil.example")
@@ -131,9 +136,9 @@ def test_on_the_default_port_the_name_is_sufficient(desk: DeskClient) -> None:
 @pytest.mark.parametrize(
     "host", ["evil.example", f"evil.example:{PORT}", "127.0.0.1", "127.0.0.1:1"]
 )
-def test_a_foreign_host_is_rejected(desk: DeskClient, host: str) -> None:
-    for path in ("/", f"/?token={desk.door.token}", "/static/style.css"):
-        answer = desk.browser.get(path, headers={"host": host}, follow_redirects=False)
+def test_a_foreign_host_is_rejected(workbench: WorkbenchClient, host: str) -> None:
+    for path in ("/", f"/?token={workbench.door.token}", "/static/style.css"):
+        answer = workbench.browser.get(path, headers={"host": host}, follow_redirects=False)
         assert answer.status_code == 400
         assert "set-cookie" not in answer.headers
 
@@ -143,14 +148,16 @@ def test_a_foreign_host_is_rejected(desk: DeskClient, host: str) -> None:
     [{"origin": "http://evil.example"}, {"origin": "null"}, {"sec-fetch-site": "cross-site"},
      {"sec-fetch-site": "same-site"}],
 )  # fmt: skip
-def test_a_write_from_another_site_is_refused(desk: DeskClient, headers: dict[str, str]) -> None:
-    given = {"csrf": desk.csrf(), "name": "stolen"}
-    answer = desk.browser.post("/projects", data=given, headers=headers)
+def test_a_write_from_another_site_is_refused(
+    workbench: WorkbenchClient, headers: dict[str, str]
+) -> None:
+    given = {"csrf": workbench.csrf(), "name": "stolen"}
+    answer = workbench.browser.post("/projects", data=given, headers=headers)
     assert answer.status_code == 403
-    assert not (desk.folder / "stolen").exists()
+    assert not (workbench.folder / "stolen").exists()
 
 
-def test_every_page_has_its_headers(project: DeskClient) -> None:
+def test_every_page_has_its_headers(project: WorkbenchClient) -> None:
     assert "unsafe" not in POLICY
     for screen in SCREENS:
         answer = project.get(f"/p/visits/{screen}")
@@ -175,17 +182,17 @@ def test_every_page_has_its_headers(project: DeskClient) -> None:
         "a\0b.csv",
     ],
 )
-def test_a_path_outside_is_refused(desk: DeskClient, tmp_path: Path, path: str) -> None:
+def test_a_path_outside_is_refused(workbench: WorkbenchClient, tmp_path: Path, path: str) -> None:
     (tmp_path / "outside.csv").write_text("a\n1\n")
-    (desk.folder / "link.csv").symlink_to(tmp_path / "outside.csv")
-    desk.post("/projects", name="visits")
-    answer = desk.post("/p/visits/data", other=path)
+    (workbench.folder / "link.csv").symlink_to(tmp_path / "outside.csv")
+    workbench.post("/projects", name="visits")
+    answer = workbench.post("/p/visits/data", other=path)
     assert answer.status_code == 400
     assert problems(answer)
-    assert "data" not in (desk.folder / "visits" / "project.json").read_text()
+    assert "data" not in (workbench.folder / "visits" / "project.json").read_text()
 
 
-def test_links_out_of_the_folder_are_refused(project: DeskClient, tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_refused(project: WorkbenchClient, tmp_path: Path) -> None:
     outside = tmp_path / "elsewhere"
     outside.mkdir()
     (outside / "project.json").write_text("{}")
@@ -193,18 +200,20 @@ def test_links_out_of_the_folder_are_refused(project: DeskClient, tmp_path: Path
     (project.folder / "linked").symlink_to(outside)
     assert "linked" not in project.get("/").text
     assert project.get("/p/linked/").status_code == 400
-    for room in ("reports", "rehearsals", "releases"):
+    for room in ("reports", "dry-runs", "releases"):
         (project.folder / "visits" / room).mkdir(exist_ok=True)
     (project.folder / "visits" / "reports" / "one.html").symlink_to(outside / "report.html")
-    (project.folder / "visits" / "rehearsals" / "001").symlink_to(outside)
+    (project.folder / "visits" / "dry-runs" / "001").symlink_to(outside)
     (project.folder / "visits" / "releases" / "one").symlink_to(outside)
-    for path in ("reports/one.html", "rehearsals/001", "releases/one.zip", "releases/one/look/"):
+    for path in ("reports/one.html", "dry-runs/001", "releases/one.zip", "releases/one/look/"):
         answer = project.get(f"/p/visits/{path}")
         assert answer.status_code == 400, path
         assert "SECRET" not in answer.text
 
 
-def test_a_copied_project_cannot_read_tables_outside(project: DeskClient, tmp_path: Path) -> None:
+def test_a_copied_project_cannot_read_tables_outside(
+    project: WorkbenchClient, tmp_path: Path
+) -> None:
     (tmp_path / "outside.csv").write_text("age\n41\n")
     for path in (tmp_path / "outside.csv", project.folder / "link.csv"):
         if path.parent == project.folder:
@@ -216,22 +225,22 @@ def test_a_copied_project_cannot_read_tables_outside(project: DeskClient, tmp_pa
 
 
 @pytest.mark.parametrize("name", ["..", "a/b", ".hidden", "", "x" * 65, "a b", "é"])
-def test_a_project_is_a_plain_folder(desk: DeskClient, name: str) -> None:
-    before = files(desk.folder.parent)
-    assert desk.post("/projects", name=name).status_code == 400
-    assert files(desk.folder.parent) == before
+def test_a_project_is_a_plain_folder(workbench: WorkbenchClient, name: str) -> None:
+    before = files(workbench.folder.parent)
+    assert workbench.post("/projects", name=name).status_code == 400
+    assert files(workbench.folder.parent) == before
 
 
-def test_an_upload_is_private_and_bounded(desk: DeskClient) -> None:
-    desk.post("/projects", name="visits")
+def test_an_upload_is_private_and_bounded(workbench: WorkbenchClient) -> None:
+    workbench.post("/projects", name="visits")
 
     def send(name: str, content: bytes) -> Any:
-        return desk.browser.post(
-            "/p/visits/upload", data={"csrf": desk.csrf()}, files={"file": (name, content)}
+        return workbench.browser.post(
+            "/p/visits/upload", data={"csrf": workbench.csrf()}, files={"file": (name, content)}
         )
 
     assert send("people.csv", b"age\n41\n").status_code == 200
-    place = Path(desk.app.state.bench.project("visits").settings["data"])
+    place = Path(workbench.app.state.bench.project("visits").settings["data"])
     assert place.read_bytes() == b"age\n41\n"
     assert place.stat().st_mode & 0o077 == 0
     assert place.parent.stat().st_mode & 0o077 == 0
@@ -246,19 +255,19 @@ def test_an_upload_is_private_and_bounded(desk: DeskClient) -> None:
     ):
         assert send(name, b"age\n41\n").status_code == 400, name
     send("Staff survey (2025) é.csv", b"age\n41\n")
-    place = Path(desk.app.state.bench.project("visits").settings["data"])
+    place = Path(workbench.app.state.bench.project("visits").settings["data"])
     assert place.name == "Staff-survey-2025.csv"
-    form = desk.browser.post("/projects", data={"csrf": desk.csrf(), "name": "x" * 2**20})
+    form = workbench.browser.post("/projects", data={"csrf": workbench.csrf(), "name": "x" * 2**20})
     assert form.status_code == 413
 
 
-def test_a_body_longer_than_it_declares_is_stopped(desk: DeskClient) -> None:
+def test_a_body_longer_than_it_declares_is_stopped(workbench: WorkbenchClient) -> None:
     def chunks() -> Any:
         yield b"csrf="
         for _ in range(40):
             yield b"x" * 100_000
 
-    answer = desk.browser.post(
+    answer = workbench.browser.post(
         "/projects", content=chunks(),
         headers={"content-type": "application/x-www-form-urlencoded"},
     )  # fmt: skip
@@ -273,7 +282,7 @@ def test_the_workbench_listens_on_loopback_only(host: str) -> None:
 
 
 def test_an_unexpected_error_shows_only_its_type(
-    project: DeskClient, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def fails(*_: Any) -> None:
         raise KeyError("a private value")
@@ -286,20 +295,20 @@ def test_an_unexpected_error_shows_only_its_type(
     assert "a private value" not in answer.text + "".join(capfd.readouterr())
 
 
-def test_markup_is_shown_as_text(desk: DeskClient) -> None:
+def test_markup_is_shown_as_text(workbench: WorkbenchClient) -> None:
     evil = "<img src=x onerror=alert(1)>"
-    (desk.folder / "evil.csv").write_text(f'age,"{evil}"\n1,a\n2,b\n')
-    desk.post("/projects", name="visits")
-    desk.post("/p/visits/data", path=str(desk.folder / "evil.csv"))
-    (desk.folder / "visits" / "schema.yaml").write_text(
+    (workbench.folder / "evil.csv").write_text(f'age,"{evil}"\n1,a\n2,b\n')
+    workbench.post("/projects", name="visits")
+    workbench.post("/p/visits/data", path=str(workbench.folder / "evil.csv"))
+    (workbench.folder / "visits" / "schema.yaml").write_text(
         f"name: '{evil}'\ncolumns:\n  '{evil}': {{type: categorical, values: ['{evil}', b]}}\n"
     )
-    desk.post("/p/visits/ledger", epsilon="1")
+    workbench.post("/p/visits/ledger", epsilon="1")
     for screen in ("data", "schema", f"schema/tree?column={evil}", "ledger", "plan", "publish"):
-        text = desk.get(f"/p/visits/{screen}").text
+        text = workbench.get(f"/p/visits/{screen}").text
         assert "<img" not in text, screen
-    assert "&lt;img" in desk.get("/p/visits/data").text
-    refusal = desk.get(f"/p/{evil}/")
+    assert "&lt;img" in workbench.get("/p/visits/data").text
+    refusal = workbench.get(f"/p/{evil}/")
     assert refusal.status_code == 400
     assert "<img" not in refusal.text
 

@@ -96,7 +96,7 @@ def _plan_command(kind: type[ht.Method]) -> Callable[..., None]:
         if as_json:
             content = {**as_plain(made, forecast), "hollow": hollow}
             if found is not None:
-                content["rehearsal"] = found.to_dict()
+                content["dry_run"] = found.to_dict()
             print_json(content | error_curve.plan_to_dict(curve, answer))
             return
         show_plan(made, forecast, hollow)

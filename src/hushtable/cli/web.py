@@ -59,8 +59,8 @@ def workbench(  # noqa: PLR0917 - the options of a command
                 f"{address}{door.new_ticket()}"
             )  # a one-time ticket, since the process list is public
 
-    desk = make_workbench(bench, gate=door, port=taken, max_upload=max_upload * 2**20)
-    run(desk, held, ready=ready)
+    app = make_workbench(bench, gate=door, port=taken, max_upload=max_upload * 2**20)
+    run(app, held, ready=ready)
 
 
 def serve(

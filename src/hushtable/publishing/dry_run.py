@@ -226,7 +226,7 @@ def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
     """Publish to a temporary folder and return the rows."""
     with tempfile.TemporaryDirectory() as folder:
         apart = method.for_dry_run(Path(folder))
-        release = publish(table, schema, apart, out=Path(folder) / "rehearsal", anyway=True)
+        release = publish(table, schema, apart, out=Path(folder) / "dry-run", anyway=True)
         made = release.frame(drawn=bool(release.recode))
     if not made.num_rows:
         raise Refused(

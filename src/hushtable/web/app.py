@@ -23,7 +23,6 @@ from hushtable.release.release import Release
 from hushtable.web import words
 from hushtable.web.jobs import Jobs
 from hushtable.web.pages import data, explore, jobs, ledger, plan, projects, publish, report, schema
-from hushtable.web.pages import publish as rehearse
 from hushtable.web.pages.explore import ReleaseCache, look
 from hushtable.web.pages.frame import around, project_of
 from hushtable.web.questions import AnswerCache
@@ -46,7 +45,7 @@ ROUTES = [
     *schema.ROUTES,
     *ledger.ROUTES,
     *plan.ROUTES,
-    *rehearse.DRY_RUN_ROUTES,
+    *publish.DRY_RUN_ROUTES,
     *publish.ROUTES,
     *jobs.ROUTES,
     *report.ROUTES,
@@ -74,7 +73,7 @@ def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: 
         yield
         shelf.close()
 
-    desk = Starlette(
+    app = Starlette(
         lifespan=lifespan,
         routes=[*ROUTES, look(shelf), Mount("/static", StaticFiles(directory=STATIC))],
         middleware=[
@@ -84,9 +83,9 @@ def make_workbench(bench: Workbench, *, gate: TokenGate, port: int, max_upload: 
         ],
         exception_handlers={HushtableError: _refused, HTTPException: _not_there},
     )
-    desk.state.bench = bench
-    desk.state.jobs = Jobs()
-    return desk
+    app.state.bench = bench
+    app.state.jobs = Jobs()
+    return app
 
 
 def _refused(request: Request, error: Exception) -> Response:
@@ -101,7 +100,7 @@ def _around(request: Request) -> dict[str, Any]:
     try:
         return around(request, project_of(request), "")
     except (HushtableError, KeyError):
-        return {"frame": "desk.html"}
+        return {"frame": "workbench.html"}
 
 
 def _not_there(request: Request, error: Exception) -> Response:

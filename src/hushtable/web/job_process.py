@@ -139,13 +139,13 @@ def _publish(project: Project, what: dict[str, Any], progress: Progress) -> dict
     }  # fmt: skip
 
 
-def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
+def _dry_run(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
     from hushtable.evaluation.evaluate import evaluate  # noqa: PLC0415
     from hushtable.publishing.dry_run import make_surrogate, surrogate_schema  # noqa: PLC0415
     from hushtable.publishing.publish import publish  # noqa: PLC0415
     from hushtable.web.forms import make_method  # noqa: PLC0415
 
-    folder = project.subfolder("rehearsals") / what["name"]
+    folder = project.subfolder("dry-runs") / what["name"]
     folder.mkdir(mode=0o700)
     schema = surrogate_schema(project.schema())
     table: Any = what.get("table")
@@ -157,8 +157,8 @@ def _rehearse(project: Project, what: dict[str, Any], progress: Progress) -> dic
     release = publish(table, schema, method, out=folder / "release", progress=progress)
     seconds = time.monotonic() - begun
     found = evaluate(release, table, n_repeats=1, questions=10, progress=progress)
-    replace(found, internal=words.REPORT_OF_REHEARSAL).write_html(folder / "report.html")
-    return {"rehearsal": what["name"], "publish_seconds": seconds}
+    replace(found, internal=words.REPORT_OF_DRY_RUN).write_html(folder / "report.html")
+    return {"dry_run": what["name"], "publish_seconds": seconds}
 
 
 def _evaluate(project: Project, what: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def _dossier(project: Project, what: dict[str, Any], progress: Progress) -> dict
 _KINDS: dict[str, Callable[[Project, dict[str, Any], Progress], dict[str, Any]]] = {
     "draft": _draft,
     "publish": _publish,
-    "rehearse": _rehearse,
+    "dry-run": _dry_run,
     "evaluate": _evaluate,
     "compare": _compare,
     "dossier": _dossier,

@@ -74,14 +74,14 @@ SCREENS = {
     "schema": "Schema",
     "ledger": "Ledger",
     "plan": "Plan",
-    "rehearse": "Dry run",
+    "dry-run": "Dry run",
     "publish": "Publish",
     "report": "Report",
 }
 RUNNING = {
     "draft": "A schema is being drafted.",
     "publish": "A release is being published.",
-    "rehearse": "A dry run is in progress.",
+    "dry-run": "A dry run is in progress.",
     "evaluate": "A release is being evaluated.",
     "compare": "Releases are being compared.",
     "dossier": "A dossier is being written.",
@@ -94,7 +94,7 @@ NEXT_STEPS = {
     "schema": "describe what is public about the table, and confirm what was taken from the data",
     "ledger": "set the total privacy budget and create the ledger",
     "plan": "choose a method, and see its promise and expected error",
-    "rehearse": "try the plan on a surrogate table",
+    "dry-run": "try the plan on a surrogate table",
     "publish": "publish a release",
     "report": "download and evaluate releases",
 }
@@ -259,12 +259,12 @@ REASONS = {
     ),
 }
 
-# --- rehearse -------------------------------------------------------------------------------------
+# --- dry run --------------------------------------------------------------------------------------
 
 NOT_THE_PRIVATE_TABLE = (
     "this is the private table; a dry run charges nothing, so it must not read it."
 )
-REPORT_OF_REHEARSAL = (
+REPORT_OF_DRY_RUN = (
     "Internal. Dry run: this report compares a release of a surrogate table with that table. The "
     "private table was not read. Results about noise carry over to the private table; results "
     "about the data do not."
@@ -298,7 +298,7 @@ ENTRY_TO_GIVE = "ENTRY"
 JOB_NAMES = {
     "draft": "Drafting a schema",
     "publish": "Publishing",
-    "rehearse": "Dry run",
+    "dry-run": "Dry run",
     "evaluate": "Evaluating",
     "compare": "Comparing",
     "dossier": "Writing a dossier",
@@ -332,7 +332,7 @@ NO_ENTRY = "there is no such ledger entry."
 RELEASE_NAME = "the release name"
 NAME_TAKEN = "a release named {name!r} already exists; choose another name."
 ROWS_BETWEEN = "rows is {rows!r}; it must be a number from 1 to {most:,}."
-NO_REHEARSAL = "there is no report of dry run {name!r}."
+NO_DRY_RUN = "there is no report of dry run {name!r}."
 TICK_TWO = "select at least two releases to compare."
 TICK_SOME = "select at least one release for the dossier."
 NO_REPORT = "there is no report {name!r}."

@@ -9,7 +9,7 @@ A project is a folder of plain files that the command line also reads::
       table.ledger     privacy budget spent so far
       releases/        release folders
       reports/         comparisons with the private table: internal
-      rehearsals/      reports of dry runs on a surrogate table, without private rows
+      dry-runs/        reports of dry runs on a surrogate table, without private rows
       jobs/            running and finished jobs, with their results
 
 Nothing outside of these folders is touched.
@@ -263,7 +263,7 @@ class Workbench:
                 inside[:] = sorted(
                     name for name in inside
                     if depth < _MAX_DEPTH and not name.startswith(".")
-                    and name not in {"releases", "rehearsals", "jobs", "history", "reports"}
+                    and name not in {"releases", "dry-runs", "jobs", "history", "reports"}
                 )  # fmt: skip
                 found += [here / name for name in sorted(files) if name.endswith(_TABLES)]
         return list(dict.fromkeys(found))[:_MAX_LISTED]
@@ -325,7 +325,7 @@ def done_steps(project: Project) -> Mapping[str, bool]:
         "schema": schema is not None and not schema.unconfirmed,
         "ledger": project.ledger_path.exists(),
         "plan": isinstance(project.settings.get("method"), str),
-        "rehearse": any((project.folder / "rehearsals").glob("*/report.html")),
+        "dry-run": any((project.folder / "dry-runs").glob("*/report.html")),
         "publish": bool(project.releases()),
         "report": bool(project.reports()),
     }

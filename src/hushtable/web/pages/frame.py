@@ -16,7 +16,7 @@ from hushtable.web.render import page, spell
 from hushtable.web.security import require_csrf
 from hushtable.web.workbench import Project, Workbench, done_steps
 
-SCREENS = ("data", "schema", "ledger", "plan", "rehearse", "publish", "report")
+SCREENS = ("data", "schema", "ledger", "plan", "dry-run", "publish", "report")
 _STANDS_AT = {"advisor": "plan", "tree": "schema"}  # subpages of a screen
 
 Write = Callable[[Request, FormData], Response]
@@ -54,7 +54,7 @@ def not_yet(request: Request, project: Project, here: str, *, first: str, why: s
 def around(request: Request, project: Project, here: str) -> dict[str, Any]:
     """Return the context of the frame of a project's screens."""
     return {
-        "frame": "desk.html",
+        "frame": "workbench.html",
         "project": project,
         "here": here,
         "screens": SCREENS,

@@ -17,7 +17,7 @@ from hushtable.web.pages.frame import go, jobs_of, project_of, screen, writes
 from hushtable.web.render import page
 from hushtable.web.workbench import Project
 
-_STARTED_AT = {"draft": "data", "rehearse": "rehearse", "publish": "publish"}
+_STARTED_AT = {"draft": "data", "dry-run": "dry-run", "publish": "publish"}
 
 
 def show(request: Request) -> Response:

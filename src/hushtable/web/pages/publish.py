@@ -140,11 +140,11 @@ def show_dry_run(request: Request) -> Response:
     return screen(
         request,
         project,
-        "rehearse",
+        "dry-run",
         method=method,
         rows=rows,
         most=MAX_ROWS,
-        rehearsals=_rehearsals(project),
+        dry_runs=_dry_runs(project),
         tables=bench_of(request).tables(),
         command=said,
     )
@@ -165,9 +165,9 @@ def start_dry_run(request: Request, form: FormData) -> Response:
         if str(path) == project.data:
             raise ParameterError(words.NOT_THE_PRIVATE_TABLE)
         table = str(path)
-    known = [int(name) for name in _rehearsals(project, finished=False) if name.isdecimal()]
+    known = [int(name) for name in _dry_runs(project, finished=False) if name.isdecimal()]
     job = jobs_of(request).start(
-        project, "rehearse", method=settings["method"], parameters=settings["parameters"],
+        project, "dry-run", method=settings["method"], parameters=settings["parameters"],
         rows=int(rows), table=table, name=f"{max(known, default=0) + 1:03d}",
     )  # fmt: skip
     return go(request, project, f"jobs/{job.id}")
@@ -177,20 +177,20 @@ def report(request: Request) -> Response:
     """Show the report of a dry run."""
     project = project_of(request)
     name = request.path_params["name"]
-    path = project.made("rehearsals", name) / "report.html"
+    path = project.made("dry-runs", name) / "report.html"
     if not path.is_file() or path.is_symlink():
-        raise ParameterError(words.NO_REHEARSAL.format(name=name))
+        raise ParameterError(words.NO_DRY_RUN.format(name=name))
     return report_page(path)
 
 
-def _rehearsals(project: Project, *, finished: bool = True) -> list[str]:
+def _dry_runs(project: Project, *, finished: bool = True) -> list[str]:
     pattern = "*/report.html" if finished else "*"
-    found = (project.folder / "rehearsals").glob(pattern)
+    found = (project.folder / "dry-runs").glob(pattern)
     return sorted((path.parent if finished else path).name for path in found)
 
 
 DRY_RUN_ROUTES = [
-    Route("/p/{project}/rehearse", show_dry_run),
-    Route("/p/{project}/rehearse", writes(start_dry_run), methods=["POST"]),
-    Route("/p/{project}/rehearsals/{name}", report),
+    Route("/p/{project}/dry-run", show_dry_run),
+    Route("/p/{project}/dry-run", writes(start_dry_run), methods=["POST"]),
+    Route("/p/{project}/dry-runs/{name}", report),
 ]

@@ -29,7 +29,7 @@ from hushtable.web.forms import fields_of, make_method, options, read_parameters
 from hushtable.web.pages.plan import QUESTIONS, advise
 from hushtable.web.workbench import next_step
 
-from .desk_client import DeskClient, problems
+from .workbench_client import WorkbenchClient, problems
 
 PLAN = {
     "method": "noisy-counts", "epsilon": "1", "delta": "0.000001", "k": "10",
@@ -37,44 +37,44 @@ PLAN = {
 }  # fmt: skip
 
 
-def test_from_a_table_to_a_release(desk: DeskClient) -> None:
-    bench = desk.app.state.bench
-    assert desk.post("/projects", name="visits").url.path == "/p/visits/data"
+def test_from_a_table_to_a_release(workbench: WorkbenchClient) -> None:
+    bench = workbench.app.state.bench
+    assert workbench.post("/projects", name="visits").url.path == "/p/visits/data"
     project = bench.project("visits")
     assert next_step(project) == "data"
-    desk.post("/p/visits/data", path=str(desk.folder / "visits.csv"))
-    header = desk.get("/p/visits/data").text
+    workbench.post("/p/visits/data", path=str(workbench.folder / "visits.csv"))
+    header = workbench.get("/p/visits/data").text
     assert all(name in header for name in sample().column_names)
     assert "old town" not in header  # a value: no row is shown
-    assert desk.finish(desk.post("/p/visits/draft")) == "done"
+    assert workbench.finish(workbench.post("/p/visits/draft")) == "done"
     assert next_step(project) == "schema"
-    refusal = desk.publish("visits", "visits-1")
+    refusal = workbench.publish("visits", "visits-1")
     assert any("came from the data" in problem for problem in problems(refusal))
-    desk.confirm_all("visits")
+    workbench.confirm_all("visits")
     assert next_step(project) == "ledger"
-    desk.post("/p/visits/ledger", epsilon="1.5", delta="0.00001")
+    workbench.post("/p/visits/ledger", epsilon="1.5", delta="0.00001")
     assert next_step(project) == "plan"
-    desk.post("/p/visits/plan", **PLAN)
+    workbench.post("/p/visits/plan", **PLAN)
     assert next_step(project) == "publish"
-    answer = desk.publish("visits", "visits-1", purpose="yearly table")
-    assert desk.finish(answer) == "done"
+    answer = workbench.publish("visits", "visits-1", purpose="yearly table")
+    assert workbench.finish(answer) == "done"
     assert next_step(project) == "report"
-    assert re.search(r"The release has [0-9,]+ rows\.", desk.get(answer.url.path).text)
+    assert re.search(r"The release has [0-9,]+ rows\.", workbench.get(answer.url.path).text)
 
     entry = Ledger.open(project.ledger_path).entries()[-1]
     assert (entry.status, entry.purpose, entry.cost.epsilon) == ("released", "yearly table", 1)
-    ledger = desk.get("/p/visits/ledger").text
+    ledger = workbench.get("/p/visits/ledger").text
     assert entry.receipt[:16] in ledger
     assert "yearly table" in ledger
-    packed = desk.get("/p/visits/releases/visits-1.zip")
+    packed = workbench.get("/p/visits/releases/visits-1.zip")
     with zipfile.ZipFile(io.BytesIO(packed.content)) as bundle:
-        bundle.extractall(desk.folder.parent / "handed-out")
-    release = Release.load(desk.folder.parent / "handed-out" / "visits-1")
+        bundle.extractall(workbench.folder.parent / "handed-out")
+    release = Release.load(workbench.folder.parent / "handed-out" / "visits-1")
     assert release.statement.ledger is not None
     assert release.statement.ledger.receipt == entry.receipt
-    assert (desk.folder.parent / "handed-out" / "visits-1" / "STATEMENT.md").exists()
+    assert (workbench.folder.parent / "handed-out" / "visits-1" / "STATEMENT.md").exists()
     # The remaining budget is not enough for another release, and nothing is charged.
-    again = desk.publish("visits", "visits-2")
+    again = workbench.publish("visits", "visits-2")
     assert any("remains" in problem for problem in problems(again))
     assert len(Ledger.open(project.ledger_path).entries()) == 1
 
@@ -89,7 +89,7 @@ def test_from_a_table_to_a_release(desk: DeskClient) -> None:
     ],
 )
 def test_publishing_needs_confirmation(
-    project: DeskClient, fields: dict[str, str], told: str
+    project: WorkbenchClient, fields: dict[str, str], told: str
 ) -> None:
     answer = project.publish("visits", "visits-1", **fields)
     assert answer.status_code == 400
@@ -97,7 +97,7 @@ def test_publishing_needs_confirmation(
     assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
 
 
-def test_a_plan_changed_in_another_window_is_not_published(project: DeskClient) -> None:
+def test_a_plan_changed_in_another_window_is_not_published(project: WorkbenchClient) -> None:
     other = project.new_browser()
     page = project.get("/p/visits/publish?name=one").text
     seen = re.search(r'name="seen" value="(\w+)"', page)[1]  # type: ignore[index]
@@ -107,7 +107,7 @@ def test_a_plan_changed_in_another_window_is_not_published(project: DeskClient) 
     assert not Ledger.open(project.folder / "visits" / "table.ledger").entries()
 
 
-def test_two_browsers_on_one_ledger_never_overspend(project: DeskClient) -> None:
+def test_two_browsers_on_one_ledger_never_overspend(project: WorkbenchClient) -> None:
     other = project.new_browser()
     answers = []
     for browser, name in ((None, "one"), (other, "two")):
@@ -125,7 +125,7 @@ def test_two_browsers_on_one_ledger_never_overspend(project: DeskClient) -> None
     assert len(Ledger.open(project.folder / "visits" / "table.ledger").entries()) == 1
 
 
-def test_a_charge_is_voided_only_with_a_reason(project: DeskClient) -> None:
+def test_a_charge_is_voided_only_with_a_reason(project: WorkbenchClient) -> None:
     book = Ledger.open(project.folder / "visits" / "table.ledger")
     promise = make_method("quilt", {"epsilon": "1/2"}).guarantee(sample_schema())
     entry = book.charge(promise, purpose="failed run", schema=sample_schema())
@@ -137,7 +137,7 @@ def test_a_charge_is_voided_only_with_a_reason(project: DeskClient) -> None:
 
 
 def test_a_plan_is_live_and_reads_no_data(
-    project: DeskClient, monkeypatch: pytest.MonkeyPatch
+    project: WorkbenchClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def reads(*_: object, **__: object) -> None:
         raise AssertionError("the table was opened")
@@ -169,7 +169,7 @@ def test_every_method_has_its_form(name: str) -> None:
         assert make_method(name, method.parameters()) == method
 
 
-def test_a_field_that_was_left_empty_stays_empty(project: DeskClient) -> None:
+def test_a_field_that_was_left_empty_stays_empty(project: WorkbenchClient) -> None:
     pure = {"method": "noisy-counts", "epsilon": "1", "mechanism": "pure", "generalize:age": "20"}
     assert "delta" in project.get("/p/visits/plan?method=noisy-counts").text
     project.post("/p/visits/plan", **pure)
@@ -218,7 +218,7 @@ def test_options_are_those_of_the_command_line() -> None:
     assert "--consistent" in options(Partition(epsilon=1, consistent=True))
 
 
-def test_the_displayed_command_makes_the_same_plan(project: DeskClient) -> None:
+def test_the_displayed_command_makes_the_same_plan(project: WorkbenchClient) -> None:
     page = project.get("/p/visits/plan").text
     shown = html.unescape(re.findall(r"<pre[^>]*>(.*?)</pre>", page, re.DOTALL)[-1])
     change, command = shown.splitlines()
@@ -288,16 +288,16 @@ def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
     assert schema.digest != sample_schema().digest  # no ledger takes it for the table
 
 
-def test_a_dry_run_refuses_the_private_table(project: DeskClient) -> None:
+def test_a_dry_run_refuses_the_private_table(project: WorkbenchClient) -> None:
     private = str(project.folder / "visits.csv")
-    answer = project.post("/p/visits/rehearse", rows="100", table=private)
+    answer = project.post("/p/visits/dry-run", rows="100", table=private)
     assert words.NOT_THE_PRIVATE_TABLE in problems(answer)
-    outside = project.post("/p/visits/rehearse", rows="100", table="/etc/passwd")
+    outside = project.post("/p/visits/dry-run", rows="100", table="/etc/passwd")
     assert "outside of the allowed folders" in problems(outside)[0]
-    assert project.post("/p/visits/rehearse", rows="0").status_code == 400
+    assert project.post("/p/visits/dry-run", rows="0").status_code == 400
 
 
-def test_the_schema_is_checked_after_each_edit(project: DeskClient) -> None:
+def test_the_schema_is_checked_after_each_edit(project: WorkbenchClient) -> None:
     answer = project.post("/p/visits/schema/column", column="age", low="50", high="10")
     assert "low 50 is above high 10" in problems(answer)[0]
     project.post("/p/visits/schema/column", column="age", high="49")
@@ -308,30 +308,32 @@ def test_the_schema_is_checked_after_each_edit(project: DeskClient) -> None:
     assert "outside" not in project.get("/p/visits/schema/check").text
 
 
-def test_nothing_is_confirmed_unseen(desk: DeskClient) -> None:
-    (desk.folder / "odd.csv").write_text(
+def test_nothing_is_confirmed_unseen(workbench: WorkbenchClient) -> None:
+    (workbench.folder / "odd.csv").write_text(
         "id;pay;mood\n"
         + "".join(f"{n};{n % 90},5;{-9 if n % 7 == 0 else n % 5}\n" for n in range(900))
     )
-    desk.post("/projects", name="odd")
-    desk.post("/p/odd/data", path=str(desk.folder / "odd.csv"))
-    assert desk.finish(desk.post("/p/odd/draft")) == "done"
-    schema = Schema.load(desk.folder / "odd" / "schema.yaml")
+    workbench.post("/projects", name="odd")
+    workbench.post("/p/odd/data", path=str(workbench.folder / "odd.csv"))
+    assert workbench.finish(workbench.post("/p/odd/draft")) == "done"
+    schema = Schema.load(workbench.folder / "odd" / "schema.yaml")
     assert {"reading", "missing_values"} <= set(schema.confirm)
-    text = html.unescape(desk.get("/p/odd/schema").text)
+    text = html.unescape(workbench.get("/p/odd/schema").text)
     assert "file format: <code>decimal = ,</code>" in text
     assert "codes for missing values: <code>(an empty cell)</code>" in text
     assert "Internal note: not published: its 900 whole numbers all differ" in text
     assert "special" in schema.attributes["mood"].confirm
     assert '<textarea name="special"' in text
-    desk.post("/p/odd/schema/confirm", column="pay", part=["low"], reason="the public pay scale")
-    assert '<option value="the public pay scale">' in desk.get("/p/odd/schema").text
-    desk.confirm_all("odd")
-    text = desk.get("/p/odd/schema").text
+    workbench.post(
+        "/p/odd/schema/confirm", column="pay", part=["low"], reason="the public pay scale"
+    )
+    assert '<option value="the public pay scale">' in workbench.get("/p/odd/schema").text
+    workbench.confirm_all("odd")
+    text = workbench.get("/p/odd/schema").text
     assert text.count("Everything is confirmed.") == 2  # above, and where the last one was
 
 
-def test_an_uninformative_release_is_announced_before_the_charge(project: DeskClient) -> None:
+def test_an_uninformative_release_is_announced_before_the_charge(project: WorkbenchClient) -> None:
     ledger = project.folder / "visits" / "table.ledger"
     project.post("/p/visits/plan", **{**PLAN, "rows": "50"})
     live = project.get("/p/visits/plan").text
@@ -347,7 +349,7 @@ def test_an_uninformative_release_is_announced_before_the_charge(project: DeskCl
     assert len(Ledger.open(ledger).entries()) == 1
 
 
-def test_a_plan_without_rows_asks_for_them(project: DeskClient) -> None:
+def test_a_plan_without_rows_asks_for_them(project: WorkbenchClient) -> None:
     live = project.get("/p/visits/plan/live?method=quilt&epsilon=1&delta=0.000001").text
     assert "Enter the approximate number of rows" in live
     assert "<svg" not in live
@@ -357,7 +359,7 @@ def test_a_plan_without_rows_asks_for_them(project: DeskClient) -> None:
     assert "e+0" not in live  # errors are percentages that people read
 
 
-def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
+def test_a_tree_is_edited_by_moves(project: WorkbenchClient) -> None:
     schema = project.folder / "visits" / "schema.yaml"
     answer = project.post(
         "/p/visits/schema/tree", column="smoker", act="group", members=["0", "1"], label="known"
@@ -371,7 +373,7 @@ def test_a_tree_is_edited_by_moves(project: DeskClient) -> None:
     assert Schema.load(schema).attributes["smoker"].taxonomy is None  # type: ignore[union-attr]
 
 
-def test_a_schema_changed_after_the_ledger_needs_a_reason(project: DeskClient) -> None:
+def test_a_schema_changed_after_the_ledger_needs_a_reason(project: WorkbenchClient) -> None:
     book = project.folder / "visits" / "table.ledger"
     assert 'name="same_people"' not in project.get("/p/visits/publish").text
     project.post("/p/visits/schema/table", name="visits to clinics")
@@ -387,7 +389,7 @@ def test_a_schema_changed_after_the_ledger_needs_a_reason(project: DeskClient) -
     assert [bound.reason for bound in Ledger.open(book).tables()] == ["", "only its name is new"]
 
 
-def test_a_report_runs_nothing(project: DeskClient) -> None:
+def test_a_report_runs_nothing(project: WorkbenchClient) -> None:
     reports = project.folder / "visits" / "reports"
     (reports / "one.html").write_text("<style>p{}</style><p>INTERNAL</p>")
     answer = project.get("/p/visits/reports/one.html")
@@ -398,19 +400,19 @@ def test_a_report_runs_nothing(project: DeskClient) -> None:
         assert project.get(f"/p/visits/reports/{name}").status_code in {400, 404}
 
 
-def test_project_files_are_private_to_the_owner(project: DeskClient) -> None:
+def test_project_files_are_private_to_the_owner(project: WorkbenchClient) -> None:
     for path in (project.folder / "visits").rglob("*"):
         if path.name not in {"schema.yaml"}:  # written by the test itself
             assert path.stat().st_mode & 0o077 == 0, path
 
 
-def test_project_files_work_with_the_command_line(project: DeskClient) -> None:
+def test_project_files_work_with_the_command_line(project: WorkbenchClient) -> None:
     folder: Path = project.folder / "visits"
     assert Ledger.open(folder / "table.ledger").tables()[0].name == sample_schema().name
     assert Schema.load(folder / "schema.yaml") == sample_schema()
 
 
-def test_a_dossier_is_written(project: DeskClient) -> None:
+def test_a_dossier_is_written(project: WorkbenchClient) -> None:
     out = project.folder / "visits" / "releases" / "one"
     book = project.folder / "visits" / "table.ledger"
     publish(sample(), sample_schema(), make_method("quilt", {"epsilon": 1}), out=out, ledger=book)

@@ -20,7 +20,7 @@ PORT = 8123
 MAX_UPLOAD = 3_000_000
 
 
-class DeskClient:
+class WorkbenchClient:
     """Client of a workbench on a folder."""
 
     def __init__(self, folder: Path, *, door: TokenGate | None = None) -> None:

@@ -13,7 +13,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.errors import DataError, Refused
 from hushtable.methods import AlphaBeta, ContingencyTable, Quilt
-from hushtable.publishing import dry_run as rehearsal
+from hushtable.publishing import dry_run as module
 from hushtable.publishing.dry_run import dry_run, make_surrogate, percent, surrogate_schema
 from hushtable.publishing.publish import publish
 from hushtable.schema import Schema
@@ -29,7 +29,7 @@ def two(high: int = 9) -> Schema:
 
 def published(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     """Replace the published rows by a change of the original."""
-    monkeypatch.setattr(rehearsal, "_published", lambda table, schema, method: change(table))
+    monkeypatch.setattr(module, "_published", lambda table, schema, method: change(table))
 
 
 def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,10 +73,10 @@ def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_ordered_columns_are_asked_for_in_ranges() -> None:
     codes = np.repeat(np.arange(100), 10)
     column = two(99).attributes["a"]
-    cells = rehearsal._questions(column, codes)
+    cells = module._questions(column, codes)
     assert np.bincount(cells[:100]).tolist() == [10] * 10
     # One value that holds most is a range of its own with those before it; none is lost.
-    heavy = rehearsal._questions(column, np.append(codes, np.full(9000, 50)))
+    heavy = module._questions(column, np.append(codes, np.full(9000, 50)))
     assert (np.diff(heavy[:100]) >= 0).all()
     assert heavy[50] != heavy[51]
 
@@ -91,7 +91,7 @@ def test_the_column_to_blame_is_named_and_bins_are_tried(monkeypatch: pytest.Mon
         wrong = draw.integers(0, 1000, table.num_rows) if rule is None else table["a"]
         return table.set_column(0, "a", pa.array(wrong) if rule is None else wrong)
 
-    monkeypatch.setattr(rehearsal, "_published", change)
+    monkeypatch.setattr(module, "_published", change)
     found = dry_run(FAST, schema, rows=5000)
     assert tried == [None, 50]
     (said,) = (sentence for sentence in found.advice if sentence.startswith("column"))
@@ -105,7 +105,7 @@ def test_bins_that_do_not_help_are_not_praised(monkeypatch: pytest.MonkeyPatch) 
     assert "would not help" in said
 
 
-def test_a_real_rehearsal_leaves_nothing_behind(tmp_path: Path, monkeypatch: Any) -> None:
+def test_a_real_dry_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     found = dry_run(FAST, sample_schema(), rows=3000)
@@ -127,12 +127,12 @@ def test_a_method_that_loses_columns_is_refused(monkeypatch: pytest.MonkeyPatch)
         def frame(self, *, drawn: bool) -> pa.Table:
             return pa.table({"a": [1]})
 
-    monkeypatch.setattr(rehearsal, "publish", lambda *given, **more: Lost())
+    monkeypatch.setattr(module, "publish", lambda *given, **more: Lost())
     with pytest.raises(Refused, match="no column b"):
         dry_run(FAST, two(), rows=100)
 
 
-def test_other_methods_rehearse_too() -> None:
+def test_other_methods_have_dry_runs_too() -> None:
     schema = Schema.from_dict(
         {"name": "t", "columns": {"a": {"type": "integer", "low": 0, "high": 3}}}
     )
