@@ -214,29 +214,13 @@ class PublishedCells:
         rng = np.random.default_rng(0)  # fixed seed, so that answers are reproducible
         drawn = []
         for _ in range(N_DRAWS):
-            codes = {}
-            for name in self.codes:  # all columns, so that positions match between functions
-                if name in self.recode:
-                    codes[name] = _draw(self.recode[name], self.codes[name], rng)
-                else:
-                    codes[name] = self.codes[name]
+            # All columns, so that positions match between functions.
+            codes = {
+                name: draw_inside(self.recode[name], own, rng) if name in self.recode else own
+                for name, own in self.codes.items()
+            }
             drawn.append(function.values(codes))
         return np.stack(drawn)
-
-
-def _draw(
-    coarser: Coarser, codes: NDArray[np.int64], rng: np.random.Generator
-) -> NDArray[np.int64]:
-    if not isinstance(coarser, CodeSets):
-        return draw_inside(coarser, codes, rng)
-    order = np.argsort(coarser.owner, kind="stable")
-    widths = (coarser.last + 1 - coarser.first)[order]
-    ends = np.cumsum(widths)
-    sizes = np.bincount(coarser.owner, coarser.last + 1 - coarser.first, coarser.size)
-    starts = np.concatenate([[0.0], np.cumsum(sizes)])
-    picks = starts[codes] + np.floor(rng.random(len(codes)) * sizes[codes])
-    run = np.searchsorted(ends, picks, side="right")
-    return np.asarray(coarser.last[order][run] - (ends[run] - 1 - picks).astype(np.int64))
 
 
 # Distribution of the error of sums of published counts with independent, known noise.

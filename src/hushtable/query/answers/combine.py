@@ -24,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError
-from hushtable.numeric import CONFIDENCE
+from hushtable.numeric import CONFIDENCE, bisect
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
 from hushtable.query.answers.published import Generator, encoded, fresh
 from hushtable.query.answers.table import EstimateTable
@@ -137,35 +137,23 @@ def _combined(pairs: Sequence[tuple[float, float]], scope: Scope, what: str) -> 
 
 
 def _student(freedom: int) -> float:
-    """Return the 95% half-width of Student's t distribution (Hill's approximation, 1970).
+    """Return the 95% half-width of Student's t distribution.
 
     Examples
     --------
     >>> [round(_student(n), 2) for n in (1, 2, 4, 19)]
     [12.71, 4.3, 2.78, 2.09]
     """
-    tail = 1 - CONFIDENCE
-    if freedom == 1:
-        return 1 / math.tan(tail * math.pi / 2)
-    if freedom == 2:
-        return math.sqrt(2 / (tail * (2 - tail)) - 2)
-    a = 1 / (freedom - 0.5)
-    b = 48 / a**2
-    c = ((20700 * a / b - 98) * a - 16) * a + 96.36
-    d = ((94.5 / (b + c) - 3) / b + 1) * math.sqrt(a * math.pi / 2) * freedom
-    y = (d * tail) ** (2 / freedom)
-    if y > 0.05 + a:
-        from hushtable.numeric import normal_quantile  # noqa: PLC0415
 
-        x = normal_quantile(tail / 2)
-        y = x**2
-        if freedom < 5:
-            c += 0.3 * (freedom - 4.5) * (x + 0.6)
-        c += (((0.05 * d * x - 5) * x - 7) * x - 2) * x + b
-        y = (((((0.4 * y + 6.3) * y + 36) * y + 94.5) / c - y - 3) / b + 1) * x
-        y = a * y**2
-        y = math.expm1(y) if y > 0.002 else 0.5 * y**2 + y
-    else:
-        y = ((1 / (((freedom + 6) / (freedom * y) - 0.089 * d - 0.822) * (freedom + 2) * 3)
-              + 0.5 / (freedom + 4)) * y - 1) * (freedom + 1) / (freedom + 2) + 1 / y  # fmt: skip
-    return math.sqrt(freedom * y)
+    def is_below(angle: float) -> bool:
+        """Return whether sqrt(freedom) tan(angle) is too short (Abramowitz and Stegun, 26.7.3)."""
+        odd = freedom % 2
+        term, total = math.cos(angle) if odd else 1.0, 0.0
+        for k in range(1 + odd, freedom, 2):
+            total += term
+            term *= math.cos(angle) ** 2 * k / (k + 1)
+        share = math.sin(angle) * total
+        return (2 / math.pi * (angle + share) if odd else share) < CONFIDENCE
+
+    angle, _ = bisect(is_below, 0.0, math.pi / 2, steps=60)
+    return math.sqrt(freedom) * math.tan(angle)

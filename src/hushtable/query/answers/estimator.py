@@ -16,10 +16,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import Refused, ReleaseError
-from hushtable.query.answers.published import About, ComparableRelease, Generator, published_rows
+from hushtable.query.answers.published import (
+    About,
+    ComparableRelease,
+    Generator,
+    encoded,
+    published_rows,
+)
 from hushtable.schema import Date, Schema, Time, Timestamp
 from hushtable.schema.calendar import DAY
-from hushtable.schema.codes import to_codes
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
@@ -207,10 +212,7 @@ class Estimator(ABC):
     @cached_property
     def codes(self) -> dict[str, NDArray[np.int64]]:
         """The published rows or cells as codes, generalized columns as codes of their recoding."""
-        return {
-            name: to_codes(column, self.table.column(name), self.recode.get(name))
-            for name, column in self.schema.attributes.items()
-        }
+        return encoded(self.schema, self.table, self.recode)
 
     @abstractmethod
     def count(self, where: str) -> Estimate:

@@ -20,9 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ReleaseError
+from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
 from hushtable.schema.codes import to_codes
-from hushtable.schema.recoding import Intervals, Recoding
+from hushtable.schema.recoding import Recoding
 
 # Sampling of values from a release.
 #
@@ -38,44 +39,42 @@ def fresh() -> Generator:
     return np.random.default_rng()
 
 
-def draw_inside(recoding: Recoding, codes: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]:
+def draw_inside(
+    coarser: Recoding | CodeSets, codes: NDArray[np.int64], rng: Generator
+) -> NDArray[np.int64]:
     """Sample a value of the original column uniformly from inside each generalized value.
 
     Examples
     --------
+    >>> from hushtable.schema.recoding import Intervals
     >>> halves = Intervals(("low", "high"), 10, False, (0, 5))
     >>> drawn = draw_inside(halves, np.array([0, 1, 1]), fresh())
     >>> (drawn >= 5).tolist()
     [False, True, True]
     """
-    return place_inside(recoding, codes, rng.random(len(codes)))
+    return place_inside(coarser, codes, rng.random(len(codes)))
 
 
 def place_inside(
-    recoding: Recoding, codes: NDArray[np.int64], places: NDArray[np.float64]
+    coarser: Recoding | CodeSets, codes: NDArray[np.int64], places: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the original value at a relative position (0 to 1) inside each generalized value.
 
     Examples
     --------
+    >>> from hushtable.schema.recoding import Intervals
     >>> halves = Intervals(("low", "high"), 10, False, (0, 5))
     >>> place_inside(halves, np.array([0, 1]), np.array([0.5, 0.0])).tolist()
     [2, 5]
     """
-    picks = (places * recoding.widths[codes]).astype(np.int64)
-    if isinstance(recoding, Intervals):
-        apart = recoding.n_values + np.arange(recoding.n_special)
-        starts = np.append(recoding.starts, apart)
-        return np.asarray(starts[codes] + picks)
-    members, starts = members_of(recoding)
-    return np.asarray(members[starts[codes] + picks])
-
-
-def members_of(recoding: Recoding) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the old codes sorted by new code, and the start of each new code among them."""
-    new = recoding.apply(np.arange(recoding.n_values + recoding.n_special))
-    members = np.argsort(new, kind="stable")
-    return members, np.searchsorted(new[members], np.arange(recoding.size))
+    sets = CodeSets.of(coarser)
+    order = np.argsort(sets.owner, kind="stable")
+    last, widths = sets.last[order], (sets.last + 1 - sets.first)[order]
+    sizes = np.bincount(sets.owner[order], widths, sets.size).astype(np.int64)
+    starts, ends = np.cumsum(sizes) - sizes, np.cumsum(widths)
+    picks = starts[codes] + (places * sizes[codes]).astype(np.int64)
+    run = np.searchsorted(ends, picks, side="right")
+    return np.asarray(last[run] - (ends[run] - 1 - picks))
 
 
 ByColumn = Mapping[str, NDArray[np.int64]]

@@ -7,8 +7,10 @@ directly. A question is validated completely before anything is computed.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Literal
 
@@ -17,7 +19,6 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
-from hushtable.query.answers import moments as correlations
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
@@ -64,8 +65,7 @@ class ReleaseQuestions:
 
     def total(self, where: str | None, scope: Scope) -> Estimate:
         """Estimate the number of rows."""
-        problems = self._problems(where=where, scope=scope)
-        _raise(problems)
+        _raise(self._problems(where=where, scope=scope))
         return self._count(where, scope)
 
     def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> EstimateOrTable:
@@ -74,7 +74,9 @@ class ReleaseQuestions:
         problems += [p for p in self._problems(where=where) if p not in problems]
         _raise(problems)
         part = condition(where, self.estimator.asked)
-        return self._by(by, of, lambda base: moments.share(self._ask, part, base, scope=scope))
+        return self._by(
+            by, of, lambda base: moments.share(self.estimator.sums, part, base, scope=scope)
+        )
 
     def crosstab(
         self,
@@ -94,14 +96,14 @@ class ReleaseQuestions:
         _raise(problems)
         groups = self._groups(by, margins=margins)
         sums = self._sums_of_cells(by, groups, where)
+        stretch = 1.0
+        if family == "all":
+            stretch = _family_factor(len(groups), normal=sums is not None)
         if sums is None:
-            estimates = [self._count(_clause(self._conditions(by, g), where), scope)
-                         for g in groups]  # fmt: skip
-            stretch = _family_factor(len(groups), normal=False) if family == "all" else 1.0
-            estimates = [_stretched(estimate, stretch) for estimate in estimates]
+            clauses = [_clause(self._conditions(by, group), where) for group in groups]
+            estimates = [_stretched(self._count(clause, scope), stretch) for clause in clauses]
         else:
             n_rows = max(float(sums.values[-1]), 1.0)
-            stretch = _family_factor(len(groups), normal=True) if family == "all" else 1.0
             estimates = [
                 moments.count_of(sums, place, n_rows, scope=scope, stretch=stretch)
                 for place in range(len(groups))
@@ -176,18 +178,18 @@ class ReleaseQuestions:
         scope: Scope,
     ) -> EstimateOrTable:
         """Estimate the mean, sum or variance of a column; of dates and times, the mean."""
-        may_be_moments = name == "mean"
-        _raise(
-            self._problems(
-                numbers=(column,), where=where, by=by, scope=scope, may_be_moments=may_be_moments
-            )
+        problems = self._problems(
+            numbers=(column,), where=where, by=by, scope=scope, may_be_times=name == "mean"
         )
+        _raise(problems)
         compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
         number = self._number(column)
         answer = self._by(
             by,
             where,
-            lambda base: compute(self._ask, NumericQuery(column, number, base), scope=scope),
+            lambda base: compute(
+                self.estimator.sums, NumericQuery(column, number, base), scope=scope
+            ),
         )
         return _of_kind(answer, number)
 
@@ -196,7 +198,7 @@ class ReleaseQuestions:
     ) -> EstimateOrTable:
         """Estimate a quantile of a column."""
         problems = self._problems(
-            numbers=(column,), where=where, by=by, scope=scope, may_be_moments=True
+            numbers=(column,), where=where, by=by, scope=scope, may_be_times=True
         )
         if not isinstance(probability, int | float) or not 0 <= probability <= 1:
             problems.append(f"the quantile is {probability!r}; it must be from 0 to 1.")
@@ -209,7 +211,7 @@ class ReleaseQuestions:
             by,
             where,
             lambda base: quantile(
-                self._ask_separately,
+                partial(self.estimator.sums, together=False),
                 NumericQuery(column, number, base),
                 float(probability),
                 scope=scope,
@@ -238,14 +240,10 @@ class ReleaseQuestions:
             return self._count(clause, scope)
 
         def first(end: str, rows: float) -> int:
-            low, high = 0, number.n_values - 1
-            while low < high:
-                middle = (low + high) // 2
-                if getattr(up_to(middle), end) >= rows * probability:
-                    high = middle
-                else:
-                    low = middle + 1
-            return low
+            def suffices(code: int) -> bool:
+                return bool(getattr(up_to(code), end) >= rows * probability)
+
+            return bisect_left(range(number.n_values - 1), True, key=suffices)
 
         what, every = name_of_quantile(probability, column), np.arange(number.n_values)
         if base.value <= 0:
@@ -278,8 +276,8 @@ class ReleaseQuestions:
         _raise(problems)
 
         def compute(base: RowFunction) -> Estimate:
-            pair = [NumericQuery(name, self._number(name), base) for name in (one, other)]
-            return correlations.correlation(self._ask, pair[0], pair[1], scope=scope)
+            pair = (NumericQuery(name, self._number(name), base) for name in (one, other))
+            return moments.correlation(self.estimator.sums, *pair, scope=scope)
 
         return self._by(by, where, compute)
 
@@ -295,15 +293,9 @@ class ReleaseQuestions:
         _raise(problems)
         base = condition(where, self.estimator.asked)
         fit = regression.logistic_regression if logistic else regression.linear_regression
-        return of_terms(fit(self._ask, read, self.columns, base, scope=scope))
+        return of_terms(fit(self.estimator.sums, read, self.columns, base, scope=scope))
 
     # --- checking and grouping --------------------------------------------------------------------
-
-    def _ask(self, functions: Sequence[RowFunction]) -> SumEstimates:
-        return self.estimator.sums(functions)
-
-    def _ask_separately(self, functions: Sequence[RowFunction]) -> SumEstimates:
-        return self.estimator.sums(functions, together=False)
 
     def _number(self, name: str) -> Scale:
         column = self.columns[name]
@@ -317,7 +309,7 @@ class ReleaseQuestions:
         where: str | None = None,
         by: Sequence[str] = (),
         scope: str = "people",
-        may_be_moments: bool = False,
+        may_be_times: bool = False,
     ) -> list[str]:
         """List all problems of a question."""
         problems = []
@@ -328,7 +320,7 @@ class ReleaseQuestions:
                     f"{', '.join(self.columns)}."
                 )
             elif name in numbers and isinstance(self.columns[name], CalendarColumn):
-                if not may_be_moments:
+                if not may_be_times:
                     problems.append(
                         f"column {name!r} is {kind_of(self.columns[name])}, which cannot be "
                         "summed; ask for its mean, its median or a quantile."
@@ -366,13 +358,11 @@ class ReleaseQuestions:
     def _key(
         self, by: Sequence[str], group: tuple[int | None, ...], *, as_text: bool = False
     ) -> tuple[Value, ...]:
-        values = [
+        values = (
             ALL if code is None else self._value(name, code)
             for name, code in zip(by, group, strict=True)
-        ]
-        if as_text:
-            return tuple(None if value is None else str(value) for value in values)
-        return tuple(values)
+        )
+        return tuple(str(v) if as_text and v is not None else v for v in values)
 
     def _value(self, name: str, code: int) -> Value:
         """Return the value of a code: the name of a special value, None if missing."""
@@ -381,24 +371,17 @@ class ReleaseQuestions:
         return column.name(code) if special else column.value(code)
 
     def _cell(self, by: Sequence[str], group: tuple[int | None, ...]) -> RowFunction:
-        function = ONE
-        for name, code in zip(by, group, strict=True):
-            if code is not None:
-                function = function * is_code(name, self.columns[name], code)
-        return function
+        given = ((name, code) for name, code in zip(by, group, strict=True) if code is not None)
+        return math.prod((is_code(name, self.columns[name], c) for name, c in given), start=ONE)
 
     def _conditions(self, by: Sequence[str], group: tuple[int | None, ...]) -> list[str]:
         """Return the conditions that select a group."""
         made = []
         for name, code in zip(by, group, strict=True):
-            if code is None:
-                continue
-            column = self.columns[name]
-            value = column.value(code) if code < column.n_values else column.name(code)
-            if code == column.missing_code:
-                made.append(f"{quoted(name)} IS NULL")
-            else:
-                made.append(f"{quoted(name)} = {_written(value)}")
+            if code is not None:
+                value = self._value(name, code)
+                test = "IS NULL" if value is None else f"= {_written(value)}"
+                made.append(f"{quoted(name)} {test}")
         return made
 
     def _by(

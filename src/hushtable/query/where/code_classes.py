@@ -30,6 +30,17 @@ class CodeSets:
     first: Integers  # first code of each range; ranges of a set do not overlap
     last: Integers  # last code of each range
 
+    @classmethod
+    def of(cls, coarser: Recoding | CodeSets) -> CodeSets:
+        """Return the codes behind each new code of a recoding."""
+        if isinstance(coarser, CodeSets):
+            return coarser
+        if isinstance(coarser, Intervals):
+            last = np.cumsum(coarser.widths) - 1
+            return cls(coarser.size, np.arange(coarser.size), last + 1 - coarser.widths, last)
+        codes = np.arange(coarser.n_values + coarser.n_special)
+        return cls(coarser.size, coarser.apply(codes), codes, codes)
+
     def overlaps(self, starts: Integers, labels: Integers) -> Integers:
         """Count the codes that each set shares with each class of codes.
 
@@ -96,17 +107,7 @@ class CodeClasses:
 
     def overlaps(self, recoding: Recoding | CodeSets) -> Integers:
         """Count the codes that each new code of a recoding shares with each class."""
-        if isinstance(recoding, CodeSets):
-            return recoding.overlaps(self.starts, self.labels)
-        if isinstance(recoding, Intervals):
-            cuts = np.asarray(recoding.starts)
-        else:
-            cuts = np.arange(self.size)
-        starts = np.union1d(self.starts, cuts)  # special values and missing are runs already
-        shared = np.zeros((recoding.size, self.n_classes), np.int64)
-        cells = recoding.apply(starts), self.of(starts)
-        np.add.at(shared, cells, np.diff(starts, append=self.size))
-        return shared
+        return CodeSets.of(recoding).overlaps(self.starts, self.labels)
 
 
 def classify(formula: Formula, column: str, size: int, n_values: int) -> CodeClasses:

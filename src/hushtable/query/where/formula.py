@@ -447,14 +447,12 @@ def evaluate(formula: Formula, codes: ColumnCodes) -> Truths:
         return result
     truth, null = formula.atom.evaluate(codes)
     result = np.asarray(False)
-    for outcome in formula.accept:
-        match outcome:
-            case None:
-                result = result | null
-            case True:
-                result = result | (truth & ~null)
-            case False:
-                result = result | ~(truth | null)
+    if True in formula.accept:
+        result = result | (truth & ~null)
+    if False in formula.accept:
+        result = result | ~(truth | null)
+    if None in formula.accept:
+        result = result | null
     return result
 
 
