@@ -45,6 +45,8 @@ COARSER: dict[str, tuple[Step, ...]] = {
 }
 """Levels of the calendar above each step: the built-in taxonomy of a calendar column."""
 
+_NAMED_BY = {"year": 4, "month": 7, "day": 10, "hour": -3, "minute": -3}  # end of the text
+
 BINS = (
     "Public bins in which every method counts: a coarser step of the calendar, a number of steps, "
     "or the start of each bin."
@@ -216,11 +218,6 @@ class CalendarColumn(GridColumn):
         """Names of the special values, by the date or time used in the table."""
         return {self.written(self.seconds(key)): name for key, name in self.special.items()}
 
-    @property
-    def bin_rule(self) -> Any:
-        """Rule of the public bins, or None."""
-        return self.bins if not isinstance(self.bins, tuple) else list(self.bins)
-
     @cached_property
     def bin_starts(self) -> tuple[int, ...] | None:
         """First code of each public bin, or None."""
@@ -247,17 +244,9 @@ class CalendarColumn(GridColumn):
     def group_name(self, code: int, step: str) -> str:
         """Return the name of the period of a coarser step that contains a code."""
         text = str(self.value(code))
-        match step:
-            case "year":
-                return text[:4]
-            case "quarter":
-                return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
-            case "month":
-                return text[:7]
-            case "day":
-                return text[:10]
-            case _:
-                return text[: -3 * (step != "second")]
+        if step == "quarter":
+            return f"{text[:4]}-Q{(int(text[5:7]) + 2) // 3}"
+        return text[: _NAMED_BY[step]]
 
     def second_of(self, codes: Integers) -> Integers:
         """Return the first second of each code's period."""

@@ -150,11 +150,9 @@ class LinkedSchema:
     def max_rows_per_person(self, name: str) -> int:
         """Return the maximum number of rows of a table per person."""
         table = self.tables[name]
-        return (
-            1
-            if table.parent is None
-            else self.max_rows_per_person(table.parent) * (table.max_children or 1)
-        )
+        if table.parent is None:
+            return 1
+        return self.max_rows_per_person(table.parent) * (table.max_children or 1)
 
     @cached_property
     def unit(self) -> Unit:
@@ -184,11 +182,15 @@ class LinkedSchema:
         The columns are the table's own, then the number of rows and the facts of each child table,
         then the columns of its parent.
         """
+        return self._counted(name, self.columns(name))
+
+    def _counted(self, name: str, columns: Mapping[str, Column]) -> Schema:
+        """Return a schema that counts rows of a table by some columns."""
         return Schema(
             name=self.name,
             unit=Unit(kind="person", column=self.person, max_rows=self.max_rows_per_person(name)),
             missing_values=self.missing_values,
-            columns={self.person: _KEY} | self.columns(name),
+            columns={self.person: _KEY, **columns},
         )
 
     @cached_property
@@ -199,21 +201,14 @@ class LinkedSchema:
     def columns(self, name: str) -> dict[str, Column]:
         """Return the columns of a wide schema."""
         table = self.tables[name]
-        columns = dict(table.attributes) | self.child_columns(name)
-        if table.parent is not None:
-            columns |= self.above(table.parent)
-        return columns
+        own = table.attributes | self.child_columns(name)
+        return own if table.parent is None else own | self.above(table.parent)
 
     def steps(self, name: str) -> Schema:
         """Return the schema that counts rows of an ordered table with their previous row."""
         own = self.tables[name].attributes
         before = {f"{PREVIOUS}.{column}": kind for column, kind in own.items()}
-        return Schema(
-            name=self.name,
-            unit=Unit(kind="person", column=self.person, max_rows=self.max_rows_per_person(name)),
-            missing_values=self.missing_values,
-            columns={self.person: _KEY} | own | before,
-        )
+        return self._counted(name, own | before)
 
     def child_columns(self, name: str) -> dict[str, Column]:
         """Return the columns that summarize child tables: numbers of rows, and facts."""
@@ -228,9 +223,9 @@ class LinkedSchema:
     def above(self, name: str) -> dict[str, Column]:
         """Return the columns of a table and its ancestors, with the table's name as prefix."""
         table = self.tables[name]
-        mine = {**table.attributes, **self.child_columns(name)}
-        columns = {f"{name}.{column}": kind for column, kind in mine.items()}
-        return columns | ({} if table.parent is None else self.above(table.parent))
+        own = table.attributes | self.child_columns(name)
+        columns = {f"{name}.{column}": kind for column, kind in own.items()}
+        return columns if table.parent is None else columns | self.above(table.parent)
 
     # --- reading and writing ----------------------------------------------------------------------
 

@@ -127,6 +127,7 @@ class GridColumn(BaseColumn):
     if TYPE_CHECKING:  # each subclass declares these with its own type
         low: Any
         high: Any
+        bins: Any
 
     def __hash__(self) -> int:
         """Hash most fields; the mapping of special values is not hashable."""
@@ -157,11 +158,6 @@ class GridColumn(BaseColumn):
         """Names of the special values, by the value used in the table."""
 
     @property
-    @abstractmethod
-    def bin_rule(self) -> Any:
-        """Rule of the public bins, or None."""
-
-    @property
     def is_line(self) -> bool:
         """True: numbers are ordered."""
         return True
@@ -179,7 +175,7 @@ class GridColumn(BaseColumn):
     @cached_property
     def bin_starts(self) -> tuple[int, ...] | None:
         """First code of each public bin, or None."""
-        return None if self.bin_rule is None else starts_of(self, self.bin_rule)
+        return None if self.bins is None else starts_of(self, self.bins)
 
     def code_of(self, value: Any) -> int:
         """Return the code of a value in a published table; None is missing."""
@@ -249,11 +245,6 @@ class Numeric(GridColumn):
     def special_codes(self) -> Mapping[Any, str]:
         """Names of the special values, by number."""
         return self.special
-
-    @property
-    def bin_rule(self) -> Any:
-        """Rule of the public bins, or None."""
-        return self.bins
 
     def exact(self, value: Any) -> Fraction:
         """Return a number exactly as written in decimal."""

@@ -339,8 +339,8 @@ class Schema(FrozenModel):
         (True, False)
         """
         columns = {} if self.unit.kind == "node" else self.columns
-        told = {name: _values_for_digest(column) for name, column in columns.items()}
-        text = json.dumps({"name": self.name, "columns": told}, sort_keys=True)
+        values = {name: _values_for_digest(column) for name, column in columns.items()}
+        text = json.dumps({"name": self.name, "columns": values}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     @property
@@ -417,20 +417,13 @@ class Schema(FrozenModel):
             content |= {part: said[part] for part in said if part in marks}
             content |= {"confirm": marks, "columns": columns}
         for name, column in content["columns"].items():
-            # Readers look for the type first and for what is left to confirm last.
-            first = {key: column.pop(key) for key in ("type", "role") if key in column}
-            last = {key: column.pop(key) for key in ("confirm",) if key in column}
             if name in self.attributes:
                 rules = self.attributes[name]
-                grid = {key: column.pop(key) for key in ("special", "bins") if key in column}
-                said = {key: column.pop(key) for key in ("other",) if key in column}
-                last = {"missing": rules.missing, "outside": rules.outside, **said, **last}
-                for key in ("missing", "outside"):
-                    column.pop(key, None)
-                if "special" in grid:  # with numbers as keys
-                    grid["special"] = dict(cast(GridColumn, rules).special_codes)
-                last = grid | last
-            content["columns"][name] = first | column | last
+                column |= {"missing": rules.missing, "outside": rules.outside}
+                if "special" in column:  # with numbers as keys
+                    column["special"] = dict(cast(GridColumn, rules).special_codes)
+            in_order = sorted(column.items(), key=lambda item: _KEY_ORDER.get(item[0], 0))
+            content["columns"][name] = dict(in_order)
         return content
 
     def to_yaml(self) -> str:
@@ -449,6 +442,13 @@ class Schema(FrozenModel):
             if part.get("confirm"):
                 part["confirm"] = OneLine(part["confirm"])  # one line, easy to delete by hand
         return write_yaml(content)
+
+
+# Readers look for the type first and for what is left to confirm last.
+_KEY_ORDER = {"type": -2, "role": -1} | {
+    key: place
+    for place, key in enumerate(("special", "bins", "missing", "outside", "other", "confirm"), 1)
+}
 
 
 def _values_for_digest(column: Identifier | Column) -> str | list[str]:
