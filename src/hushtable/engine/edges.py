@@ -26,12 +26,11 @@ import pyarrow.parquet as pq
 from hushtable import kernels
 from hushtable.arrays import Codes32, Integers
 from hushtable.engine import open_table
-from hushtable.engine.graph import Graph
+from hushtable.engine.graph import EDGE_COLUMNS, Graph
 from hushtable.engine.open_table import PrivateTable
 from hushtable.errors import DataError, TooLarge
 from hushtable.files.memory import physical_memory
 
-EDGE_COLUMNS = ("source", "target")
 NODE_COLUMNS = ("node",)
 MAX_NODES = 2**31 - 1  # node codes fit 32 bits
 MAX_EDGES = 2**32  # and so do positions of edges

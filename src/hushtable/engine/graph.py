@@ -14,6 +14,9 @@ from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.accounting.sensitivity import Sensitivity
 
+EDGE_COLUMNS = ("source", "target")
+"""Default names of the columns of an edge list."""
+
 
 @dataclass(frozen=True, eq=False)
 class Graph:

@@ -9,7 +9,7 @@ also chooses the engine: a new engine needs its own module, a name in `EngineNam
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -35,8 +35,6 @@ from hushtable.engine.sources.header import (
 from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sources.urls import at_address, is_address
 from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
-from hushtable.engine.sql.results import encoded_rows
-from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.files.memory import parse_memory_limit
@@ -184,9 +182,11 @@ class PrivateTable:
         table = table.loaded()
         table.check(schema)  # the types of some files are only known now
         if is_in_spark(table.data) or is_ibis_table(table.data):
+            from hushtable.engine.sql.results import encoded_rows  # noqa: PLC0415 - slow to import
+
             source = table.numbers_read(schema)
             if not table.is_for_memory():
-                return SqlEngine(partial(source.coded, schema), schema)
+                return _sql_engine(partial(source.coded, schema), schema)
             return MemoryEngine(
                 partial(encoded_rows, source, schema), schema, noise or SecureNoise()
             )
@@ -199,7 +199,7 @@ class PrivateTable:
             memory_limit=table.memory_limit,
         )
         if not table.is_for_memory():
-            return SqlEngine(rows.in_duckdb, schema)
+            return _sql_engine(rows.in_duckdb, schema)
         return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
 
     def numbers_read(self, schema: Schema, source: TableSource | None = None) -> TableSource:
@@ -276,6 +276,12 @@ class PrivateTable:
         limited = bool(self.header.files) and self.memory_limit is not None
         few = self.header.n_rows is not None and self.header.n_rows < SMALL
         return (few or self.header.is_small_text) and not limited
+
+
+def _sql_engine(coded: Callable[[], Any], schema: Schema) -> Engine:
+    from hushtable.engine.sql.sql_engine import SqlEngine  # noqa: PLC0415 - slow to import
+
+    return SqlEngine(coded, schema)
 
 
 def open(

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hushtable.engine.edges import EDGE_COLUMNS
+from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError

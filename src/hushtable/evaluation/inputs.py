@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from hushtable.arrays import Codes32, Integers
 from hushtable.engine import connect, open_table
 from hushtable.engine.baskets import ItemColumns, Tuples
-from hushtable.engine.edges import EDGE_COLUMNS, read_graph
+from hushtable.engine.edges import read_graph
+from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.engine.sources.header import Data
 from hushtable.errors import ParameterError

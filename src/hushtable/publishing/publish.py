@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from hushtable import engine as engines
 from hushtable.engine import EngineName
-from hushtable.engine.edges import EDGE_COLUMNS, inspect_graph, read_graph
+from hushtable.engine.graph import EDGE_COLUMNS
 from hushtable.engine.output_guard import logged, silenced
 from hushtable.engine.sources.header import is_in_spark
 from hushtable.errors import ParameterError
@@ -170,6 +170,8 @@ def publish_graph(
     (['degree', 'nodes'], True)
     """
     require("publish", "publishing")
+    from hushtable.engine.edges import inspect_graph, read_graph  # noqa: PLC0415 - for graphs only
+
     progress("planning", 0.0)
     source = make_noise(noise)
     method.check_input(listed=nodes is not None)

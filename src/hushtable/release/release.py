@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -31,11 +31,6 @@ from hushtable.files.writing import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.query.answers import Estimate, Estimator
-from hushtable.query.answers.combine import combine, drawn_frame, generator, some_rows
-from hushtable.query.answers.estimator import Scope
-from hushtable.query.answers.published import ComparableRelease, Generator
-from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
-from hushtable.query.answers.table import EstimateTable
 from hushtable.release.statement import (
     NOT_PRIVATE,
     SEEDED,
@@ -50,7 +45,13 @@ from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
-_Answer = TypeVar("_Answer", Estimate, EstimateTable, Estimate | EstimateTable)
+if TYPE_CHECKING:  # loaded when a release is asked for more than counts
+    from hushtable.query.answers.estimator import Scope
+    from hushtable.query.answers.published import ComparableRelease, Generator
+    from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
+    from hushtable.query.answers.table import EstimateTable
+
+_Answer = TypeVar("_Answer", bound="Estimate | EstimateTable")
 
 __all__ = [
     "SEEDED",
@@ -282,9 +283,9 @@ class Release:
         bounded = self._estimator.bounded
         if not bounded:
             return answer
-        if isinstance(answer, EstimateTable):
-            return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
-        return replace(answer, notes=(*answer.notes, bounded))
+        if isinstance(answer, Estimate):
+            return replace(answer, notes=(*answer.notes, bounded))
+        return replace(answer, estimates=tuple(map(self._about, answer.estimates)))
 
     def _impossible(self, where: str) -> Estimate | None:
         """Return 0 if the schema's rules exclude the condition, else None."""
@@ -300,8 +301,14 @@ class Release:
     # --- answers ----------------------------------------------------------------------------------
 
     @cached_property
-    def _answers(self) -> ReleaseQuestions:
+    def _questions(self) -> ReleaseQuestions:
+        from hushtable.query.answers.questions import ReleaseQuestions  # noqa: PLC0415 - slow
+
         return ReleaseQuestions(self._estimator)
+
+    def _answer(self, ask: Callable[[ReleaseQuestions], _Answer]) -> _Answer:
+        with self._fitting():
+            return self._about(ask(self._questions))
 
     def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
         """Estimate the number of rows of the private table, or of those that satisfy a condition.
@@ -326,8 +333,7 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        with self._fitting():
-            return self._about(self._answers.total(where, scope))
+        return self._answer(lambda asked: asked.total(where, scope))
 
     def share(
         self,
@@ -368,8 +374,7 @@ class Release:
         >>> release = Release.load("survey")  # doctest: +SKIP
         >>> release.share("smoker = 'yes'", of="age >= 65", by="region")  # doctest: +SKIP
         """
-        with self._fitting():
-            return self._about(self._answers.share(where, of, _names(by), scope))
+        return self._answer(lambda asked: asked.share(where, of, _names(by), scope))
 
     def crosstab(
         self,
@@ -411,12 +416,11 @@ class Release:
         TooLarge
             If the table would have too many cells.
         """
-        with self._fitting():
-            return self._about(
-                self._answers.crosstab(
-                    _names(by), where, family=family, margins=margins, scope=scope
-                )
+        return self._answer(
+            lambda asked: asked.crosstab(
+                _names(by), where, family=family, margins=margins, scope=scope
             )
+        )
 
     def mean(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -520,8 +524,7 @@ class Release:
     def _statistic(
         self, name: str, column: str, where: str | None, by: By, scope: Scope
     ) -> EstimateOrTable:
-        with self._fitting():
-            return self._about(self._answers.statistic(name, column, where, _names(by), scope))
+        return self._answer(lambda asked: asked.statistic(name, column, where, _names(by), scope))
 
     def quantile(
         self,
@@ -563,10 +566,9 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        with self._fitting():
-            return self._about(
-                self._answers.quantile(column, probability, where, _names(by), scope)
-            )
+        return self._answer(
+            lambda asked: asked.quantile(column, probability, where, _names(by), scope)
+        )
 
     def median(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -627,8 +629,7 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        with self._fitting():
-            return self._about(self._answers.correlation(one, other, where, _names(by), scope))
+        return self._answer(lambda asked: asked.correlation(one, other, where, _names(by), scope))
 
     def regression(
         self,
@@ -682,10 +683,9 @@ class Release:
         >>> print(fit["age"])  # doctest: +SKIP
         coefficient of age: 498 (95% interval 489 to 507)
         """
-        with self._fitting():
-            return self._about(
-                self._answers.regression(formula, where, logistic=logistic, scope=scope)
-            )
+        return self._answer(
+            lambda asked: asked.regression(formula, where, logistic=logistic, scope=scope)
+        )
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -743,6 +743,8 @@ class Release:
                     "the rows of this release have generalized values, to which a WHERE clause "
                     "does not apply; add drawn=True."
                 )
+            from hushtable.query.answers.combine import generator, some_rows  # noqa: PLC0415 - slow
+
             return some_rows(self._estimator.asked, rows, n, where, generator(seed))
 
     def _keeping_rules(self, rows: pa.Table, recode: Mapping[str, Recoding]) -> pa.Table:
@@ -782,6 +784,8 @@ class Release:
         """
         if m < 2:
             raise ParameterError(f"m is {m}; it must be at least 2.")
+        from hushtable.query.answers.combine import drawn_frame, generator  # noqa: PLC0415 - slow
+
         rng = generator(seed)
         with self._fitting():
             return [drawn_frame(self._estimator, rng, n) for _ in range(m)]
@@ -825,6 +829,8 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
+        from hushtable.query.answers.combine import combine  # noqa: PLC0415 - slow
+
         return combine(self.frames(m, seed=seed), compute, scope=scope)
 
     @cached_property

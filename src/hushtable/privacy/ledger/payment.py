@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from hushtable.errors import ParameterError
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.decision import Decision
-from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.records import Entry, LedgerTable
+
+if TYPE_CHECKING:
+    from hushtable.privacy.ledger.ledger import Ledger
+    from hushtable.privacy.ledger.records import Entry, LedgerTable
 
 _PATIENCE = 300.0  # seconds to wait for a busy ledger; giving up would waste the charge
 
@@ -99,12 +101,12 @@ class Payment:
             )
         if problems:
             raise ParameterError(problems)
-        book = (
-            Ledger.open(self.ledger, timeout=_PATIENCE)
-            if isinstance(self.ledger, str | Path)
-            else self.ledger
-        )
-        object.__setattr__(self, "opened_ledger", book)
+        ledger = self.ledger
+        if isinstance(ledger, str | Path):
+            from hushtable.privacy.ledger.ledger import Ledger  # noqa: PLC0415 - often not needed
+
+            ledger = Ledger.open(ledger, timeout=_PATIENCE)
+        object.__setattr__(self, "opened_ledger", ledger)
 
     def require(self, promised: Sequence[Guarantee], schema: LedgerTable, *, beside: Path) -> None:
         """Raise what the ledger would raise for this charge, before anything is read or charged.
