@@ -63,7 +63,7 @@ class Claim:
             ) from None
 
     def close(self) -> None:
-        """Give the name free; a forked child leaves this to its parent."""
+        """Release the name; a forked child leaves this to its parent."""
         if self._held is None or os.getpid() != self._process:
             return
         if fcntl is None:  # an open file cannot be removed there
@@ -79,7 +79,7 @@ def _take(path: Path) -> int:
     """Return an open and locked descriptor of a claim.
 
     Raises `BlockingIOError` if a running process holds it, and `FileExistsError` if the disk has
-    no locks, so that nobody can tell.
+    no locks, so that the owner is unknown.
     """
     while True:
         if fcntl is None:

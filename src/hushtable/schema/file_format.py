@@ -16,7 +16,7 @@ ANOTHER_ENCODING = (
 
 
 class FileFormat(BaseModel):
-    """How to read a file; settings that are not given are detected.
+    """Format of a file; settings that are not given are detected.
 
     Examples
     --------

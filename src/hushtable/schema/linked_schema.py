@@ -56,7 +56,7 @@ class LinkedTable(FrozenModel):
         description="Conditions on one column, by name: each becomes a column of the parent that "
         "says whether any of its rows satisfies the condition.",
     )
-    reading: FileFormat = Field(FileFormat(), description="How its file is read.")
+    reading: FileFormat = Field(FileFormat(), description="Format of its file.")
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
 

@@ -206,7 +206,7 @@ class Schema(FrozenModel):
         None, ge=0, description="Number of rows; set it only if that number is public."
     )
     missing_values: tuple[Text, ...] = Field(("",), description="Texts that mark a missing value.")
-    reading: FileFormat = Field(FileFormat(), description="How the table's file is read.")
+    reading: FileFormat = Field(FileFormat(), description="Format of the table's file.")
     confirm: tuple[str, ...] = Field((), description=CONFIRM)
     columns: dict[str, ColumnField] = Field(min_length=1)
     derived: dict[str, Text] = Field(

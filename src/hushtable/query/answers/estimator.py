@@ -57,8 +57,8 @@ class Estimate:
         Standard deviation from sampling people from a population; the exact answer for the table
         has it too. The interval includes it if `scope` is "population".
     scope : {"people", "population"}
-        Target of the interval: the people in the table, or the population of which they are an
-        independent sample.
+        Target of the interval: the people in the table, or the population that they are an
+        independent sample of.
     what : str
         What is counted or computed.
     notes : tuple of str

@@ -35,7 +35,7 @@ ALL_POSSIBLE = (
     "this; ask about more rows, or fewer columns."
 )
 NEARLY_ALL = 0.95
-"""Share of the possible range from which on an interval counts as covering all of it."""
+"""An interval that covers at least this share of the possible range counts as covering all."""
 
 NO_SPREAD = 1e-14
 """Upper limit for rounding errors of a zero variance, of numbers scaled to -1 to 1."""
@@ -148,7 +148,7 @@ def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[flo
     """Restrict an interval to what is possible.
 
     If the whole interval is outside the bounds, the error already exceeds its half-width. The
-    result then extends by that half-width from the bound, so its coverage is no lower than that of
+    result then extends by that half-width from the bound, so its coverage is at least that of
     the given interval.
 
     Examples

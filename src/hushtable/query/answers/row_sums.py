@@ -167,7 +167,7 @@ ONE = RowFunction()
 
 
 def power(name: str, column: Scale, exponent: int) -> RowFunction:
-    """Return a power of the scaled number; 0 if there is no number, even for exponent 0."""
+    """Return a power of the scaled number; 0 for other codes, even for exponent 0."""
     factor = UnitRuler.of(column).places(column) ** exponent
     factor[column.n_values :] = 0.0
     return RowFunction({name: factor}, {name: exponent})
