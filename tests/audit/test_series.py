@@ -22,8 +22,9 @@ from hushtable.engine import connect, memory_engine
 from hushtable.errors import HushtableError, Refused
 from hushtable.methods.prior import EarlierEstimates
 from hushtable.methods.quilt.quilt import Quilt, QuiltPlan
-from hushtable.privacy.ledger.ledger import Entry, Ledger
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.payment import Payment
+from hushtable.privacy.ledger.records import Entry
 from hushtable.schema import Schema
 from hushtable.series import Series, SeriesPlan
 from hushtable.series import series as series_module

@@ -8,7 +8,8 @@ from fractions import Fraction
 
 import pytest
 
-from hushtable.privacy.ledger.ledger import Budget, Ledger
+from hushtable.privacy.ledger.budget import Budget
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.release.release import Release
 
 from .scene import EPSILON, Commands, Scene, kill

@@ -16,8 +16,6 @@ import pytest
 from hushtable.engine.edges import inspect_graph, read_graph
 from hushtable.engine.graph import Graph
 from hushtable.errors import DataError
-from hushtable.kernels.graph_edges import sort_words
-from seeds import shifted
 
 EDGES = [("10", "2"), ("2", "10"), ("2", "3"), ("3", "3"), ("ä b", "3")]
 
@@ -207,16 +205,3 @@ def test_real_graphs_have_their_published_sizes(shared_data: Path) -> None:
     for name, facts in expected.items():
         graph = read_graph(shared_data / "graphs" / f"{name}.edges.txt.gz")
         assert (graph.n_nodes, graph.n_edges, graph.degrees().max()) == facts
-
-
-def test_words_are_sorted_by_the_bits_asked_for() -> None:
-    rng = np.random.default_rng(shifted(3))
-    for n_words, bits in ((0, 64), (1, 64), (5000, 64), (5000, 33), (300, 1), (5000, 11)):
-        words = rng.integers(0, 1 << 63, n_words).astype(np.uint64) << np.uint64(1)
-        words >>= np.uint64(64 - bits)
-        before = words.copy()
-        assert (sort_words(words, 0, bits) == np.sort(words)).all()
-        assert (words == before).all()
-        high = words >> np.uint64(bits // 2)
-        stable = words[np.argsort(high, kind="stable")]
-        assert (sort_words(words, bits // 2, bits - bits // 2) == stable).all()

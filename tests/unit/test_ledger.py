@@ -28,7 +28,8 @@ from hushtable.errors import (
 from hushtable.privacy.guarantee import ApproxDP, NoGuarantee, PureDP, Threshold, Unit
 from hushtable.privacy.ledger import ledger as told
 from hushtable.privacy.ledger import storage as file
-from hushtable.privacy.ledger.ledger import Budget, Ledger
+from hushtable.privacy.ledger.budget import Budget
+from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import digest_of
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}

@@ -18,7 +18,8 @@ import pytest
 from hushtable.errors import BudgetExceeded, LedgerError, Refused
 from hushtable.privacy.guarantee import PureDP, Unit
 from hushtable.privacy.ledger import storage as file
-from hushtable.privacy.ledger.ledger import Budget, Ledger
+from hushtable.privacy.ledger.budget import Budget
+from hushtable.privacy.ledger.ledger import Ledger
 
 ROW: dict[str, Any] = {"unit": Unit(kind="row"), "neighbors": "add-remove"}
 

@@ -98,10 +98,7 @@ def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) 
     n_nodes, proper = len(ids), one != two
     low = np.minimum(one, two)[proper].astype(np.uint64)
     keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
-    keys = kernels.graph_edges.sort_words(keys, 0, (n_nodes * n_nodes).bit_length())
-    first = np.ones(len(keys), np.bool_)
-    first[1:] = keys[1:] != keys[:-1]
-    source, target = np.divmod(keys[first], np.uint64(max(n_nodes, 1)))
+    source, target = np.divmod(np.unique(keys), np.uint64(max(n_nodes, 1)))
     return Graph(
         ids,
         source.astype(np.int32),

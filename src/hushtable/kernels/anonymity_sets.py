@@ -291,25 +291,21 @@ def _gaussian_root(
 ) -> float:
     """Bracket by growing steps from the guess, bisect on logarithms, return the upper end."""
     scale = guess if guess > 0.0 else halves[0]
+    low = high = scale
+    is_enough = _gaussian_tail_sum(halves, counts, n_used, scale) >= target
     factor = 1.1
-    if _gaussian_tail_sum(halves, counts, n_used, scale) >= target:
-        low = high = scale
-        while True:
-            low = high / factor
-            if _gaussian_tail_sum(halves, counts, n_used, low) < target:
-                break
-            high = low
-            factor *= factor
-    else:
-        low = high = scale
-        while True:
-            high = low * factor
-            if high > 1e100:
-                return np.inf
-            if _gaussian_tail_sum(halves, counts, n_used, high) >= target:
-                break
-            low = high
-            factor *= factor
+    while True:
+        trial = low / factor if is_enough else high * factor
+        if trial > 1e100:
+            return np.inf
+        suffices = _gaussian_tail_sum(halves, counts, n_used, trial) >= target
+        if is_enough:
+            low, high = trial, low
+        else:
+            low, high = high, trial
+        if suffices != is_enough:
+            break
+        factor *= factor
     while high > low * (1.0 + _PRECISION):
         middle = math.sqrt(low * high)
         if _gaussian_tail_sum(halves, counts, n_used, middle) >= target:

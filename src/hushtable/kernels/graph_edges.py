@@ -98,32 +98,6 @@ def hash_pairs(hashes: Hashes, source: Codes32, target: Codes32) -> Hashes:  # p
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def sort_words(words: Hashes, first_bit: int, n_bits: int) -> Hashes:  # pragma: no cover
-    """Sort stably by `n_bits` bits from `first_bit` on, in linear time.
-
-    Radix sort with eleven bits at a time from the lowest; each pass preserves earlier order.
-    """
-    other = np.empty_like(words)
-    words = words.copy()
-    starts = np.empty(2048, np.int64)
-    for bit in range(first_bit, first_bit + n_bits, 11):
-        shift = np.uint64(bit)
-        mask = np.uint64((1 << min(11, first_bit + n_bits - bit)) - 1)
-        starts[:] = 0
-        for word in words:
-            starts[(word >> shift) & mask] += 1
-        total = 0
-        for digit in range(2048):
-            total, starts[digit] = total + starts[digit], total
-        for word in words:
-            digit = (word >> shift) & mask
-            other[starts[digit]] = word
-            starts[digit] += 1
-        words, other = other, words
-    return words
-
-
-@njit(cache=True)  # type: ignore[untyped-decorator]
 def projected_degrees(
     source: Codes32, target: Codes32, n_nodes: int, max_degree: int
 ) -> Integers:  # pragma: no cover - compiled

@@ -31,7 +31,7 @@ from hushtable.schema import Schema
 
 if TYPE_CHECKING:
     from hushtable.engine.sealed_table import Counting
-    from hushtable.privacy.ledger.ledger import Entry
+    from hushtable.privacy.ledger.records import Entry
 
 
 _CHARGED = (

@@ -34,7 +34,8 @@ from hushtable.files.rows import export_rows
 from hushtable.files.writing import Scratch, sync, why_not_written
 from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.ledger.decision import Decision
-from hushtable.privacy.ledger.ledger import Entry, Ledger
+from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.privacy.ledger.records import Entry
 from hushtable.privacy.noise.noise import Noise
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.estimator import Estimate, written

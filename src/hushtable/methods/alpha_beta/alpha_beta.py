@@ -531,14 +531,13 @@ Lower d or raise gamma.
                 "some tuples of the source. Raise beta or gamma, lower alpha, or omit alpha and "
                 "beta to have them computed."
             )
-        each = [ratios for _, ratios in prior.ratios(noise)]
-        ratios = Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
+        ratios = noise.ratios
         return AlphaBetaPlan(
             method=self,
             schema=schema,
             noise=noise,
             ratios=ratios,
-            d=prior.prior(prior.classes[0]) if promised else None,
+            d=prior.prior(min(noise.ratios_by_weight)) if promised else None,
             epsilon=self._epsilon(ratios, schema),
         )
 

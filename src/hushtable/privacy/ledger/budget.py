@@ -162,6 +162,12 @@ class LedgerCap:
             rho, alpha = certified_share(cap.epsilon, cap.delta - basic - approximation)
         except (Refused, ArithmeticError, ValueError):
             return None
+        return cls._allocated(cap, basic, approximation, rho, alpha)
+
+    @classmethod
+    def _allocated(
+        cls, cap: Budget, basic: Fraction, approximation: Fraction, rho: Fraction, alpha: Fraction
+    ) -> Self:
         return cls(
             basic=Budget(epsilon=cap.epsilon, delta=basic),
             concentrated=Concentrated(rho=rho, delta=approximation),
@@ -194,11 +200,7 @@ class LedgerCap:
             raise ParameterError("the account's shares of delta exceed the cap or are negative.")
         if rho and not concentrated_implies(rho, alpha, cap.epsilon, conversion):
             raise ParameterError(f"rho {rho} of the account does not imply the cap.")
-        return cls(
-            basic=Budget(epsilon=cap.epsilon, delta=basic),
-            concentrated=Concentrated(rho=rho, delta=approximation),
-            alpha=alpha,
-        )
+        return cls._allocated(cap, basic, approximation, rho, alpha)
 
     def to_dict(self) -> dict[str, str]:
         """Return what the ledger records of the account; the rest follows from the cap.

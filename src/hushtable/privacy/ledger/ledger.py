@@ -58,17 +58,6 @@ from hushtable.privacy.ledger.records import (
 from hushtable.privacy.ledger.state import LedgerState
 from hushtable.privacy.ledger.summary import RemainingBudget, left_of, summary
 
-__all__ = [
-    "BoundTable",
-    "Budget",
-    "Entry",
-    "Ledger",
-    "Quote",
-    "RemainingBudget",
-    "Reservation",
-]
-
-
 # Checks of arguments of ledger functions, before a file is opened or written.
 
 
@@ -418,7 +407,7 @@ class Ledger:
             **about(schema, same_people, decision),
             **starting_from(prior),
         )
-        return state.entry(seq)
+        return state.entries[seq]
 
     def paid_for(self, receipt: str | None, digest: str) -> bool:
         """Return whether a charge paid for the release with this receipt and digest.

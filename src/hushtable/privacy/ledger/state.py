@@ -121,7 +121,7 @@ class LedgerState:
     created: str = ""
     decision: Decision = UNSTATED  # on the cap
     digests: list[str] = field(default_factory=list)
-    charges: dict[int, dict[str, Any]] = field(default_factory=dict)  # fields of each entry
+    entries: dict[int, Entry] = field(default_factory=dict)  # all charges, by number
     reservations: dict[int, Reservation] = field(default_factory=dict)
     # Fixed by a record with nonzero cost while nothing is spent or reserved.
     account: LedgerCap | None = None
@@ -164,18 +164,8 @@ class LedgerState:
     @property
     def last(self) -> Entry | None:
         """The last charge that was counted and is not void."""
-        counted = (n for n in reversed(self.charges) if self.charges[n]["counted"])
-        number = next((n for n in counted if self.charges[n]["status"] != "void"), None)
-        return None if number is None else self.entry(number)
-
-    @property
-    def entries(self) -> dict[int, Entry]:
-        """All charges and their status, by number."""
-        return {number: Entry(**parts) for number, parts in self.charges.items()}
-
-    def entry(self, number: int) -> Entry:
-        """Return one charge; raise `ParameterError` for an unknown number."""
-        return Entry(**_lookup(self.charges, number, "entry"))
+        entries = reversed(self.entries.values())
+        return next((one for one in entries if one.counted and one.status != "void"), None)
 
     @property
     def is_untouched(self) -> bool:
@@ -203,7 +193,7 @@ class LedgerState:
     def holds_uncounted(self) -> bool:
         """True if the total may be incomplete: uncounted releases are allowed or were charged."""
         return self.allow_uncounted or any(
-            not parts["counted"] and parts["status"] != "void" for parts in self.charges.values()
+            not entry.counted and entry.status != "void" for entry in self.entries.values()
         )
 
     def refusals(
@@ -348,13 +338,14 @@ class LedgerState:
             raise Refused(f"reservation {number} is canceled; make a new one.")
         return reservation
 
-    def _end(self, number: int, **end: Any) -> None:
+    def _end(self, number: int, **end: Any) -> Entry:
         """Set the final status of an entry; raise `Refused` if it already has one."""
-        parts = _lookup(self.charges, number, "entry")
-        if parts["status"] != "charged":
-            was = "marked released" if parts["status"] == "released" else "void"
+        entry = _lookup(self.entries, number, "entry")
+        if entry.status != "charged":
+            was = "marked released" if entry.status == "released" else "void"
             raise Refused(f"entry {number} is already {was}; that is final.")
-        parts.update(end)
+        self.entries[number] = replace(entry, **end)
+        return entry
 
     def apply(self, record: dict[str, Any]) -> str:
         """Check a new record against the rules, update the state, and return its digest."""
@@ -457,26 +448,24 @@ class LedgerState:
         self._fix_account(record, cost)
         self._spend(cost, reservation, self._afforded(cost, reservation))
         seq = record["seq"]
-        self.charges[seq] = {
-            "id": seq,
-            "time": record["time"],
-            "purpose": record["purpose"],
-            "guarantees": asked.guarantees,
-            "cost": cost.basic,
-            "concentrated": cost.concentrated,
-            "counted": asked.counted,
-            "reservation": reservation,
-            "receipt": digest,
-            "table": table.digest if table else None,
-            "same_people": same_people,
-            "decision": _decision(record),
-            "prior": _prior(record),
-            "status": "charged",
-        }
+        self.entries[seq] = Entry(
+            id=seq,
+            time=record["time"],
+            purpose=record["purpose"],
+            guarantees=asked.guarantees,
+            cost=cost.basic,
+            concentrated=cost.concentrated,
+            counted=asked.counted,
+            reservation=reservation,
+            receipt=digest,
+            table=table.digest if table else None,
+            same_people=same_people,
+            decision=_decision(record),
+            prior=_prior(record),
+        )
 
     def _void(self, record: dict[str, Any]) -> None:
-        entry = self.entry(record["entry"])
-        self._end(entry.id, status="void", note=record["reason"])
+        entry = self._end(record["entry"], status="void", note=record["reason"])
         back = NOTHING - entry.loss
         self._spend(back, entry.reservation, self.spent + back)
 

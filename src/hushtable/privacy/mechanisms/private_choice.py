@@ -41,11 +41,7 @@ class Scores(NamedTuple):
 class SealedScores(SealedValue):
     """Sealed scores of public candidates."""
 
-    __slots__ = ("n_candidates",)
-
-    def __init__(self, inside: Scores, sensitivity: Sensitivity, part: DataPart) -> None:
-        super().__init__(inside, sensitivity, part)
-        self.n_candidates = len(inside.values)
+    __slots__ = ()
 
     @classmethod
     def of(

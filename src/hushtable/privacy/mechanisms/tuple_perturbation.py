@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,6 @@ MAX_CLASSES = 5_000
 """Largest number of different source probabilities; the promise is checked for each."""
 
 _BITS = 192
-
-_ANY = Fraction(1)  # placeholder for the number of tuples, which the ratios do not depend on
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,23 @@ class SourceInsertions:
     @property
     def ratios(self) -> Ratios:
         """Bounds of the likelihood ratios of one view of any tuple."""
-        each = [ratios for _, ratios in SourcePrior(self.domain, self.weights, _ANY).ratios(self)]
+        each = self.ratios_by_weight.values()
         return Ratios(low=min(r.low for r in each), high=max(r.high for r in each))
+
+    @cached_property
+    def ratios_by_weight(self) -> dict[int, Ratios]:
+        """Bounds of the likelihood ratios of tuples, by weight."""
+        found = {}
+        for weight in weight_classes(self.weights):
+            low, high = self.beta_bounds(weight)
+            if low <= 0:
+                raise ParameterError(
+                    "source: the rarest tuples would be inserted with a probability that is "
+                    "practically 0, so an observer could be certain that a published one is real. "
+                    "Use a more even source."
+                )
+            found[weight] = Ratios(low=1 - self.alpha / (1 - high), high=1 + self.alpha / low)
+        return found
 
     @property
     def expected(self) -> float:
@@ -183,42 +196,13 @@ class SourcePrior:
     weights: tuple[tuple[int, ...], ...]
     expected_tuples: Fraction
 
-    @cached_property
-    def classes(self) -> list[int]:
-        """Distinct weights of tuples, increasing."""
-        products = {1}
-        for column in self.weights:
-            products = {w * product for w in set(column) for product in products}
-            if len(products) > MAX_CLASSES:
-                raise TooLarge(
-                    f"source: tuples have more than {MAX_CLASSES:,} different probabilities, and "
-                    "the promise is checked for each. Use fewer different weights, such as powers "
-                    "of two."
-                )
-        return sorted(products)
-
     def prior(self, weight: int) -> Fraction:
         """Return the largest prior of a tuple of this weight."""
         return self.expected_tuples * weight / math.prod(map(sum, self.weights))
 
-    def ratios(self, noise: SourceInsertions) -> Iterator[tuple[int, Ratios]]:
-        """Yield each weight with bounds of its likelihood ratios."""
-        for weight in self.classes:
-            low, high = noise.beta_bounds(weight)
-            if low <= 0:
-                raise ParameterError(
-                    "source: the rarest tuples would be inserted with a probability that is "
-                    "practically 0, so an observer could be certain that a published one is real. "
-                    "Use a more even source."
-                )
-            yield (
-                weight,
-                Ratios(low=1 - noise.alpha / (1 - high), high=1 + noise.alpha / low),
-            )
-
     def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
         """Decide the promise for every weight, in exact arithmetic."""
-        each = dict(self.ratios(noise))
+        each = noise.ratios_by_weight
         # For an exclusive observer, the other tuples of a group may have any class's lowest ratio.
         least = min(ratios.low for ratios in each.values())
         return all(
@@ -229,7 +213,7 @@ class SourcePrior:
 
     def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
         """Find the least noise that keeps the promise, to three digits, rounded up."""
-        most = self.prior(self.classes[-1])
+        most = self.prior(weight_classes(self.weights)[-1])
         if most >= gamma:
             raise ParameterError(
                 f"the most likely tuple has a prior of up to {float(most):.3g}, which is not below "
@@ -264,7 +248,8 @@ class SourcePrior:
         >>> noise.hit, round(float(noise.beta_bounds(3)[0]), 3)
         (Fraction(1, 10), 0.271)
         """
-        rarest, likeliest = self.classes[0], self.classes[-1]
+        classes = weight_classes(self.weights)
+        rarest, likeliest = classes[0], classes[-1]
         low, hit = beta / rarest, beta  # 1 - (1 - h)**w is between h and w h
         while rarest > 1 and (hit - low) * 2**60 > low:
             middle = Fraction(math.ceil((low + hit) / 2 * 2**128), 2**128)
@@ -284,9 +269,23 @@ class SourcePrior:
     def _noise(self, hit: Fraction) -> SourceInsertions:
         """Keep the most likely tuples with probability 1/2; the others slightly less often."""
         trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
-        _, largest = trial.beta_bounds(self.classes[-1])
+        _, largest = trial.beta_bounds(weight_classes(self.weights)[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
         return SourceInsertions(self.domain, self.weights, alpha=alpha, hit=hit)
+
+
+@lru_cache(maxsize=16)
+def weight_classes(weights: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Return the distinct weights of tuples, increasing."""
+    products = {1}
+    for column in weights:
+        products = {w * product for w in set(column) for product in products}
+        if len(products) > MAX_CLASSES:
+            raise TooLarge(
+                f"source: tuples have more than {MAX_CLASSES:,} different probabilities, and the "
+                "promise is checked for each. Use fewer different weights, such as powers of two."
+            )
+    return tuple(sorted(products))
 
 
 def _by_share_of_alpha(
