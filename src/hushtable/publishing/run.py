@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import platform
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,9 +123,11 @@ class PublishRun:
                 if on_forecast is not None:
                     plan = self._plan
                     on_forecast(plan.forecast(plan.schema.expected_rows(rows)))
+                # Before the run: afterward a method with a limited number of views may refuse.
+                split = self._plan.step_epsilons(self._plan.schema.rows)
                 self._charge()
                 released = self._release(read)
-                statement = self._write(released, writer)
+                statement = self._write(released, writer, split)
                 self._finish(statement, writer)
                 for warning in released.warnings:
                     # Last, since users may turn warnings into errors.
@@ -171,7 +174,9 @@ class PublishRun:
         released = self._plan.accounted(read(), self._noise, on_query=on_query).released
         return _keeping_rules(released, self._plan.schema, self._noise)
 
-    def _write(self, released: Released, writer: ReleaseWriter) -> Statement:
+    def _write(
+        self, released: Released, writer: ReleaseWriter, split: Mapping[str, Fraction]
+    ) -> Statement:
         """Write tables and statement to a hidden folder, and flush it to disk."""
         self._progress("writing", 0.9)
         plan, entry = self._plan, self._entry
@@ -191,7 +196,7 @@ class PublishRun:
             guarantee=promises if self._noise.is_private else SEEDED,
             guarantees=self._promised,
             unprotected=tuple(unprotected),
-            split={step: str(share) for step, share in plan.step_epsilons(schema.rows).items()},
+            split={step: str(share) for step, share in split.items()},
             public_schema=schema.to_dict(),
             estimator={"kind": method.estimator_kind, **_settings(plan, released)},
             tables=writer.add_tables(released.tables, schema),
