@@ -311,7 +311,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
     kin : Siblings
         Groups of rows by parent.
     places : int array (row, 2)
-        The rows from which the ordering column and the other columns of each row came.
+        The rows that the ordering column and the other columns of each row came from.
     n_own : int
         Number of columns of the row itself.
     excess : array

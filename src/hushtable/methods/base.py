@@ -272,11 +272,11 @@ class Plan(ABC, Generic[SourceT]):
         return 0.5
 
     def uninformative(self, rows: int) -> str:
-        """Say why a release of so many rows would tell nothing, in a sentence; "" where it would.
+        """Return the reason why a release of `rows` rows would be uninformative, or "".
 
-        Most methods are judged by their noise, with a count of `judged_share` of the rows: an
-        answer that may be off by as much as it counts is none. Others are judged by the intervals
-        to expect. Nothing but public numbers decides.
+        By default, the noise decides: a release is uninformative if the error of a count of
+        `judged_share` of the rows may be as large as the count. For methods with wide cells, the
+        expected width of intervals decides, too. Both follow from public numbers alone.
         """
         share = self.judged_share
         try:
@@ -286,8 +286,8 @@ class Plan(ABC, Generic[SourceT]):
             error = 0.0
         if error >= share * rows:
             return (
-                f"a count of {share:.0%} of {rows:,} rows may be off by {error:,.0f}, so no answer "
-                "would tell anything."
+                f"a count of {share:.0%} of {rows:,} rows may be off by {error:,.0f}, so answers "
+                "would be uninformative."
             )
         width = self.typical_width(rows)
         if width is None or width < VACUOUS:

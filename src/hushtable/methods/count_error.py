@@ -251,7 +251,7 @@ def blurred_line(share: float) -> dict[str, str]:
 
 
 def replaced_line(share: float) -> dict[str, str]:
-    """Return a forecast line on rows of which `share` are random, not rows of people."""
+    """Return a forecast line on a share of rows that are random, not rows of people."""
     return {
         ROWS: f"about {share:.0%} are random draws from the domain: answers correct for them, but "
         "results computed from the rows may be worse than one-column counts."

@@ -195,13 +195,13 @@ class Release:
         Raises
         ------
         ReleaseError
-            If there is no table of this name, or if it cannot be read.
+            If the release has no table of this name, or if it cannot be read.
         TooLarge
             If the table does not fit in the memory of this machine.
         """
         if name not in self.statement.tables:
             known = ", ".join(self.statement.tables)
-            raise ReleaseError(f"there is no table {name!r}; this release has {known}.")
+            raise ReleaseError(f"the release has no table {name!r}; it has {known}.")
         described = self.statement.tables[name]
         try:
             # Read each file by name: from a folder, pyarrow could infer further columns from the
@@ -319,7 +319,7 @@ class Release:
             SQL WHERE clause that selects the rows. By default, all rows.
         scope : {"people", "population"}, default="people"
             What the interval refers to: the people in the table (error from noise and model only),
-            or the population of which they are an independent sample (sampling error as well).
+            or the population that they are an independent sample of (sampling error as well).
 
         Returns
         -------
@@ -394,8 +394,7 @@ class Release:
         where : str, optional
             SQL WHERE clause that selects the rows. By default, all rows.
         family : {"each", "all"}, default="each"
-            Whether each interval by itself covers the true count with 95% confidence, or all
-            intervals of the table jointly do.
+            Coverage of 95% for each interval alone, or jointly for all intervals of the table.
         margins : bool, default=False
             If True, add row counts over all values of a column (``all``). Margins are then exactly
             the sums of their cells.
@@ -658,7 +657,7 @@ class Release:
             Otherwise the outcome must be numeric.
         scope : {"people", "population"}, default="people"
             What the intervals refer to: the people in the table (error from noise and model only),
-            or the population of which they are an independent sample (sampling error as well).
+            or the population that they are an independent sample of (sampling error as well).
 
         Returns
         -------

@@ -1,17 +1,17 @@
 """The stages of quilt: one-way tables, a spanning forest of pairs, adaptive rounds.
 
-A run spends its budget on noisy tables in three stages, and fits a log-linear model to them
-(`hushtable.methods.quilt.model`):
+`fit` spends the budget of a run on noisy tables in three stages, and fits a log-linear model to
+them (`hushtable.methods.quilt.model`). The result is a `FitState`: the noisy tables and the model.
 
-1. *One-way tables.* Each column is counted and measured. Its noisy counts determine which values
-are
-   rare; these are merged into buckets, and all later tables count buckets. The model starts from
-   independent columns.
-2. *Spanning forest.* Pairs of columns are selected one after the other, each joining columns that
-   are not connected yet, by their distance from independence. Then all of them are measured.
-3. *Adaptive rounds.* In each round, the tables that the model fits worst are selected and measured,
-   and the model is refitted. If most of them changed the model by less than their noise, later
-   tables get twice the budget. The last round takes what is left.
+1. *One-way tables* (`measure_columns`, `_start`). Each column is counted and measured. Its noisy
+   counts determine which values are rare; these are merged into buckets, and all later tables
+   count buckets. The model starts from independent columns.
+2. *Spanning forest* (`fit_tree`). Pairs of columns are selected one after the other, each joining
+   columns that are not connected yet, by their distance from independence. Then all of them are
+   measured.
+3. *Adaptive rounds* (`fit_adaptive`). In each round, the tables that the model fits worst are
+   selected and measured, and the model is refitted. If most of them changed the model by less than
+   their noise, later tables get twice the budget. The last round takes what is left.
 
 Privacy: only the `PrivateMeasurer` sees exact counts. It releases noisy tables and private
 selections, and the account of the run records the cost of each before it is drawn. All decisions

@@ -70,7 +70,7 @@ def bin_wide_column(
     -------
     CountedDomain
         How the column is counted from now on.
-    list of (PaidTable, int array)
+    list of (NoisyTable, int array)
         The tables measured for binning, with the interval of each value of the first result.
     int array
         The interval of each value that was read.

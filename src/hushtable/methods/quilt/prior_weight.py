@@ -10,10 +10,10 @@ variance ``c`` is estimated.
   more than the median column have their own, and a value that the noisy count contradicts gets
   little weight. Noisy and prior counts are then averaged by precision.
 - *Pairs.* The prior's rows are weighted so that each one-way marginal is the current one; columns
-  whose own prior variance is too large are left out. What remains is the dependence between
-  columns. Once some pairs were measured, c is estimated from them in the same way. Pairs in which
-  the prior is wrong are selected first, so c tends to be too large rather than too small. A prior
-  that explains hardly more of them than independence is dropped.
+  whose own prior variance is too large are left out. Only the dependence between columns remains.
+  Once some pairs were measured, c is estimated from them in the same way. Pairs in which the prior
+  is wrong are selected first, so c tends to be too large rather than too small. A prior that
+  explains hardly more of them than independence is dropped.
 
 All of it is post-processing of noisy tables and public rows.
 """

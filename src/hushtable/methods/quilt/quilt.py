@@ -1,6 +1,6 @@
 """The quilt method: synthetic rows from overlapping noisy marginals that were selected privately.
 
-The promise, the algorithm and the proofs are in ``quilt.md`` beside this file. ``handed_out.py``
+The promise, the algorithm and the proofs are in ``quilt.md`` beside this file. ``serialize.py``
 describes the contents of a release.
 """
 
@@ -385,7 +385,7 @@ class QuiltPlan(Plan[SealedTable]):
         return 0.1 if self.prior is None and self.earlier is None else super().judged_share
 
     def needed_rows(self) -> int:
-        """Estimate, within 2%, the number of rows from which a release is not mostly noise."""
+        """Estimate, within 2%, the least number of rows for which a release is informative."""
         few, many = 1, 2
         while self.uninformative(many) and many < _MANY_ROWS:
             few, many = many, 2 * many
