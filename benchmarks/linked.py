@@ -403,7 +403,7 @@ def _whole_range(
     if kind.type != "integer":
         return _condition(rng, frame, {name: kind})
     quilt = made.quilt("visits")
-    borders = np.unique(quilt.measured.buckets[name][quilt.bins[name]], return_index=True)[1]
+    borders = np.unique(quilt.basis.buckets[name][quilt.bins[name]], return_index=True)[1]
     least = kind.low + int(rng.choice(borders[borders <= kind.high - kind.low]))
     return f"{name} >= {least}", frame[name] >= least
 

@@ -11,16 +11,15 @@ import pyarrow as pa
 import pytest
 
 from hushtable.methods.quilt.answers import TableSums
-from hushtable.methods.quilt.estimator import QuiltEstimator, missed
-from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.estimator import QuiltEstimator
+from hushtable.methods.quilt.measurements import MeasuredTable, TableBasis, interaction
 from hushtable.methods.quilt.model_error import (
     ErrorVariance,
     ModelError,
     UnmeasuredError,
-    _interaction,
 )
 from hushtable.numeric import NORMAL
-from hushtable.query.answers.row_sums import RowFunction, is_code
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, is_code
 from hushtable.query.where import parse
 from hushtable.schema import Schema
 from seeds import shifted
@@ -58,9 +57,9 @@ def noisy_tables(seed: int) -> list[MeasuredTable]:
     return made
 
 
-def measured(*, n_rows: int | None = None, kurtosis: float = 0.0) -> MeasuredTables:
+def measured(*, n_rows: int | None = None, kurtosis: float = 0.0) -> TableBasis:
     buckets = {name: np.arange(size) for name, size in SIZES.items()}
-    return MeasuredTables(noisy_tables(1), buckets, kurtosis=kurtosis, n_rows=n_rows)
+    return TableBasis(noisy_tables(1), buckets, kurtosis=kurtosis, n_rows=n_rows)
 
 
 def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple[float, float]:
@@ -84,6 +83,12 @@ def full_least_squares(tables: list[MeasuredTable], wanted: np.ndarray) -> tuple
     return float(weights @ gram.T @ np.array(seen)), float(weights @ wanted.ravel())
 
 
+def decided(tables: TableBasis, columns: tuple[str, ...], wanted: np.ndarray) -> SumEstimates:
+    found = TableSums(tables).decided(columns, wanted)
+    assert found is not None
+    return found
+
+
 # --- measured tables -----------------------------------------------------------------------------
 
 
@@ -95,11 +100,11 @@ def test_a_column_is_answered_by_all_tables_that_contain_it(column: str) -> None
         shape = [-1 if i == axis else 1 for i in range(3)]
         wanted = np.broadcast_to(truth.reshape(shape), tuple(SIZES.values())).astype(float)
         value, variance = full_least_squares(noisy_tables(1), wanted)
-        found = measured().of_column(column, truth)
-        assert found.value == pytest.approx(value)
-        assert found.std == pytest.approx(variance**0.5)
-        assert found.std < STDS[(column,)]
-        assert found.half_width == pytest.approx(1.959964 * found.std)
+        found = decided(measured(), (column,), truth)
+        assert found.values[0] == pytest.approx(value)
+        assert found.privacy[0, 0] == pytest.approx(variance)
+        assert found.privacy[0, 0] < STDS[(column,)] ** 2
+        assert found.privacy_z == pytest.approx(1.959964)
 
 
 def test_a_pair_is_answered_by_its_table_and_its_neighbors() -> None:
@@ -108,64 +113,71 @@ def test_a_pair_is_answered_by_its_table_and_its_neighbors() -> None:
         truth[a, b] = True
         wanted = np.broadcast_to(truth[:, :, None], (2, 3, 4)).astype(float)
         value, variance = full_least_squares(noisy_tables(1), wanted)
-        found = measured().of_cells(("a", "b"), truth)
-        assert found.value == pytest.approx(value)
-        assert found.std == pytest.approx(variance**0.5)
-        swapped = measured().of_cells(("b", "a"), truth.T)
-        assert swapped.value == pytest.approx(value)
+        found = decided(measured(), ("a", "b"), truth)
+        assert found.values[0] == pytest.approx(value)
+        assert found.privacy[0, 0] == pytest.approx(variance)
+        swapped = decided(measured(), ("b", "a"), truth.T)
+        assert swapped.values[0] == pytest.approx(value)
 
 
 def test_the_total_comes_from_every_table() -> None:
     value, variance = full_least_squares(noisy_tables(1), np.ones((2, 3, 4)))
     found = measured().total
-    assert found.value == pytest.approx(value)
-    assert found.std == pytest.approx(variance**0.5)
+    assert found.sums[0] == pytest.approx(value)
+    assert found.variances[0] == pytest.approx(variance)
 
 
 def test_a_public_number_of_rows_is_kept_exactly() -> None:
     tables = measured(n_rows=700)
-    assert (tables.total.value, tables.total.std) == (700.0, 0.0)
+    assert (tables.total.sums[0], tables.total.variances[0]) == (700.0, 0.0)
     truth = np.array([True, False, True, False])
-    one, rest = tables.of_column("c", truth), tables.of_column("c", ~truth)
-    assert one.value + rest.value == pytest.approx(700, abs=1e-3)
-    assert one.std == pytest.approx(rest.std, rel=1e-3)
-    assert one.std < measured().of_column("c", truth).std
+    one, rest = (decided(tables, ("c",), wanted) for wanted in (truth, ~truth))
+    assert one.values[0] + rest.values[0] == pytest.approx(700, abs=1e-3)
+    assert one.privacy[0, 0] == pytest.approx(rest.privacy[0, 0], rel=1e-3)
+    assert one.privacy[0, 0] < decided(measured(), ("c",), truth).privacy[0, 0]
 
 
 def test_many_cells_are_answered_without_the_neighbors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hushtable.methods.quilt.measurements.MAX_UNKNOWNS", 5)
     truth = np.array([[True, True, False], [False, True, False]])
-    found = measured().of_cells(("a", "b"), truth)
+    found = decided(measured(), ("a", "b"), truth)
     table = next(t for t in noisy_tables(1) if t.columns == ("a", "b"))
-    assert found.value == table.counts[truth].sum()
-    assert found.std == pytest.approx(2.0 * 3**0.5)
+    assert found.values[0] == table.counts[truth].sum()
+    assert found.privacy[0, 0] == pytest.approx(2.0**2 * 3)
 
 
 def test_an_answer_and_its_opposite_share_the_noise_of_the_number_of_rows() -> None:
     """Var(all - some) = Var(all) + Var(some) - 2 Cov(all, some); a public number has no noise."""
-    tables, some = measured(), np.array([True, False, False, True])
-    one, other = (tables.of_column("c", wanted) for wanted in (some, ~some))
-    total = tables.total.std**2
-    assert one.with_total + other.with_total == pytest.approx(total)
-    assert other.std**2 == pytest.approx(total + one.std**2 - 2 * one.with_total)
-    assert measured(n_rows=500).of_column("c", some).with_total == pytest.approx(0.0, abs=1e-5)
+    some = np.array([True, False, False, True])
+
+    def covariance(tables: TableBasis, wanted: np.ndarray) -> np.ndarray:
+        found = TableSums(tables).decided(("c",), wanted, with_total=True)
+        assert found is not None
+        return found.privacy
+
+    one, other = (covariance(measured(), wanted) for wanted in (some, ~some))
+    total = measured().total.variances[0]
+    assert one[1, 1] == other[1, 1] == pytest.approx(total)
+    assert one[0, 1] + other[0, 1] == pytest.approx(total)
+    assert other[0, 0] == pytest.approx(total + one[0, 0] - 2 * one[0, 1])
+    assert covariance(measured(n_rows=500), some)[0, 1] == pytest.approx(0.0, abs=1e-5)
 
 
 def test_intervals_of_laplace_noise_are_wider() -> None:
     truth = np.array([True, False])
-    alone = MeasuredTables(
+    alone = TableBasis(
         [MeasuredTable(("a",), np.array([10.0, 20.0]), 3.0)],
         {"a": np.arange(2)},
         kurtosis=3.0,
         n_rows=None,
     )
-    assert alone.of_column("a", truth).half_width == pytest.approx(2.17 * 3.0, rel=0.01)
-    assert measured(kurtosis=3.0).total.half_width < 2.02 * measured().total.std
+    assert decided(alone, ("a",), truth).privacy_z == pytest.approx(2.17, rel=0.01)
+    assert TableSums(measured(kurtosis=3.0)).total.privacy_z < 2.02
 
 
 def test_merged_values_have_wide_intervals_and_single_values_are_distinguished() -> None:
     buckets = {"a": np.arange(2), "c": np.array([0, 1, 1, 1])}
-    tables = MeasuredTables(
+    tables = TableBasis(
         [
             MeasuredTable(("a",), np.array([50.0, 50.0]), 1.0),
             MeasuredTable(("c",), np.array([40.0, 30.0, 20.0, 10.0]), 1.0),
@@ -176,16 +188,16 @@ def test_merged_values_have_wide_intervals_and_single_values_are_distinguished()
         n_rows=None,
     )
     assert tables.noise("c").diagonal() == pytest.approx([1 / (1 + 1 / 2), 1 / (1 / 3 + 1 / 2)])
-    assert tables.value_variance("c") == 1.0
-    one = tables.of_column("c", np.array([False, True, False, False]))
-    assert one.value == pytest.approx(30.0)
-    assert 0.8 < one.std < 1.0  # the bucket's sum is known better, and tells a little
+    assert tables.values("c").variance == 1.0
+    one = decided(tables, ("c",), np.array([False, True, False, False]))
+    assert one.values[0] == pytest.approx(30.0)
+    assert 0.64 < one.privacy[0, 0] < 1.0  # the bucket's sum is known better, and tells a little
 
 
 HALVES, FIRST = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
 
 
-def at_resolutions(*, noise: float = 1.0, crossed: bool = False) -> MeasuredTables:
+def at_resolutions(*, noise: float = 1.0, crossed: bool = False) -> TableBasis:
     """Measure pairs with c in halves, c alone in halves, too, and one pair as fine as can be.
 
     Crossed, one of them has c in parts that are not nested with the halves.
@@ -203,7 +215,7 @@ def at_resolutions(*, noise: float = 1.0, crossed: bool = False) -> MeasuredTabl
         return MeasuredTable(columns, counts, std, cells)
 
     a, b, c = (np.arange(size) for size in SIZES.values())
-    return MeasuredTables(
+    return TableBasis(
         [
             table(("a",), 3.0, a),
             table(("b",), 4.0, b),
@@ -236,27 +248,23 @@ def test_tables_at_several_resolutions_are_weighed_by_least_squares(
     columns: tuple[str, ...], wanted: Any
 ) -> None:
     tables, weights = at_resolutions(), np.array(wanted, float)
-    found = (
-        tables.of_column(columns[0], weights)
-        if len(columns) == 1
-        else tables.of_cells(columns, weights)
-    )
+    found = decided(tables, columns, weights)
     names = list(SIZES)
     order = sorted(range(len(columns)), key=lambda axis: names.index(columns[axis]))
     shape = [SIZES[name] if name in columns else 1 for name in names]
     everywhere = np.broadcast_to(weights.transpose(order).reshape(shape), tuple(SIZES.values()))
     value, variance = full_least_squares(list(tables.tables), everywhere.copy())
-    assert found is not None
-    assert found.value == pytest.approx(value)
-    assert found.std == pytest.approx(variance**0.5)
+    assert found.values[0] == pytest.approx(value)
+    assert found.privacy[0, 0] == pytest.approx(variance)
 
 
 def test_a_condition_inside_a_coarse_cell_is_not_determined() -> None:
     tables = at_resolutions()
-    assert tables.has(frozenset("ac"))
-    assert tables.of_cells(("a", "c"), np.array([[1, 0, 0, 0], [0, 0, 0, 0]])) is None
+    assert tables.having(("a", "c"))
+    split = np.array([[1, 0, 0, 0], [0, 0, 0, 0]])
+    assert TableSums(tables).decided(("a", "c"), split) is None
     # Some table resolves each axis, but none resolves both.
-    apart = MeasuredTables(
+    apart = TableBasis(
         [
             MeasuredTable(("a", "c"), np.ones((2, 1)), 1.0, (np.arange(2), np.zeros(4, int))),
             MeasuredTable(("a", "c"), np.ones((1, 4)), 1.0, (np.zeros(2, int), np.arange(4))),
@@ -265,7 +273,7 @@ def test_a_condition_inside_a_coarse_cell_is_not_determined() -> None:
         kurtosis=0.0,
         n_rows=None,
     )
-    assert apart.of_cells(("a", "c"), np.eye(2, 4)) is None
+    assert TableSums(apart).decided(("a", "c"), np.eye(2, 4)) is None
 
 
 def test_resolutions_that_are_not_nested_are_summed() -> None:
@@ -275,20 +283,19 @@ def test_resolutions_that_are_not_nested_are_summed() -> None:
         (("a", "c"), [[1, 1, 0, 0]] * 2),
     ):
         truth = float(np.sum(project(joint(), columns) * wanted))
-        found = tables.of_cells(columns, np.array(wanted))
-        assert found is not None
-        assert found.value == pytest.approx(truth)
-    assert tables.of_column("c", np.eye(4)[1]).value == pytest.approx(project(joint(), ("c",))[1])
+        assert decided(tables, columns, np.array(wanted)).values[0] == pytest.approx(truth)
+    one = decided(tables, ("c",), np.eye(4)[1])
+    assert one.values[0] == pytest.approx(project(joint(), ("c",))[1])
 
 
 def test_the_finest_table_of_a_group_is_given_with_its_cells() -> None:
     tables = at_resolutions()
-    found = tables.of_group(("a", "c"))
+    found = tables.finest(("a", "c"))
     assert found is not None
     assert found.counts.shape == (2, 2)
     assert found.cells[1].tolist() == HALVES.tolist()
-    assert found.std == pytest.approx((1 / (1 / 4 + 1 / (3 * 36))) ** 0.5)  # with the three columns
-    assert tables.of_group(("a", "x")) is None
+    assert found.variance == pytest.approx(1 / (1 / 4 + 1 / (3 * 36)))  # with the three columns
+    assert tables.finest(("a", "x")) is None
     distance, squares = tables.distance_from_independence(tables.tables[4])
     halves = project(joint(), ("a", "c")).reshape(2, 2, 2).sum(2)
     even = np.outer(halves.sum(1), halves.sum(0)) / halves.sum()
@@ -303,11 +310,11 @@ def test_an_interaction_is_what_fewer_columns_do_not_explain() -> None:
     rng = np.random.default_rng(shifted(5))
     shares = rng.random((3, 4, 2))
     counts = np.einsum("i,j,k->ijk", [5.0, 9.0, 4.0], [2.0, 2.0, 7.0, 1.0], [3.0, 8.0])
-    part = _interaction(shares, counts)
+    part = interaction(shares, counts)
     for axis in range(3):
         assert np.abs((part * counts).sum(axis=axis)).max() < 1e-9
     rows = rng.random((3, 1, 1)) + rng.random((1, 4, 1))
-    assert np.abs(_interaction(np.broadcast_to(rows, counts.shape), counts)).max() < 1e-9
+    assert np.abs(interaction(np.broadcast_to(rows, counts.shape), counts)).max() < 1e-9
 
 
 def test_the_relative_error_is_estimated_despite_the_noise() -> None:
@@ -315,7 +322,7 @@ def test_the_relative_error_is_estimated_despite_the_noise() -> None:
     sizes = {"a": 20, "b": 20}
     expected = rng.uniform(50, 400, (20, 20))
     noisy = expected * (1 + 0.3 * rng.normal(size=expected.shape)) + rng.normal(0, 30, (20, 20))
-    tables = MeasuredTables(
+    tables = TableBasis(
         [
             MeasuredTable(("a",), expected.sum(1), 30.0),
             MeasuredTable(("b",), expected.sum(0), 30.0),
@@ -329,11 +336,11 @@ def test_the_relative_error_is_estimated_despite_the_noise() -> None:
         "squared_errors": [float(np.sum((noisy - expected) ** 2))],
         "squared_predictions": [float(np.sum(expected**2))],
     }
-    assert missed([story], tables).share == pytest.approx(0.3, rel=0.15)
+    assert UnmeasuredError.estimated([story], tables).share == pytest.approx(0.3, rel=0.15)
     # Without rounds, tables of the forest are compared with independent columns.
-    assert missed([], tables).share > 0.3
-    only_columns = MeasuredTables(tables.tables[:2], tables.buckets, kurtosis=0.0, n_rows=None)
-    assert missed([], only_columns) == UnmeasuredError(1.0, 1.0)
+    assert UnmeasuredError.estimated([], tables).share > 0.3
+    only_columns = TableBasis(tables.tables[:2], tables.buckets, kurtosis=0.0, n_rows=None)
+    assert UnmeasuredError.estimated([], only_columns) == UnmeasuredError(1.0, 1.0)
 
 
 def test_small_cells_may_have_larger_relative_errors() -> None:
@@ -349,9 +356,8 @@ def test_small_cells_may_have_larger_relative_errors() -> None:
     assert missed_skewed.variance(large, skewed) == pytest.approx((0.2 * 900) ** 2)
 
 
-def field_error(codes: dict[str, np.ndarray], tables: MeasuredTables, share: float) -> ModelError:
-    bins = {name: np.arange(size) for name, size in SIZES.items()}
-    return ModelError(codes, bins, 1.0, tables, shrinkage=1.25, missed=UnmeasuredError(share, 0.0))
+def field_error(codes: dict[str, np.ndarray], tables: TableBasis, share: float) -> ModelError:
+    return ModelError(codes, 1.0, tables, shrinkage=1.25, missed=UnmeasuredError(share, 0.0))
 
 
 def rows(seed: int = 0, n: int = 4000) -> dict[str, np.ndarray]:
@@ -393,11 +399,8 @@ def test_rows_that_follow_a_shape_have_the_error_that_counts_show() -> None:
             MeasuredTable(("c",), np.array(counts), 5.0),
         ]
         buckets = {"a": np.arange(2), "c": np.array([0, 0, 1, 1])}
-        known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
-        bins = {"a": np.arange(2), "c": np.arange(4)}
-        error = ModelError(
-            codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0)
-        )
+        known = TableBasis(tables, buckets, kurtosis=0.0, n_rows=None)
+        error = ModelError(codes, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
 
         def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
             return ((of["a"] == 0) & (of["c"] == 0)).astype(np.float64)
@@ -420,8 +423,8 @@ def in_bins(width: int) -> ModelError:
         MeasuredTable(("c",), np.full(4, 300.0), 1.0),
     ]
     buckets = {"a": np.arange(2), "c": np.arange(4)}
-    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
-    return ModelError(codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
+    known = TableBasis(tables, buckets, kurtosis=0.0, n_rows=None, bins=bins)
+    return ModelError(codes, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
 
 
 def test_model_error_covers_any_position_of_rows_in_a_bin() -> None:
@@ -459,7 +462,7 @@ def test_all_rows_of_a_bin_may_have_the_queried_value() -> None:
 
 def test_error_of_a_range_is_at_most_the_rows_in_partly_covered_bins() -> None:
     error = in_bins(100)
-    told = TableSums(error.measured, error.bins)
+    told = TableSums(error.basis)
 
     def std(codes: slice, powers: Mapping[str, int] | None = None) -> float:
         counted = np.zeros(400)
@@ -481,7 +484,7 @@ def test_coarse_tables_inform_about_buckets() -> None:
     coarse = MeasuredTable(("c",), np.array([20.0, 20.0]), 2.0, (np.array([0, 0, 1, 1]),))
     buckets = {"c": np.arange(4)}
     alone, both = (
-        MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None).noise("c")
+        TableBasis(tables, buckets, kurtosis=0.0, n_rows=None).noise("c")
         for tables in ([fine], [fine, coarse])
     )
     half = np.array([1.0, 1.0, 0.0, 0.0])
@@ -497,7 +500,9 @@ def test_each_of_the_last_tables_is_compared_with_its_own_expectation() -> None:
     spread = (2 * (6 * first.std**4 + 12 * last.std**4)) ** 0.5
     gone = distance + 9e4 - 6 * first.std**2 - 12 * last.std**2 + spread
     free = squares * (1 / 2) * (2 / 3) + 1e5 * (2 / 3) * (3 / 4)
-    assert missed([story], known).share == pytest.approx((gone / free) ** 0.5, rel=1e-6)
+    assert UnmeasuredError.estimated([story], known).share == pytest.approx(
+        (gone / free) ** 0.5, rel=1e-6
+    )
 
 
 def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -508,7 +513,9 @@ def test_errors_of_sums_over_rows_are_possible_together(monkeypatch: pytest.Monk
     monkeypatch.setattr(ModelError, "of", bound)
     halves = [RowFunction({"a": np.array([1.0, 0.0]), other: np.arange(SIZES[other]) / 3})
               for other in ("b", "c")]  # fmt: skip
-    found = release()._sums_of_rows(halves, True)
+    made = release()
+    both = [(half, half.columns) for half in halves]
+    found = made._sums_of_rows(made.error(("a", "b", "c")), both, together=True)
     for covariance in (found.privacy, found.model):
         assert np.linalg.eigvalsh(covariance)[0] >= -1e-9
         assert covariance.diagonal().min() >= 1.0
@@ -521,13 +528,12 @@ def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> No
         raise AssertionError("a covariance was looked into that has none")
 
     monkeypatch.setattr("hushtable.methods.quilt.estimator.no_less", unwanted)
-    book = release()
     cells = [is_code("a", SCHEMA.attributes["a"], a) * is_code("c", SCHEMA.attributes["c"], c)
              for a, c in product(range(2), range(4))]  # fmt: skip
-    found = book._sums_of_rows(cells, False)
+    found = release().sums(cells, together=False)
     assert (found.privacy.diagonal() > 0).all()
     for place, cell in enumerate(cells):  # as each by itself
-        alone = release()._sums_of_rows([cell], False)
+        alone = release().sums([cell], together=False)
         assert found.values[place] == alone.values[0]
         assert found.privacy[place, place] == alone.privacy[0, 0]
         assert found.model[place, place] == alone.model[0, 0]
@@ -568,9 +574,8 @@ def test_an_empty_cell_of_a_table_has_the_average_bias_of_the_fit() -> None:
         ),
     ]  # fmt: skip
     buckets = {"a": np.arange(2), "c": np.arange(4)}
-    known = MeasuredTables(tables, buckets, kurtosis=0.0, n_rows=None)
-    bins = {name: np.arange(len(places)) for name, places in buckets.items()}
-    error = ModelError(codes, bins, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
+    known = TableBasis(tables, buckets, kurtosis=0.0, n_rows=None)
+    error = ModelError(codes, 1.0, known, shrinkage=1.25, missed=UnmeasuredError(0.0, 0.0))
 
     def held(of: Mapping[str, np.ndarray]) -> np.ndarray:
         return ((of["a"] == 0) & (of["c"] == 3)).astype(np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hushtable.methods.quilt.answers import TableSums
-from hushtable.methods.quilt.measurements import MeasuredTable, MeasuredTables
+from hushtable.methods.quilt.measurements import MeasuredTable, TableBasis
 from hushtable.query.answers.row_sums import (
     ONE,
     RowFunction,
@@ -71,8 +71,7 @@ def table_sums(
         if noise is not None:
             counts = counts + noise.normal(0, STD[columns], counts.shape)
         made.append(MeasuredTable(columns, counts, STD[columns]))
-    measured = MeasuredTables(made, buckets, kurtosis=0.0, n_rows=n_rows)
-    return TableSums(measured, {name: np.arange(size) for name, size in SIZES.items()})
+    return TableSums(TableBasis(made, buckets, kurtosis=0.0, n_rows=n_rows))
 
 
 FUNCTIONS: dict[str, RowFunction] = {
@@ -113,7 +112,6 @@ def test_noise_has_the_stated_covariance(n_rows: int | None) -> None:
     errors = []
     for _ in range(4000):
         noisy = table_sums(codes, noise=rng, n_rows=n_rows)
-        noisy._values = {name: noisy._values_of(name) for name in SIZES}
         weights = [_at(one, noisy) for one in linear if one]
         errors.append(noisy.sums(weights, together=False).values - exact)
     seen = np.cov(np.array(errors).T)
@@ -129,9 +127,9 @@ def _at(linear: object, tables: TableSums) -> object:
 
     return replace(
         linear,  # type: ignore[type-var]
-        margins={
-            tables.margin_at(margin.columns, margin.places): weights
-            for margin, weights in linear.margins.items()  # type: ignore[attr-defined]
+        components={
+            tables.basis.at(component.columns, component.cells): weights
+            for component, weights in linear.components.items()  # type: ignore[attr-defined]
         },
     )
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +24,6 @@ import numpy as np
 from hushtable.arrays import Floats
 from hushtable.errors import ParameterError
 from hushtable.methods.quilt.estimator import QuiltEstimator
-from hushtable.methods.quilt.measurements import LinearAnswer
 from hushtable.methods.registry import estimator_for
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.estimator import Estimate
@@ -44,6 +43,16 @@ _ROWS = (
 
 
 _EXACT = 0.5  # minimum standard deviation, in rows: represents the absence of noise
+
+
+@dataclass(frozen=True)
+class _WaveAnswer:
+    """The answer of one wave."""
+
+    value: float
+    std: float
+    model_std: float | None  # None if tables determine it
+    with_total: float  # covariance of its noise with that of the wave's number of rows
 
 
 class SeriesAnswers:
@@ -119,20 +128,15 @@ class SeriesAnswers:
         return self._paths[where]
 
     def _found(self, predicate: Predicate, where: str) -> tuple[CountPath, tuple[int, ...]]:
-        answers = [estimator.answer_from_tables(predicate) for estimator in self._own]
-        told = tuple(n for n, answer in zip(self.numbers, answers, strict=True) if answer)
-        found = [
-            answer or wave.release.count(where)
-            for answer, wave in zip(answers, self.waves.waves, strict=True)
-        ]
-        values = np.array([one.value for one in found])
-        stds = np.array([one.std for one in found])
+        waves = zip(self._own, self.waves.waves, strict=True)
+        found = [self._of_wave(estimator, wave, predicate, where) for estimator, wave in waves]
+        told = tuple(n for n, one in zip(self.numbers, found, strict=True) if one.model_std is None)
         # Scale all waves to one size, so that a count that only grows with its wave is constant.
         sizes, totals = self.waves.sizes, self.waves.totals
-        values, stds = values / sizes, np.maximum(stds, _EXACT) / sizes  # rows may be public
-        modeled = np.array([answer is None for answer in answers])
-        amounts = [one.model_std for one in found if isinstance(one, Estimate)]
-        off = (modeled, max(_EXACT, *amounts, 0.0) ** 2)
+        values = np.array([one.value for one in found]) / sizes
+        stds = np.maximum([one.std for one in found], _EXACT) / sizes  # rows may be public
+        model_stds = [one.model_std for one in found if one.model_std is not None]
+        modeled = np.array([one.model_std is not None for one in found])
         lasting, passing, rising = self._moves(predicate, values, stds)
         path = CountPath.of(
             self.numbers,
@@ -141,27 +145,29 @@ class SeriesAnswers:
             lasting,
             passing=passing / sizes,
             rising=rising,
-            off=off,
+            off=(modeled, max(_EXACT, *model_stds, 0.0) ** 2),
         )
-        shared = [self._shared(*one) for one in zip(found, self.waves.waves, strict=True)]
+        shared = np.array([one.with_total for one in found]) / sizes
         parts = sizes * self.waves.total
-        both = (np.array(shared) / sizes)[:, None] * totals.gains.T / parts
+        both = shared[:, None] * totals.gains.T / parts
         return path.grown(sizes, totals.covariance / np.outer(parts, parts), both), told
 
     @staticmethod
-    def _shared(answer: Estimate | LinearAnswer, wave: Wave) -> float:
-        """Return the covariance of an answer's noise with that of its wave's number of rows.
-
-        An answer from rows is a share of them. The covariance is at most the product of the
-        deviations.
-        """
-        total = wave.own_total
-        rows, variance = max(1.0, float(total.counts[0])), float(total.variances[0])
-        if isinstance(answer, LinearAnswer):
-            shared = answer.with_total
+    def _of_wave(
+        estimator: QuiltEstimator, wave: Wave, predicate: Predicate, where: str
+    ) -> _WaveAnswer:
+        """Answer from a wave's tables, else from its rows, of which the answer is a share."""
+        total, found = wave.own_total, estimator.answer_from_tables(predicate)
+        variance = float(total.variances[0])
+        if found is not None:
+            value, std, model_std = float(found.values[0]), float(found.privacy[0, 0]) ** 0.5, None
+            with_total = float(found.privacy[0, 1])
         else:
-            shared = answer.value / rows * variance
-        return min(shared, answer.std * math.sqrt(variance))
+            answer = wave.release.count(where)
+            value, std, model_std = answer.value, answer.std, answer.model_std
+            with_total = value / max(1.0, float(total.counts[0])) * variance
+        # A covariance is at most the product of the deviations.
+        return _WaveAnswer(value, std, model_std, min(with_total, std * math.sqrt(variance)))
 
     def _pace(self, where: str) -> DriftRate:
         return self.waves.pace(parse(where, self.schema).columns)

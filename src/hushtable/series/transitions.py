@@ -267,7 +267,7 @@ class _Moves:
 
     def _bucket_of(self, column: str) -> NDArray[np.int64]:
         quilt = self._quilt
-        found: NDArray[np.int64] = quilt.measured.buckets[column][quilt.bins[column]]
+        found: NDArray[np.int64] = quilt.basis.buckets[column][quilt.bins[column]]
         return found
 
     def by_bucket(self, column: str, truth: Truth) -> Truth:

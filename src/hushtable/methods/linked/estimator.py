@@ -285,7 +285,7 @@ class LinkedEstimator(Estimator):
             raise Refused(f"{clause} uses several columns: {COLUMN_BY_COLUMN}")
         (name,) = names
         quilt = self.quilt(base)
-        bucket_of = quilt.measured.buckets[name][quilt.bins[name]]
+        bucket_of = quilt.basis.buckets[name][quilt.bins[name]]
         truth = self._truth(asked, name, bucket_of)
         told = self.settings["steps"][base]
         place = [step["column"] for step in told].index(name)

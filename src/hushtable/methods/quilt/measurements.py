@@ -1,10 +1,27 @@
-"""Counts from overlapping noisy tables of the same rows, by generalized least squares.
+"""The noisy tables of a quilt release and their combination: the basis of all answers.
 
+How a quilt answers
+-------------------
+A question is a sum over rows of a function of columns S. The function splits into components, one
+for each subset U of S: a constant, a part per column, a part per pair that the columns alone do not
+explain, and so on (`decompose`, analysis of variance). The answer is the sum over U of the
+component's product with the counts by U, and each component has one of three sources:
+
+- *measured*: a table resolves the component. Noise of known variance is its only error.
+- *coarse*: a table counts merged values (cells of several buckets, or public bins of several
+  codes). The part inside its cells follows from assumptions, whose error is model error.
+- *modeled*: no table has these columns. The synthetic rows are counted, with model error.
+
+`TableBasis` (here) holds tables, bins and buckets, and alone combines tables. `answers.TableSums`
+solves generalized least squares if the cells of tables decide a function, else it sums measured and
+coarse components. `model_error.ModelError` computes the variances of coarse and modeled components
+of sums over synthetic rows. `estimator.QuiltEstimator` chooses among them.
+
+Tables
+------
 Every table counts all rows by some of the columns, each at its own resolution, and has independent
-noise of known variance in each cell. A question about columns S is answered by the tables that
-distinguish their values finely enough, but the other tables help: each is summed to the columns
-that it shares with S (to its total, if there are none), which loses no information about S.
-Generalized least squares combines all of them into the best linear unbiased estimate.
+noise of known variance in each cell. A table also informs about columns that it shares with S: it
+is summed to them (to its total, if there are none), which loses no information about S.
 
 Resolutions of a column are nested, so the unknowns can be reduced before solving: buckets that
 neither the question nor the coarsest table that determines it distinguishes form one class. A finer
@@ -14,15 +31,16 @@ summed over that column.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
+from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Floats, Integers
-from hushtable.numeric import nearly_normal
+from hushtable.arrays import ColumnCodes, Floats, Integers
+from hushtable.methods.quilt.binning import shares_of
 from hushtable.query.answers.row_sums import RowFunction
 
 MAX_UNKNOWNS = (
@@ -30,11 +48,14 @@ MAX_UNKNOWNS = (
 )
 _EXACT_STD = 1e-3  # represents the absence of noise: far below one row
 
-Wanted = NDArray[np.bool_] | Floats
-"""Cells to count (boolean), or the weight of each cell."""
+WITHIN = 0.05
+"""Error of the dependence inside buckets, as a share of its maximum."""
+
+Group = tuple[str, ...]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeasuredTable:
     """A noisy table.
 
@@ -42,7 +63,7 @@ class MeasuredTable:
     one-way table. By default, every bucket (or value) has its own cell.
     """
 
-    columns: tuple[str, ...]
+    columns: Group
     counts: Floats  # noisy, one axis per column
     std: float  # noise standard deviation of each cell
     cells: tuple[Integers, ...] = ()
@@ -53,12 +74,12 @@ class MeasuredTable:
             object.__setattr__(self, "cells", own)
 
     @property
-    def merged(self) -> bool:
-        """True if cells combine buckets of merged values."""
-        return len(self.columns) > 1
+    def is_coarse(self) -> bool:
+        """True if a one-way table merges values."""
+        return len(self.columns) == 1 and len(self.counts) < len(self.cells[0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClassTotals:
     """Independent noisy sums of classes of cells."""
 
@@ -68,20 +89,27 @@ class ClassTotals:
     fourth: Floats  # fourth cumulant of the noise
 
 
-@dataclass(frozen=True)
-class LinearAnswer:
-    """An unbiased count with its noise."""
+@dataclass(frozen=True, eq=False)
+class Component:
+    """A noisy marginal at one resolution, averaged over the tables that contain it."""
 
-    value: float
-    std: float
-    half_width: float
-    """Half-width of the 95% interval."""
-    with_total: float = 0.0
-    """Covariance of its noise with that of the number of rows estimated from all tables."""
+    columns: Group
+    cells: tuple[Integers, ...]  # the cell of each bucket (of each value, for one column by value)
+    totals: ClassTotals  # one sum per cell
+
+    @cached_property
+    def counts(self) -> Floats:
+        """The noisy counts, one axis per column."""
+        return self.totals.sums.reshape([int(cells.max()) + 1 for cells in self.cells])
+
+    @cached_property
+    def variance(self) -> float:
+        """Variance of the noise in a cell; the mean, if cells differ."""
+        return float(self.totals.variances.mean())
 
 
-class MeasuredTables:
-    """Counts from all noisy tables of a release.
+class TableBasis:
+    """All noisy tables of a release, and what they say together.
 
     Parameters
     ----------
@@ -93,6 +121,8 @@ class MeasuredTables:
         Excess kurtosis of the noise: 0 for Gaussian, 3 for Laplace.
     n_rows : int, optional
         The number of rows, if it is public.
+    bins : mapping of str to int array, optional
+        The counted value of each code; by default, every code is a value.
     """
 
     def __init__(
@@ -102,171 +132,197 @@ class MeasuredTables:
         *,
         kurtosis: float,
         n_rows: int | None,
+        bins: Mapping[str, Integers] | None = None,
     ) -> None:
         self.tables = tables
         self.buckets = buckets
         self.kurtosis = kurtosis
         self.n_rows = n_rows
+        self.bins = bins or {name: np.arange(len(places)) for name, places in buckets.items()}
         self.n_buckets = {name: int(places.max()) + 1 for name, places in buckets.items()}
-        self._noise: dict[str, Floats] = {}
-        self._groups: dict[tuple[str, ...], MeasuredTable | None] = {}
+        self._made: dict[Hashable, Any] = {}
 
-    def has(self, columns: frozenset[str]) -> bool:
-        """Return whether some table has all these columns, at any resolution."""
-        return any(columns <= set(table.columns) for table in self.tables)
+    def having(self, columns: Sequence[str]) -> list[MeasuredTable]:
+        """Return the tables that have all these columns, at any resolution."""
+        return [table for table in self.tables if set(columns) <= set(table.columns)]
 
     def axis(self, table: MeasuredTable, name: str) -> Integers:
         """Return the cell of each value of a column, along its axis of a table."""
         cells = table.cells[table.columns.index(name)]
-        return cells[self.buckets[name]] if table.merged else cells
+        return cells if len(table.columns) == 1 else cells[self.buckets[name]]
 
-    # --- totals -------------------------------------------------------------------------------
+    # --- components -------------------------------------------------------------------------------
 
     @cached_property
-    def total(self) -> LinearAnswer:
-        """The number of rows."""
-        if self.n_rows is not None:
-            return LinearAnswer(float(self.n_rows), 0.0, 0.0)
-        return self._answer(np.ones(1), self._known({}))
+    def total(self) -> ClassTotals:
+        """The number of rows, as one sum."""
+        if self.n_rows is None:
+            return self._combined(self.tables, {})
+        zero = np.zeros(1)
+        return ClassTotals(np.zeros(1, np.int64), np.array([float(self.n_rows)]), zero, zero)
 
-    # --- counts -------------------------------------------------------------------------------
+    @property
+    def rows(self) -> float:
+        """Estimated number of rows, at least 1."""
+        return max(1.0, float(self.total.sums[0]))
 
-    def of_column(self, column: str, wanted: Wanted) -> LinearAnswer:
-        """Return the count, or weighted sum, of values of one column."""
-        own = [table for table in self.tables if table.columns == (column,)]
-        seen = [self.buckets[column], wanted, *(table.cells[0] for table in own if _merges(table))]
-        # Values with equal weight that no coarse table distinguishes form one class.
-        _, first, classes = np.unique(
-            np.stack([np.asarray(part, np.float64) for part in seen]),
-            axis=1,
-            return_index=True,
-            return_inverse=True,
+    def _once(self, key: Hashable, make: Callable[[], T]) -> T:
+        if key not in self._made:
+            self._made[key] = make()
+        found: T = self._made[key]
+        return found
+
+    def values(self, name: str) -> Component:
+        """Return the counts of single values of a column, from its one-way tables."""
+
+        def make() -> Component:
+            own = [t for t in self.tables if t.columns == (name,) and not t.is_coarse]
+            every = np.arange(len(self.buckets[name]))
+            return Component((name,), (every,), self._combined(own, {name: every}))
+
+        return self._once(("values", name), make)
+
+    def shares(self, name: str) -> Floats:
+        """Return the estimated share of each value of a column: nonnegative, sum 1."""
+        return self._once(
+            ("shares", name),
+            lambda: shares_of(self.values(name).counts, self.buckets[name], self.rows),
         )
-        weights = np.asarray(wanted, np.float64)[first]
-        return self._answer(weights, self._known({column: classes.ravel()}))
 
-    def of_cells(self, columns: tuple[str, ...], wanted: Wanted) -> LinearAnswer | None:
-        """Return the count, or weighted sum, of cells of buckets of two or more columns.
+    def noise(self, name: str) -> Floats:
+        """Return the covariance of the noise in a column's bucket counts, from all its tables."""
 
-        `wanted` has one axis per column, over its buckets. Return None if no table distinguishes
-        these cells.
-        """
-        tables = [table for table in self.tables if set(columns) <= set(table.columns)]
-        weights = np.asarray(wanted, np.float64)
-        classes: dict[str, Integers] = {}
-        for axis, name in enumerate(columns):
-            offered = [table.cells[table.columns.index(name)] for table in tables]
-            places = _coarsest(weights, axis, offered)
-            if places is None:
+        def make() -> Floats:
+            known = self._totals(self.having([name]), {name: self.buckets[name]})
+            return np.linalg.inv(gram(known)).astype(np.float64)
+
+        return self._once(("noise", name), make)
+
+    def best(self, columns: Group) -> Component | None:
+        """Return the marginal of columns from tables of several, at the best resolution."""
+
+        def make() -> Component | None:
+            offered = self._offered(columns)
+            if len(columns) == 1:  # only by bucket
+                offered = [cells for cells in offered if cells[0].max() + 1 == len(cells[0])]
+            found = {_key(cells): self.at(columns, cells) for cells in offered}
+            return min(found.values(), key=self._loss, default=None)
+
+        return self._once(("best", columns), make)
+
+    def finest(self, columns: Group) -> Component | None:
+        """Return the marginal of columns at the finest resolution, from all tables as fine."""
+
+        def make() -> Component | None:
+            offered = self._offered(columns)
+            if not offered:
                 return None
-            weights = weights.take(_first_of(places), axis)
-            classes[name] = places[self.buckets[name]]
-        if not any(self._distinguishes(table, classes) for table in tables):
-            return None
-        return self._answer(weights.ravel(), self._known(classes))
+            cells = max(offered, key=lambda cells: np.prod([c.max() + 1 for c in cells]))
+            classes = self._classes(columns, cells)
+            fine = [t for t in self._joint(columns) if self.distinguishes(t, classes)]
+            return Component(columns, cells, self._combined(fine, classes))
 
-    # --- tables of given columns --------------------------------------------------------------
+        return self._once(("finest", columns), make)
 
-    def noise(self, column: str) -> Floats:
-        """Return the covariance of the noise in a column's bucket counts, from all tables."""
-        if column not in self._noise:
-            classes = {column: self.buckets[column]}
-            n = self.n_buckets[column]
-            together: dict[bytes, tuple[Integers, Floats]] = {}
-            for table in self.tables:
-                if column in table.columns:
-                    place, _, width = self._added_up(table, classes)
-                    _, precision = together.get(place.tobytes(), (place, np.zeros(len(width))))
-                    together[place.tobytes()] = place, precision + 1 / (width * table.std**2)
-            gram = np.zeros((n, n))
-            for place, precision in together.values():
-                gram += (place[:, None] == place) * precision[place]
-            self._noise[column] = np.linalg.inv(gram).astype(np.float64)
-        return self._noise[column]
+    def at(self, columns: Group, cells: tuple[Integers, ...]) -> Component:
+        """Return the marginal of columns from the tables of several that have exactly these cells.
 
-    def value_variance(self, column: str) -> float:
-        """Return the variance of the noise in the count of one value of a column."""
-        return float(1 / np.sum([1 / table.std**2 for table in self._by_value(column)]))
+        The noise is equal in all cells, so components that sum to zero along an axis are
+        uncorrelated with those of fewer columns.
+        """
+        key = _key(cells)
 
-    def value_counts(self, column: str) -> Floats:
-        """Return the noisy count of each value of a column."""
-        counts = [table.counts / table.std**2 for table in self._by_value(column)]
-        return np.asarray(np.sum(counts, axis=0) * self.value_variance(column))
+        def make() -> Component:
+            pairs = zip(self._joint(columns), self._offered(columns), strict=True)
+            tables = [table for table, own in pairs if _key(own) == key]
+            return Component(columns, cells, self._combined(tables, self._classes(columns, cells)))
 
-    def _by_value(self, column: str) -> list[MeasuredTable]:
-        return [t for t in self.tables if t.columns == (column,) and not _merges(t)]
+        return self._once((columns, key), make)
 
-    def of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
-        """Return the noisy table of columns at the finest resolution that was measured."""
-        if columns not in self._groups:
-            self._groups[columns] = self._of_group(columns)
-        return self._groups[columns]
+    def measured(self) -> list[Component]:
+        """Return the best component of each measured group of columns."""
+        groups = dict.fromkeys(t.columns for t in self.tables if len(t.columns) > 1)
+        return [found for found in map(self.best, groups) if found is not None]
 
-    def _of_group(self, columns: tuple[str, ...]) -> MeasuredTable | None:
-        tables = [table for table in self.tables if set(columns) <= set(table.columns)]
-        if not tables:
-            return None
-        finest = max(
-            tables,
-            key=lambda table: np.prod(
-                [table.counts.shape[table.columns.index(name)] for name in columns]
-            ),
-        )
-        cells = tuple(finest.cells[finest.columns.index(name)] for name in columns)
-        classes = {
-            name: places[self.buckets[name]] for name, places in zip(columns, cells, strict=True)
-        }
-        known = self._combined([t for t in tables if self._distinguishes(t, classes)], classes)
-        shape = tuple(int(places.max()) + 1 for places in cells)
-        std = float(known.variances.mean() ** 0.5)
-        return MeasuredTable(columns, known.sums.reshape(shape), std, cells)
+    def cells_of(self, component: Component, codes: ColumnCodes) -> Integers:
+        """Return the cell of each row, in C order; rows are given as codes."""
+        cells = np.zeros(1, np.int64)
+        for name, places in zip(component.columns, component.cells, strict=True):
+            of_code = places[self.buckets[name]][self.bins[name]]
+            cells = cells * (int(places.max()) + 1) + of_code[codes[name]]
+        return cells
+
+    def _offered(self, columns: Group) -> list[tuple[Integers, ...]]:
+        """Return the cell of each bucket of some columns, for each table of several with them."""
+        return [
+            tuple(table.cells[table.columns.index(name)] for name in columns)
+            for table in self._joint(columns)
+        ]
+
+    def _joint(self, columns: Group) -> list[MeasuredTable]:
+        return [table for table in self.having(columns) if len(table.columns) > 1]
+
+    def _classes(self, columns: Group, cells: Sequence[Integers]) -> dict[str, Integers]:
+        pairs = zip(columns, cells, strict=True)
+        return {name: places[self.buckets[name]] for name, places in pairs}
+
+    def _loss(self, component: Component) -> float:
+        """Return the expected squared error of a resolution: noise, and loss inside cells."""
+        noise = component.variance * component.counts.size / 3**component.counts.ndim
+        inside = 0.0
+        for name, cells in zip(component.columns, component.cells, strict=True):
+            width = np.bincount(cells[self.buckets[name]]) / len(self.bins[name])
+            inside += float(np.max(width) ** 2) / 12
+        return float(noise + (WITHIN * self.rows) ** 2 * inside)
 
     def distance_from_independence(self, table: MeasuredTable) -> tuple[float, float]:
         """Return a table's squared distance from independence, and the squares of the latter."""
-        total = max(1.0, self.total.value)
-        expected = np.full((), total)
+        expected = np.full((), self.rows)
         for name in table.columns:
             classes = {name: self.axis(table, name)}
-            fine = [t for t in self.tables if name in t.columns and self._distinguishes(t, classes)]
-            shares = np.maximum(self._combined(fine, classes).sums, 0.0) / total
+            fine = [t for t in self.having([name]) if self.distinguishes(t, classes)]
+            shares = np.maximum(self._combined(fine, classes).sums, 0.0) / self.rows
             expected = np.multiply.outer(expected, shares)
         return float(np.sum((table.counts - expected) ** 2)), float(np.sum(expected**2))
 
-    # --- sums of classes ------------------------------------------------------------------------
+    # --- sums of classes --------------------------------------------------------------------------
 
-    def _distinguishes(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
+    def distinguishes(self, table: MeasuredTable, classes: Mapping[str, Integers]) -> bool:
         """Return whether every cell of a table is contained in one class of each column."""
         return set(classes) <= set(table.columns) and all(
             _refines(self.axis(table, name), of_value) for name, of_value in classes.items()
         )
 
-    def _known(self, classes: Mapping[str, Integers]) -> list[ClassTotals]:
-        """Return the noisy sums of classes from all tables, one entry per way to sum them."""
+    def known(self, classes: Mapping[str, Integers]) -> list[ClassTotals]:
+        """Return all that the tables say about the sums of classes."""
         n = int(np.prod([of_value.max() + 1 for of_value in classes.values()]))
-        groups: dict[bytes, list[MeasuredTable]] = {}
-        for table in self.tables:
-            if n <= MAX_UNKNOWNS or self._distinguishes(table, classes):
-                place, _, _ = self._added_up(table, classes)
-                groups.setdefault(place.tobytes(), []).append(table)
-        made = [self._combined(tables, classes) for tables in groups.values()]
-        if self.n_rows is not None and n <= MAX_UNKNOWNS:
-            rows, exact = np.array([float(self.n_rows)]), np.array([_EXACT_STD**2])
-            made.append(ClassTotals(np.zeros(n, np.int64), rows, exact, np.zeros(1)))
+        if n > MAX_UNKNOWNS:
+            return self._totals([t for t in self.tables if self.distinguishes(t, classes)], classes)
+        made = self._totals(self.tables, classes)
+        if self.n_rows is not None:
+            exact = np.array([_EXACT_STD**2])
+            made.append(
+                ClassTotals(np.zeros(n, np.int64), self.total.sums, exact, self.total.fourth)
+            )
         return made
+
+    def _totals(
+        self, tables: Sequence[MeasuredTable], classes: Mapping[str, Integers]
+    ) -> list[ClassTotals]:
+        """Return noisy sums of classes from some tables, one entry per way to sum them."""
+        groups: dict[bytes, list[MeasuredTable]] = {}
+        for table in tables:
+            place, _, _ = self._added_up(table, classes)
+            groups.setdefault(place.tobytes(), []).append(table)
+        return [self._combined(group, classes) for group in groups.values()]
 
     def _added_up(
         self, table: MeasuredTable, classes: Mapping[str, Integers]
     ) -> tuple[Integers, Floats, Floats]:
         """Sum a table to the coarsest common partition with the classes.
 
-        Returns
-        -------
-        int array
-            The index of the sum that contains each class, in C order.
-        float array
-            The sums.
-        float array
-            Number of cells in each sum.
+        Return the index of the sum that contains each class (in C order), the sums, and the number
+        of cells in each sum.
         """
         shared = [name for name in classes if name in table.columns]
         rest = [name for name in table.columns if name not in classes]
@@ -277,9 +333,7 @@ class MeasuredTables:
             if name in table.columns:
                 of_cell, of_class = _joined(self.axis(table, name), of_value)
             size = int(of_class.max()) + 1
-            into = (
-                (into[:, None] * size + of_cell).ravel() if name in table.columns else into * size
-            )
+            into = (into[:, None] * size + of_cell).ravel()
             place = (place[:, None] * size + of_class).ravel()
             n_sums *= size
         into = np.repeat(into, counts.size // len(into))
@@ -299,45 +353,27 @@ class MeasuredTables:
         )
         return ClassTotals(parts[0][0], sums, 1 / precision, self.kurtosis * fourth)
 
-    def _answer(self, wanted: Floats, known: Sequence[ClassTotals]) -> LinearAnswer:
-        """Return the generalized least squares estimate of a weighted sum of classes."""
-        if not wanted.any():
-            return LinearAnswer(0.0, 0.0, 0.0)
-        n = len(wanted)
-        if len(known) == 1 and len(known[0].sums) == n:
-            solution = wanted * known[0].variances[known[0].place]
-        else:
-            gram = np.zeros((n, n))
-            for one in known:
-                gram += (one.place[:, None] == one.place) / one.variances[one.place]
-            solution = np.linalg.solve(gram, wanted).astype(np.float64)
-        value = fourth = 0.0
-        for one in known:
-            weights = np.bincount(one.place, solution, len(one.sums)) / one.variances
-            value += float(weights @ one.sums)
-            fourth += float(weights**4 @ one.fourth)
-        variance = max(0.0, float(wanted @ solution))
-        excess = fourth / variance**2 if variance > 0 else 0.0
-        std = variance**0.5
-        return LinearAnswer(value, std, std * nearly_normal(excess), float(solution.sum()))
+
+def gram(known: Sequence[ClassTotals]) -> Floats:
+    """Return the precision matrix of classes whose noisy sums are known."""
+    return np.asarray(sum((k.place[:, None] == k.place) / k.variances[k.place] for k in known))
+
+
+def _key(cells: Sequence[Integers]) -> bytes:
+    return b"|".join(places.astype(np.int64).tobytes() for places in cells)
 
 
 # --- resolutions ----------------------------------------------------------------------------------
 
 
-def _merges(table: MeasuredTable) -> bool:
-    """Return whether a one-way table is coarser than the column's values."""
-    return len(table.counts) < len(table.cells[0])
-
-
-def _first_of(places: Integers) -> Integers:
+def first_of(places: Integers) -> Integers:
     """Return the first position of each place."""
     return np.unique(places, return_index=True)[1]
 
 
 def _refines(fine: Integers, coarse: Integers) -> bool:
     """Return whether positions with equal `fine` have equal `coarse`."""
-    return bool((coarse[_first_of(fine)][fine] == coarse).all())
+    return bool((coarse[first_of(fine)][fine] == coarse).all())
 
 
 def _joined(cells: Integers, classes: Integers) -> tuple[Integers, Integers]:
@@ -357,21 +393,46 @@ def _joined(cells: Integers, classes: Integers) -> tuple[Integers, Integers]:
     [[0, 0], [0, 0]]
     """
     if _refines(cells, classes):
-        return classes[_first_of(cells)], np.arange(int(classes.max()) + 1)
+        return classes[first_of(cells)], np.arange(int(classes.max()) + 1)
     if _refines(classes, cells):
-        return np.arange(int(cells.max()) + 1), cells[_first_of(classes)]
+        return np.arange(int(cells.max()) + 1), cells[first_of(classes)]
     return np.zeros(int(cells.max()) + 1, np.int64), np.zeros(int(classes.max()) + 1, np.int64)
 
 
-def _coarsest(weights: Floats, axis: int, offered: Sequence[Integers]) -> Integers | None:
-    """Return the coarsest resolution of an axis in which cells have one weight; None if none."""
-    for places in sorted(offered, key=lambda cells: int(cells.max())):
-        if (weights.take(_first_of(places)[places], axis) == weights).all():
-            return places
-    return None
+# --- components of functions ----------------------------------------------------------------------
 
 
-# Public bins: codes of a column that are counted as one value.
+def interaction(function: Floats, counts: Floats) -> Floats:
+    """Return the highest-order component of a function on cells, weighted by counts.
+
+    Examples
+    --------
+    >>> both = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> interaction(both, np.full((2, 2), 25.0)).tolist()
+    [[0.25, -0.25], [-0.25, 0.25]]
+    """
+    result = function.copy()
+    axes = range(function.ndim)
+    inside = function * counts
+    for n_kept in axes:
+        for kept in combinations(axes, n_kept):
+            rest = tuple(axis for axis in axes if axis not in kept)
+            total = counts.sum(axis=rest, keepdims=True)
+            mean = inside.sum(axis=rest, keepdims=True) / np.maximum(total, 1e-12)
+            result += (-1) ** (function.ndim - n_kept) * mean
+    return result * (counts > 0)
+
+
+def decompose(function: Floats) -> Iterator[tuple[tuple[int, ...], Floats]]:
+    """Yield the components of a function on cells of equal weight, with the axes of each."""
+    axes = range(function.ndim)
+    for order in range(function.ndim + 1):
+        for kept in combinations(axes, order):
+            part = np.asarray(function.mean(axis=tuple(axis for axis in axes if axis not in kept)))
+            yield kept, interaction(part, np.ones(part.shape))
+
+
+# --- public bins: codes of a column that are counted as one value ---------------------------------
 
 
 def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
@@ -391,69 +452,64 @@ def by_bin(bins: Integers) -> tuple[Integers | None, Integers]:
     return None if rises else np.argsort(bins, kind="stable"), np.cumsum(sizes) - sizes
 
 
+@dataclass(frozen=True, eq=False)
+class WithinBins:
+    """A function of a column's codes within its public bins.
+
+    Examples
+    --------
+    >>> parts = WithinBins(np.array([0.0, 1.0, 0.0, 1.0, 1.0]), np.array([0, 0, 0, 1, 1]))
+    >>> parts.mean.round(2).tolist(), parts.range.tolist()
+    ([0.33, 1.0], [1.0, 0.0])
+    >>> parts.deviation.round(2).tolist()
+    [-0.33, 0.67, -0.33, 0.0, 0.0]
+    """
+
+    function: Floats  # by code
+    bins: Integers  # the counted value of each code
+
+    @property
+    def is_binned(self) -> bool:
+        """True if some bin has several codes."""
+        return int(self.bins.max()) + 1 < len(self.bins)
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Mean over the codes of each bin."""
+        if not self.is_binned:
+            return self.function
+        return np.asarray(np.bincount(self.bins, self.function) / np.bincount(self.bins))
+
+    @property
+    def deviation(self) -> Floats:
+        """Deviation from the mean of the bin, by code."""
+        return np.asarray(self.function - self.mean[self.bins])
+
+    @property
+    def range(self) -> Floats:
+        """Maximum minus minimum in each bin."""
+        order, first = by_bin(self.bins)
+        ordered = self.function if order is None else self.function[order]
+        return np.asarray(np.maximum.reduceat(ordered, first) - np.minimum.reduceat(ordered, first))
+
+    def correlation(self, other: WithinBins) -> Floats:
+        """Return the correlation with another function of the codes, within each bin."""
+        one, two = self.deviation, other.deviation
+        squares = np.bincount(self.bins, one**2) * np.bincount(self.bins, two**2)
+        both = np.bincount(self.bins, one * two)
+        return np.asarray(both / np.sqrt(np.maximum(squares, 1e-300)))
+
+
 def range_in_bins(function: RowFunction, bins: Mapping[str, Integers]) -> dict[str, Floats]:
-    """Return the range (maximum minus minimum) of each factor within each bin, by column.
+    """Return the range of each factor within each bin, by column.
 
     All rows of a bin may share one value, because people round their answers and queries ask for
     round numbers. Columns that enter as powers of a number are left out, and so are columns without
     such a range.
-
-    Examples
-    --------
-    >>> one_of_three = RowFunction({"age": np.array([0.0, 1.0, 0.0, 1.0, 1.0])})
-    >>> range_in_bins(one_of_three, {"age": np.array([0, 0, 0, 1, 1])})["age"].tolist()
-    [1.0, 0.0]
     """
     found = {}
     for name, factor in function.factors.items():
-        if name not in function.powers and int(bins[name].max()) + 1 < len(factor):
-            order, first = by_bin(bins[name])
-            ordered = factor if order is None else factor[order]
-            ranges = np.maximum.reduceat(ordered, first) - np.minimum.reduceat(ordered, first)
-            if ranges.any():
-                found[name] = np.asarray(ranges)
+        parts = WithinBins(factor, bins[name])
+        if name not in function.powers and parts.is_binned and (ranges := parts.range).any():
+            found[name] = ranges
     return found
-
-
-def heaped(
-    heaps: Sequence[Mapping[str, Floats]],
-    factors: Sequence[Mapping[str, Floats]],
-    bins: Mapping[str, Integers],
-    *,
-    together: bool,
-) -> Floats:
-    """Return squared half-widths that allow for heaping inside public bins.
-
-    A binned column is counted by bin, so the position of a row inside its bin is unknown. People
-    round their answers: all rows of a bin may have the queried value, or none. This can change sum
-    i by up to ``heaps[i][column][bin]``; squared changes add over bins and columns. Two sums that
-    query the same codes of a bin change together, so their ratio may be known although neither sum
-    is: their product is weighted by the correlation of their factors over the codes.
-
-    The result has shape (sums, sums); products are 0 unless `together`. Entries are squared
-    half-widths: divide by the squared critical value before adding them to a covariance.
-
-    Examples
-    --------
-    >>> whole, half = np.array([8.0, 0.0]), np.array([4.0, 0.0])
-    >>> first = np.array([1.0, 0.0, 0.0, 0.0])
-    >>> bins = {"age": np.array([0, 0, 1, 1])}
-    >>> heaped([{"age": whole}, {"age": half}], [{"age": first}] * 2, bins, together=True).tolist()
-    [[64.0, 32.0], [32.0, 16.0]]
-    """
-    found = np.zeros((len(heaps), len(heaps)))
-    for i, one in enumerate(heaps):
-        for j in range(i + 1) if together else (i,):
-            for name in one.keys() & heaps[j].keys():
-                alike = _alike(bins[name], factors[i][name], factors[j][name]) if i != j else 1.0
-                found[i, j] += float(np.sum(alike * one[name] * heaps[j][name]))
-            found[j, i] = found[i, j]
-    return found
-
-
-def _alike(bins: Integers, one: Floats, other: Floats) -> Floats:
-    """Return the correlation of two functions of codes within each bin."""
-    sizes = np.bincount(bins)
-    one, other = (f - (np.bincount(bins, f) / sizes)[bins] for f in (one, other))
-    squares = np.bincount(bins, one**2) * np.bincount(bins, other**2)
-    return np.asarray(np.bincount(bins, one * other) / np.sqrt(np.maximum(squares, 1e-300)))

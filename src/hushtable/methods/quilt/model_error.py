@@ -1,12 +1,9 @@
-"""Error of counts over synthetic rows.
+"""Error of sums over synthetic rows: the variances of coarse and modeled components.
 
-`ModelError.of` takes a sum that no measured table determines and returns two variances for it: one
-from noise, one from what the model does not know.
-
-A condition on columns S, as a function on the cells of S, is the sum of a constant, a part for each
-column, a part for each pair of columns after removing those, and so on (the decomposition of the
-analysis of variance, with the synthetic rows as weights, `_interaction`). Each part meets the error
-of one marginal of the model:
+See `hushtable.methods.quilt.measurements` for components and their sources. `ModelError.of` takes a
+sum that no measured table determines and returns two variances for it: one from noise, one from
+what the model does not know. Components are weighted by the synthetic rows (`interaction`), and
+each meets the error of one marginal of the model:
 
 - The total and one-way marginals are known up to noise of known size. If the rows were shrunk
   toward a simple shape inside buckets, the distance between this shape and the noisy counts is
@@ -24,25 +21,35 @@ of one marginal of the model:
 
 The first, and the noise passed on in the second, count as noise; the rest as model error.
 
-The parts are orthogonal under the rows, so their variances add, and a source that does not affect a
-condition adds nothing: a condition on one column has the error of that column and of the sampling,
-however inaccurate the pairs are.
+The components are orthogonal under the rows, so their variances add, and a source that does not
+affect a condition adds nothing: a condition on one column has the error of that column and of the
+sampling, however inaccurate the pairs are.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Floats, Integers
-from hushtable.methods.quilt.measurements import MeasuredTables, by_bin, heaped, range_in_bins
+from hushtable.arrays import ColumnCodes, Floats, Integers
+from hushtable.methods.quilt.measurements import (
+    Component,
+    Group,
+    TableBasis,
+    WithinBins,
+    by_bin,
+    interaction,
+    range_in_bins,
+)
 from hushtable.query.answers.row_sums import RowFunction
 
-ValueOf = Callable[[Mapping[str, Integers]], Floats]
+ValueOf = Callable[[ColumnCodes], Floats]
 """Contribution of each row to a sum, for rows given as codes."""
 
 TRIPLE_SHARE = 0.5
@@ -58,6 +65,9 @@ TABLE_DRAWN = 1.0
 """The same for the private table, which differs from the model as if drawn from it."""
 
 PAIR = 2  # columns of the largest groups whose dependence is estimated separately
+
+N_LAST = 6
+"""Number of groups, measured last, that are used to estimate the error in unmeasured groups."""
 
 MAX_TRIPLES = 24
 """Maximum number of triples of columns per condition; the others are extrapolated."""
@@ -106,6 +116,38 @@ class UnmeasuredError:
     # much and not be selected. As a share of all rows; assumed uniform from 0 to this.
     per_cell: float = 0.0
 
+    @classmethod
+    def estimated(cls, rounds: Sequence[Mapping[str, Any]], basis: TableBasis) -> UnmeasuredError:
+        """Estimate the error from the tables that were measured last.
+
+        Before a group was measured, the model made a prediction for it: independence in the
+        spanning forest, the fitted model in the rounds. The squared distance between noisy table
+        and prediction, minus the noise, estimates that between truth and prediction. It is divided
+        by the squares of the prediction, times the share of the table that lower-order marginals
+        leave free. Its standard error is added because the groups are few. Nothing is added for
+        noisy selection: the worse the model fits a group, the likelier its selection, so on average
+        it fits the remaining groups no worse.
+        """
+        groups = [table for table in basis.tables if len(table.columns) > 1][-N_LAST:]
+        if not groups:
+            return cls(1.0, 1.0)
+        # The tables of the rounds come last; those before are compared with independence.
+        predicted = [
+            pair
+            for made in rounds
+            for pair in zip(made["squared_errors"], made["squared_predictions"], strict=True)
+        ][-len(groups) :]
+        earlier = map(basis.distance_from_independence, groups[: len(groups) - len(predicted)])
+        last = list(zip(groups, [*earlier, *predicted], strict=True))
+        distance = sum(squares[0] for _, squares in last)
+        noise = sum(table.counts.size * table.std**2 for table, _ in last)
+        noise_error = sum(2 * table.counts.size * table.std**4 for table, _ in last) ** 0.5
+        free = [math.prod((size - 1) / size for size in table.counts.shape) for table, _ in last]
+        squares = sum(pair[1] * part for (_, pair), part in zip(last, free, strict=True))
+        share = ((max(0.0, distance - noise) + noise_error) / max(squares, 1.0)) ** 0.5
+        per_row = share**2 * squares / (basis.rows * sum(free))
+        return cls(share, per_row, _per_cell(rounds, basis))
+
     def rising(self, part: Floats, counts: Floats) -> float:
         """Return the variance from an unmeasured monotone association of two ordered columns.
 
@@ -132,13 +174,18 @@ class WeightedRows:
     weights: Floats  # what each contributes, times its frequency
 
 
-@dataclass(frozen=True)
-class ColumnNoise:
-    """Noise in the one-way tables of a column."""
-
-    noise: Floats  # covariance of the noise in bucket counts
-    variance: float  # of the noise in the count of one value
-    gaps: Floats  # noisy count minus count in the rows, by value
+def _per_cell(rounds: Sequence[Mapping[str, Any]], basis: TableBasis) -> float:
+    """Return the penalty per cell in the last selection, as an error in shares of all rows."""
+    if not rounds:
+        return 0.0
+    names = list(basis.buckets)
+    penalties = [
+        penalty / math.prod(basis.n_buckets[names[column]] for column in group)
+        for group, penalty in zip(
+            rounds[-1].get("selected", ()), rounds[-1].get("penalties", ()), strict=True
+        )
+    ]
+    return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * basis.rows))
 
 
 class ModelError:
@@ -148,11 +195,9 @@ class ModelError:
     ----------
     codes : mapping of str to int array
         The rows, as codes of the schema.
-    bins : mapping of str to int array
-        The counted value of each code, by column.
     weight : float
         Number of original rows that one synthetic row represents.
-    measured : MeasuredTables
+    basis : TableBasis
         The noisy tables to which the model was fitted.
     shrinkage : float
         Strength of the regularizer, in standard deviations of the noise.
@@ -166,32 +211,27 @@ class ModelError:
 
     def __init__(
         self,
-        codes: Mapping[str, Integers],
-        bins: Mapping[str, Integers],
+        codes: ColumnCodes,
         weight: float,
-        measured: MeasuredTables,
+        basis: TableBasis,
         *,
         shrinkage: float,
         missed: UnmeasuredError,
         times: Floats | None = None,
         ordered: frozenset[str] = frozenset(),
     ) -> None:
-        self.ordered = ordered
         self.codes = codes
-        self.bins = bins
-        n_rows = len(next(iter(codes.values())))
-        self.times = np.ones(n_rows) if times is None else times
         self.weight = weight
-        self.measured = measured
+        self.basis = basis
         self.shrinkage = shrinkage
         self.missed = missed
-        self._values: dict[str, Integers] = {}
-        self._bucketed: dict[str, Integers] = {}
-        self._columns: dict[str, ColumnNoise] = {}
+        n_rows = len(next(iter(codes.values())))
+        self.times = np.ones(n_rows) if times is None else times
+        self.ordered = ordered
+        self._values = {name: basis.bins[name][of_rows] for name, of_rows in codes.items()}
         self._codes_of_values: dict[str, tuple[Integers | None, Integers]] = {}
-        self._codes_of_buckets: dict[str, Integers] = {}
         self._posed: dict[str, dict[str, Integers]] = {}
-        self._counts: dict[tuple[tuple[str, ...], frozenset[str]], tuple[Integers, Floats]] = {}
+        self._counts: dict[tuple[Group, frozenset[str]], tuple[Integers, Floats]] = {}
 
     def of(self, columns: Sequence[str], added: Floats, function: ValueOf) -> ErrorVariance:
         """Return the error of a sum over the rows.
@@ -207,24 +247,44 @@ class ModelError:
         # for the private table being a sample from the model.
         drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
         return self._of(columns, self._added(added), function) + ErrorVariance(
-            mean**2 * self.measured.total.std**2,
+            mean**2 * float(self.basis.total.variances[0]),
             drawn * self.weight * squares,  # one row more than observed: 0 is never certain
         )
 
     def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
-        """Bound the heaping error: all rows of a bin may have the queried value, or none.
+        """Return squared half-widths that allow for heaping inside public bins.
 
-        Return squared half-widths and their products, see `bins.heaped`.
+        A binned column is counted by bin, so the position of a row inside its bin is unknown.
+        People round their answers: all rows of a bin may have the queried value, or none. Squared
+        changes of a sum add over bins and columns. Two sums that query the same codes of a bin
+        change together, so their ratio may be known although neither sum is: their product is
+        weighted by the correlation of their factors over the codes.
+
+        The result has shape (sums, sums); products are 0 unless `together`. Entries are squared
+        half-widths: divide by the squared critical value before adding them to a covariance.
         """
         heaps = [self._heaps(function) for function in functions]
-        factors = [function.factors for function in functions]
-        return heaped(heaps, factors, self.bins, together=together)
+        found = np.zeros((len(heaps), len(heaps)))
+        for i, one in enumerate(heaps):
+            for j in range(i + 1) if together else (i,):
+                for name in one.keys() & heaps[j].keys():
+                    both = one[name] * heaps[j][name]
+                    if i != j:
+                        bins = self.basis.bins[name]
+                        mine, other = (
+                            WithinBins(functions[place].factors[name], bins) for place in (i, j)
+                        )
+                        both = mine.correlation(other) * both
+                    found[i, j] += float(np.sum(both))
+                found[j, i] = found[i, j]
+        return found
 
     def _heaps(self, function: RowFunction) -> dict[str, Floats]:
+        """Return the largest change of a sum if all rows of a bin are equal, by column and bin."""
         found = {}
-        for name, ranges in range_in_bins(function, self.bins).items():
+        for name, ranges in range_in_bins(function, self.basis.bins).items():
             others = function.without(name).values(self.codes) * self.times
-            there = np.bincount(self._values_of(name), others, len(ranges))
+            there = np.bincount(self._values[name], others, len(ranges))
             found[name] = self.weight * ranges * there
         return found
 
@@ -249,37 +309,28 @@ class ModelError:
 
     def _column(self, name: str, added: WeightedRows, function: ValueOf) -> ErrorVariance:
         """Return the error from one column: noise between buckets and between their values."""
-        places = self.measured.buckets[name]
+        places = self.basis.buckets[name]
         inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
         merged = np.bincount(places, inside) / np.bincount(places, everyone)
         overall = inside.sum() / everyone.sum()
-        known = self._known_column(name)
+        noise, known = self.basis.noise(name), self.basis.values(name)
         # The fit uses all tables, so its error is at most that of their combined estimate.
-        between = float((merged - overall) @ known.noise @ (merged - overall))
+        between = float((merged - overall) @ noise @ (merged - overall))
         apart = (shares - merged[places])[_is_merged(places)]
         within = float(apart @ apart) * known.variance
         # Inside buckets, rows were shrunk toward a simple shape: add the contrary evidence of the
         # counts, minus its noise.
         part = shares - overall
-        along = float(part @ known.gaps) ** 2 - known.variance * float(part @ part)
+        gaps = known.counts - self.weight * np.bincount(self._values[name], self.times, len(places))
+        along = float(part @ gaps) ** 2 - known.variance * float(part @ part)
         return ErrorVariance(between + within, self._inside_bins(name, function) + max(0.0, along))
-
-    def _known_column(self, name: str) -> ColumnNoise:
-        if name not in self._columns:
-            rows = np.bincount(self._values_of(name), self.times, len(self.measured.buckets[name]))
-            self._columns[name] = ColumnNoise(
-                self.measured.noise(name),
-                self.measured.value_variance(name),
-                self.measured.value_counts(name) - self.weight * rows,
-            )
-        return self._columns[name]
 
     def _rows_by_value(
         self, name: str, added: WeightedRows, function: ValueOf
     ) -> tuple[Floats, Floats]:
         """Return contributions and row counts by value of a column; every count is positive."""
-        values, size = self._values_of(name), len(self.measured.buckets[name])
+        values, size = self._values[name], len(self.basis.buckets[name])
         everyone = np.bincount(values, self.times, size).astype(np.float64)
         inside = np.bincount(values[added.where], added.weights, size).astype(np.float64)
         rare = np.flatnonzero(everyone < _FEW)
@@ -296,10 +347,10 @@ class ModelError:
         Several positions are evaluated, not only the ends: the function may be equal at both ends
         and differ in between.
         """
-        bins = self.bins[name]
-        if len(bins) == len(self.measured.buckets[name]):
+        bins = self.basis.bins[name]
+        if len(bins) == len(self.basis.buckets[name]):
             return 0.0
-        values = self._values_of(name)
+        values = self._values[name]
         wide = np.flatnonzero(np.bincount(bins)[values] > 1)  # others have one code
         values = values[wide]
         codes = {other: taken[wide] for other, taken in self.codes.items()}
@@ -312,9 +363,9 @@ class ModelError:
     def _codes_at(self, name: str, part: float) -> Integers:
         """Return a code for each value of a column, at a relative position (0 to 1) in its bin."""
         if name not in self._codes_of_values:
-            self._codes_of_values[name] = by_bin(self.bins[name])
+            self._codes_of_values[name] = by_bin(self.basis.bins[name])
         order, first = self._codes_of_values[name]
-        sizes = np.diff(first, append=len(self.bins[name]))
+        sizes = np.diff(first, append=len(self.basis.bins[name]))
         places = first + np.rint(part * (sizes - 1)).astype(np.int64)
         return places if order is None else order[places]
 
@@ -358,22 +409,20 @@ class ModelError:
             taken = np.searchsorted(ends, np.linspace(0, n_rows - 1, n), side="right")
             return {name: self.codes[name][taken] for name in columns}
         return {
-            name: np.arange(n) * (2 * place + 1) % len(self.bins[name])
+            name: np.arange(n) * (2 * place + 1) % len(self.basis.bins[name])
             for place, name in enumerate(columns)
         }
 
     # --- groups of columns ------------------------------------------------------------------------
 
-    def _group(
-        self, group: tuple[str, ...], added: WeightedRows, function: ValueOf
-    ) -> ErrorVariance:
+    def _group(self, group: Group, added: WeightedRows, function: ValueOf) -> ErrorVariance:
         """Return the error from a group of columns, by its table or else by `missed`."""
         shares, model = self._means(group, added)
         counts = model
         if len(group) == PAIR:
             shares, counts = self._with_unseen(group, shares, model, function)
-        part = _interaction(shares, counts)
-        known = self.measured.of_group(group)
+        part = interaction(shares, counts)
+        known = self.basis.finest(group)
         scale = 1.0 if len(group) == PAIR else TRIPLE_SHARE**2
         if known is None:
             missed = self.missed.variance(part, counts)
@@ -384,7 +433,7 @@ class ModelError:
             # The error of the coarse table, and the unmeasured differences inside its cells.
             weights = _summed(counts, known.cells)
             mean = _summed(part * counts, known.cells) / np.maximum(weights, 1e-12)
-            spread = self._fitted(mean, _summed(model, known.cells), known.counts, known.std)
+            spread = self._fitted(mean, _summed(model, known.cells), known)
             inside = part - mean[np.ix_(*known.cells)]
             spread += ErrorVariance(0.0, scale * self.missed.variance(inside, counts))
         if len(group) == PAIR:
@@ -392,7 +441,7 @@ class ModelError:
         return spread
 
     def _with_unseen(
-        self, group: tuple[str, ...], shares: Floats, model: Floats, function: ValueOf
+        self, group: Group, shares: Floats, model: Floats, function: ValueOf
     ) -> tuple[Floats, Floats]:
         """Fill cells without synthetic rows with the counts expected under independence.
 
@@ -410,16 +459,14 @@ class ModelError:
         for axis, name in enumerate(group):
             side = model.sum(axis=1 - axis)
             empty = side == 0
-            hidden = float(np.diag(self._known_column(name).noise)[empty].sum()) ** 0.5
+            hidden = float(np.diag(self.basis.noise(name))[empty].sum()) ** 0.5
             sides.append(np.where(empty, hidden / max(1, int(empty.sum())), side))
         counts = np.where(model > 0, model, np.multiply.outer(*sides) / total)
         filled = shares.copy()
         filled[places] = self._of_unseen(group, places, function)
         return filled, counts
 
-    def _of_unseen(
-        self, group: tuple[str, ...], places: tuple[Integers, ...], function: ValueOf
-    ) -> Floats:
+    def _of_unseen(self, group: Group, places: tuple[Integers, ...], function: ValueOf) -> Floats:
         """Return the mean contribution of sampled rows moved to each of some cells."""
         pairs = zip(group, places, strict=True)
         codes = self._rows_with({name: self._some_codes(name)[buckets] for name, buckets in pairs})
@@ -427,16 +474,14 @@ class ModelError:
 
     def _some_codes(self, name: str) -> Integers:
         """Return some codes of each bucket of a column, from its first to its last value."""
-        if name not in self._codes_of_buckets:
-            places = self.measured.buckets[name]
-            order = np.argsort(places, kind="stable")
-            sizes = np.bincount(places)
-            steps = np.linspace(0, 1, _N_UNSEEN) * (sizes - 1)[:, None]
-            values = order[(np.cumsum(sizes) - sizes)[:, None] + steps.astype(np.int64)]
-            self._codes_of_buckets[name] = self._codes_at(name, 0)[values]
-        return self._codes_of_buckets[name]
+        places = self.basis.buckets[name]
+        order = np.argsort(places, kind="stable")
+        sizes = np.bincount(places)
+        steps = np.linspace(0, 1, _N_UNSEEN) * (sizes - 1)[:, None]
+        values = order[(np.cumsum(sizes) - sizes)[:, None] + steps.astype(np.int64)]
+        return np.asarray(self._codes_at(name, 0)[values])
 
-    def _fitted(self, part: Floats, model: Floats, noisy: Floats, std: float) -> ErrorVariance:
+    def _fitted(self, part: Floats, model: Floats, table: Component) -> ErrorVariance:
         """Return the error of a weighted sum over a table that the model was fitted to.
 
         The fit is penalized. If a noisy count changes by 1, the fitted count m changes by
@@ -449,6 +494,7 @@ class ModelError:
         three assumptions: proportional to the noise that each cell passes on (at most 25 times it),
         equal in all cells, or as large as the residual along `part`, minus its noise.
         """
+        noisy, std = table.counts, table.variance**0.5
         let_through = model / (model + self.shrinkage * std)
         noise = (std * let_through) ** 2
         held_back = np.sum((noisy - model) ** 2 - (std * (1 - let_through)) ** 2)
@@ -463,28 +509,26 @@ class ModelError:
         along = float(np.sum((noisy - model) * part)) ** 2 - std**2 * float(np.sum(part**2))
         return ErrorVariance(variance, max(held, along))
 
-    def _inside_buckets(self, group: tuple[str, ...], coarse: Floats, added: WeightedRows) -> float:
+    def _inside_buckets(self, group: Group, coarse: Floats, added: WeightedRows) -> float:
         """Return the variance from dependence between single values of merged buckets.
 
         `coarse` is the interaction of the pair, by bucket.
         """
         fine = self._looked_into(group)
         first, second = (
-            self.measured.buckets[name]
-            if name in fine
-            else np.arange(self.measured.n_buckets[name])
+            self.basis.buckets[name] if name in fine else np.arange(self.basis.n_buckets[name])
             for name in group
         )
         inside = _is_merged(first)[:, None] | _is_merged(second)
         if not inside.any():
             return 0.0
         shares, model = self._means(group, added, fine)
-        rest = _interaction(shares, model) - coarse[first[:, None], second]
+        rest = interaction(shares, model) - coarse[first[:, None], second]
         return BUCKET_SHARE**2 * float(np.sum((model * rest)[inside] ** 2))
 
-    def _looked_into(self, group: tuple[str, ...]) -> frozenset[str]:
+    def _looked_into(self, group: Group) -> frozenset[str]:
         """Return the columns to resolve by value: both, or the larger if cells are many."""
-        sizes = {name: len(self.measured.buckets[name]) for name in group}
+        sizes = {name: len(self.basis.buckets[name]) for name in group}
         if np.prod(list(sizes.values())) <= _MAX_LOOKED_INTO:
             return frozenset(group)
         return frozenset([max(group, key=lambda name: sizes[name])])
@@ -492,7 +536,7 @@ class ModelError:
     # --- counting rows ----------------------------------------------------------------------------
 
     def _means(
-        self, group: tuple[str, ...], added: WeightedRows, fine: frozenset[str] = frozenset()
+        self, group: Group, added: WeightedRows, fine: frozenset[str] = frozenset()
     ) -> tuple[Floats, Floats]:
         """Return the mean contribution and the count of each cell.
 
@@ -504,12 +548,10 @@ class ModelError:
         means = np.where(everyone > 0, inside / np.maximum(everyone, 1), overall)
         return means.reshape(sizes), (self.weight * everyone).reshape(sizes)
 
-    def _cells(
-        self, group: tuple[str, ...], fine: frozenset[str]
-    ) -> tuple[list[int], Integers, Floats]:
+    def _cells(self, group: Group, fine: frozenset[str]) -> tuple[list[int], Integers, Floats]:
         """Return the shape of a table, the cell of each row, and the frequency of each cell."""
         sizes = [
-            len(self.measured.buckets[name]) if name in fine else self.measured.n_buckets[name]
+            len(self.basis.buckets[name]) if name in fine else self.basis.n_buckets[name]
             for name in group
         ]
         key = group, fine
@@ -518,22 +560,14 @@ class ModelError:
         cells = np.zeros(len(self.times), np.int64)
         for name, size in zip(group, sizes, strict=True):
             cells *= size
-            cells += self._values_of(name) if name in fine else self._buckets_of(name)
+            cells += (
+                self._values[name] if name in fine else self.basis.buckets[name][self._values[name]]
+            )
         rows = np.bincount(cells, self.times, int(np.prod(sizes)))
         found = cells, rows.astype(np.float64)
         if len(cells) <= _MAX_KEPT:
             self._counts[key] = found
         return sizes, *found
-
-    def _values_of(self, name: str) -> Integers:
-        if name not in self._values:
-            self._values[name] = self.bins[name][self.codes[name]]
-        return self._values[name]
-
-    def _buckets_of(self, name: str) -> Integers:
-        if name not in self._bucketed:
-            self._bucketed[name] = self.measured.buckets[name][self._values_of(name)]
-        return self._bucketed[name]
 
 
 def _summed(counts: Floats, cells: Sequence[Integers]) -> Floats:
@@ -558,24 +592,3 @@ def _ranks(counts: Floats) -> Floats:
 def _is_merged(places: Integers) -> NDArray[np.bool_]:
     """Return which values share their bucket with others."""
     return np.bincount(places)[places] > 1
-
-
-def _interaction(shares: Floats, counts: Floats) -> Floats:
-    """Return the highest-order interaction of a function on cells, weighted by counts.
-
-    Examples
-    --------
-    >>> both = np.array([[1.0, 0.0], [0.0, 0.0]])
-    >>> _interaction(both, np.full((2, 2), 25.0)).tolist()
-    [[0.25, -0.25], [-0.25, 0.25]]
-    """
-    result = shares.copy()
-    axes = range(shares.ndim)
-    inside = shares * counts
-    for n_kept in range(shares.ndim):
-        for kept in combinations(axes, n_kept):
-            rest = tuple(axis for axis in axes if axis not in kept)
-            total = counts.sum(axis=rest, keepdims=True)
-            mean = inside.sum(axis=rest, keepdims=True) / np.maximum(total, 1e-12)
-            result += (-1) ** (shares.ndim - n_kept) * mean
-    return result * (counts > 0)
