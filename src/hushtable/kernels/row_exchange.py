@@ -185,23 +185,9 @@ def pick(
 ) -> int:
     """Select another draw of a row wherever this brings counts closer to target; in place.
 
-    Parameters
-    ----------
-    draws : int array (draw, row, column)
-        Codes.
-    picked : int array
-        The selected draw of each row.
-    order : int array
-        The rows in the order in which they are visited.
-    excess : array
-        Count minus target of each cell of the tables.
-    pairs : PairTables
-        The tables.
-
-    Returns
-    -------
-    int
-        Number of rows whose draw changed.
+    `draws` has the shape (draw, row, column), `picked` is the selected draw of each row, and
+    `excess` is the count minus target of each cell. Rows are visited in the given order. Returns
+    the number of rows whose draw changed.
     """
     made = 0
     for row in order:

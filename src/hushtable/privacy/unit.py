@@ -11,7 +11,7 @@ from hushtable.errors import ParameterError
 from hushtable.privacy.values import FrozenValue
 
 Neighbors = Literal["add-remove", "replace"]
-"""How neighboring data sets differ: one unit is added or removed, or replaced by another."""
+"""Neighbor relation: one unit is added or removed, or replaced by another."""
 
 
 class Unit(FrozenValue):

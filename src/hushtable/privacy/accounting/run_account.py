@@ -50,30 +50,15 @@ _FREE = TotalCost()
 
 @dataclass(frozen=True)
 class SpendingLimit:
-    """Differential privacy that a run may spend: for one unit, or for one row of it.
-
-    Parameters
-    ----------
-    epsilon, delta : Fraction
-        The promise; pure if delta is 0.
-    rho : Fraction, optional
-        If given, the promise is rho-zCDP, and all costs are counted in rho.
-    mu : Fraction, optional
-        If given, the promise is mu-GDP, and all costs are counted in mu**2.
-    exchanged : bool
-        Whether neighbors differ in one unit replaced by another, not added or removed.
-    of_row : bool
-        Whether the promise is for one row of a unit that may have several.
-    aside : pair of Fraction
-        Parts of epsilon and delta reserved for queries whose cost is known in rho only.
-    """
+    """Differential privacy that a run may spend: for one unit, or for one row of it."""
 
     epsilon: Fraction
     delta: Fraction = _NOTHING
-    rho: Fraction | None = None
-    mu: Fraction | None = None
-    exchanged: bool = False
-    of_row: bool = False
+    rho: Fraction | None = None  # if given, the promise is rho-zCDP, and costs are counted in rho
+    mu: Fraction | None = None  # if given, the promise is mu-GDP, and costs are counted in mu**2
+    exchanged: bool = False  # whether neighbors have one unit replaced, not added or removed
+    of_row: bool = False  # whether the promise is for one row of a unit that may have several
+    # Parts of epsilon and delta reserved for queries whose cost is known in rho only.
     aside: tuple[Fraction, Fraction] = (_NOTHING, _NOTHING)
 
     @classmethod

@@ -49,7 +49,7 @@ _REFUSED = {
 
 
 class SealedValue:
-    """Value that nobody may see without paying."""
+    """Value that can be seen only after its cost is recorded."""
 
     __slots__ = ("__inside", "part", "sensitivity")
     sensitivity: Sensitivity  # how much one unit changes it

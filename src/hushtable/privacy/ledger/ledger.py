@@ -143,8 +143,8 @@ def new_record(seq: int, kind: str) -> dict[str, Any]:
 #
 # A ledger restored from an old copy looks intact, because its chain of records is valid. A later
 # receipt, stored elsewhere, reveals the rollback. The file contains nothing else: the receipt is a
-# digest of records with random salts, from which nothing about them can be read or guessed. It may
-# be published with the releases.
+# digest of records with random salts, so it reveals nothing about them. It may be published with
+# the releases.
 
 _RECEIPT = re.compile(rb"([0-9a-f]{64})\n?")
 

@@ -40,7 +40,7 @@ class Payment:
         Where the spending is recorded. A ledger pays for one schema and refuses any other. Its last
         receipt is stored beside the release, and the next release checks it.
     reservation : int, optional
-        A reservation in the ledger from which the release draws.
+        The reservation in the ledger that the release uses.
     purpose : str
         Purpose of the release, for the ledger.
     same_people : str, optional

@@ -157,7 +157,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class LedgerTable(Protocol):
-    """What a ledger needs to know about a table; a `hushtable.schema.Schema` provides it."""
+    """Table as a ledger identifies it; a `hushtable.schema.Schema` is one."""
 
     @property
     def name(self) -> str:

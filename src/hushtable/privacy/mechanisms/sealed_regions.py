@@ -156,16 +156,8 @@ class SealedRegions(SealedValue):
     ) -> SealedSplitsOfParts:
         """Score all splits of a region along some axes.
 
-        Parameters
-        ----------
-        region : int
-            The region.
-        spans : mapping of int to pair of int
-            The extent of the region on each axis; public.
-        n_ways : int
-            The number of splits; public.
-        quality : int
-            The quality function of splits.
+        `spans` contains the extent of the region on each axis, and `n_ways` is the number of
+        splits; both are public.
         """
         exact: OrderedCells = unseal(self)
         begins, ends = self._where([region])

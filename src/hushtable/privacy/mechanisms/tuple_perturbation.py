@@ -83,26 +83,13 @@ class SourceInsertions:
     column j's weights. Each lot is drawn independently with probability `hit`, and a tuple is
     inserted if any of its lots is drawn. So tuples are inserted independently, with probability
     exactly beta(t) = 1 - (1 - hit)**w(t), close to hit * W * source(t).
-
-    Parameters
-    ----------
-    domain : Domain
-        The tuples.
-    weights : tuple of tuple of int
-        For each column the weight of each code, at least 1.
-    alpha : Fraction
-        A tuple in at least `copies` rows is kept with probability alpha + beta(t).
-    hit : Fraction
-        The probability of a lot.
-    copies : int
-        A tuple in fewer rows than this gets the share rows / copies of alpha.
     """
 
     domain: Domain
-    weights: tuple[tuple[int, ...], ...]
-    alpha: Fraction
-    hit: Fraction
-    copies: int = 1
+    weights: tuple[tuple[int, ...], ...]  # of the codes of each column, at least 1
+    alpha: Fraction  # a tuple in at least `copies` rows is kept with probability alpha + beta(t)
+    hit: Fraction  # probability of a lot
+    copies: int = 1  # a tuple in fewer rows gets the share rows / copies of alpha
 
     @cached_property
     def lots(self) -> Domain:
@@ -181,20 +168,11 @@ class SourcePrior:
     """Observers against whom noise from a source distribution protects.
 
     They assign a tuple a prior probability of at most d(t) = expected_tuples * source(t).
-
-    Parameters
-    ----------
-    domain : Domain
-        The tuples.
-    weights : tuple of tuple of int
-        For each column the weight of each code, at least 1.
-    expected_tuples : Fraction
-        The public number of tuples, times the prior factor.
     """
 
     domain: Domain
-    weights: tuple[tuple[int, ...], ...]
-    expected_tuples: Fraction
+    weights: tuple[tuple[int, ...], ...]  # of the codes of each column, at least 1
+    expected_tuples: Fraction  # public number of tuples, times the prior factor
 
     def prior(self, weight: int) -> Fraction:
         """Return the largest prior of a tuple of this weight."""

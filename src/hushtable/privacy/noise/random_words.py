@@ -26,7 +26,7 @@ class RandomWords(ABC):
     _chunk: ClassVar[int] = 1 << 17
 
     is_private: bool
-    """Whether results made with these words may be called private."""
+    """True if results made with these words may be called private."""
 
     @abstractmethod
     def _words(self, n: int) -> Words:

@@ -103,21 +103,8 @@ _DIGIT = 31  # bits of one digit of a large number; products of two digits fit a
 def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
     """Keep each cell of a domain independently with probability p.
 
-    The time grows with the number of cells kept and with the logarithm of the domain's size.
-
-    Parameters
-    ----------
-    domain : Domain
-        The cells; any number of them.
-    p : Fraction
-        The exact probability, 0 < p < 1.
-    noise : Noise
-        Source of randomness.
-
-    Returns
-    -------
-    int64 array
-        The keys (of `Domain.pack`) of the cells kept, in order.
+    The time grows with the number of cells kept and with the logarithm of the domain's size. The
+    result is the keys (of `Domain.pack`) of the cells kept, in order.
 
     Examples
     --------
