@@ -39,7 +39,7 @@ def test_several_publishes_into_one_folder(commands: Commands, scene: Scene) -> 
 CLAIM = """
 import sys, time
 from pathlib import Path
-from hushtable.files.claim import Claim
+from hushtable.files.writing import Claim
 
 claim = Claim(Path(sys.argv[1]))
 print("claimed", flush=True)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from hushtable.errors import SchemaError, Unconfirmed
-from hushtable.query.where.linked_facts import facts_of
+from hushtable.query.where.rules import facts_of
 from hushtable.schema import Boolean, Integer
 from hushtable.schema.linked_schema import LinkedSchema
 

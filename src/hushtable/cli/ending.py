@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from hushtable.cli.plain import INTERRUPTED, TERMINATED, visible
 from hushtable.errors import HushtableError, HushtableWarning, InternalError, OwnNote
-from hushtable.files.signals import ENDING
+from hushtable.files.writing import ENDING
 
 if TYPE_CHECKING:
     from hushtable.files.progress import Progress

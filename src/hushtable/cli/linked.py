@@ -66,7 +66,7 @@ def check(schema: SchemaPath, tables: TableFiles, as_json: AsJson = False) -> No
     """Report out-of-domain values, bad keys, orphan rows and surplus rows (custodian only)."""
     from hushtable.engine.linked_tables import open_linked  # noqa: PLC0415 - keeps other commands quick
     from hushtable.engine.output_guard import silenced  # noqa: PLC0415
-    from hushtable.query.where.linked_facts import facts_of  # noqa: PLC0415
+    from hushtable.query.where.rules import facts_of  # noqa: PLC0415
     from hushtable.schema.linked_schema import LinkedSchema  # noqa: PLC0415
 
     public = LinkedSchema.load(schema)

@@ -29,7 +29,7 @@ from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise
-from hushtable.query.where.linked_facts import LinkedFact, facts_of
+from hushtable.query.where.rules import LinkedFact, facts_of
 from hushtable.schema import Schema
 from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from hushtable.engine.output_guard import silenced
 from hushtable.errors import HushtableError, HushtableWarning, OwnNote, Refused
 from hushtable.files.progress import Progress, counted, silent
-from hushtable.files.signals import signals_held
+from hushtable.files.writing import signals_held
 from hushtable.methods.base import SUPPOSED_ROWS, Forecast, Plan, Released
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
 from hushtable.privacy.ledger.payment import Payment, PaymentOptions

@@ -22,7 +22,7 @@ from hushtable.query.answers.published import Generator
 from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 from hushtable.query.where import Predicate, parse
 from hushtable.query.where.formula import shorten
-from hushtable.query.where.linked_facts import LinkedFact, fact_of, facts_of
+from hushtable.query.where.rules import LinkedFact, fact_of, facts_of
 from hushtable.query.where.syntax import SqlNode, quote
 from hushtable.schema.codes import as_numpy
 from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema

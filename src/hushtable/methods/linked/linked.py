@@ -56,7 +56,7 @@ from hushtable.methods.quilt.quilt import (
 from hushtable.methods.quilt.serialize import warnings_of
 from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.noise.noise import Noise
-from hushtable.query.where.linked_facts import facts_of
+from hushtable.query.where.rules import facts_of
 from hushtable.schema import Schema
 from hushtable.schema.codes import below_each_other, numbers, to_values
 from hushtable.schema.linked_schema import LinkedSchema

@@ -30,7 +30,7 @@ from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.prior_weight import PriorRows
 from hushtable.methods.quilt.quilt import codes_drawn
 from hushtable.privacy.noise.noise import Noise
-from hushtable.query.where.linked_facts import LinkedFact
+from hushtable.query.where.rules import LinkedFact
 from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema
 
 # Choice among several draws of child rows, so that counts match the model given the parents.

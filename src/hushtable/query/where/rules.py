@@ -1,4 +1,4 @@
-"""Public rules between columns, and derived columns.
+"""Public rules between columns, derived columns, and facts of linked tables.
 
 A rule is a condition that holds for every published row; a rule that is NULL for a row, because a
 value is missing, counts as satisfied. ``rules.md`` proves that enforcing rules costs no privacy.
@@ -14,12 +14,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushtable.errors import ParameterError, PredicateError, SchemaError, TooLarge
+from hushtable.errors import (
+    HushtableError,
+    ParameterError,
+    PredicateError,
+    SchemaError,
+    TooLarge,
+)
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.where.predicate import Predicate, parse
 from hushtable.query.where.translate import CategoryOperand, derived_operand
 from hushtable.schema import Identifier, Schema
 from hushtable.schema.codes import to_codes
+from hushtable.schema.linked_schema import LinkedSchema
 from hushtable.schema.recoding import Recoding
 
 Recode = Mapping[str, Recoding]
@@ -197,3 +204,62 @@ def _can_be_derived(name: str, text: str, schema: Schema) -> bool:
     except (PredicateError, SchemaError):
         return False
     return True
+
+
+# --- facts of linked tables: conditions on one column ---------------------------------------------
+
+MAX_CODES = 1 << 24
+"""Maximum number of codes of a column in a fact; each is evaluated."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinkedFact:
+    """A condition on one column."""
+
+    column: str  # name of the column
+    truth: NDArray[np.bool_]  # whether the condition holds, for each code
+
+    def is_same(self, other: LinkedFact) -> bool:
+        """Return whether two conditions are equivalent."""
+        return self.column == other.column and np.array_equal(self.truth, other.truth)
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """First and last code of each run of codes that satisfy the condition."""
+        edges = np.flatnonzero(np.diff(self.truth.astype(np.int8), prepend=0, append=0))
+        return [(int(start), int(stop) - 1) for start, stop in edges.reshape(-1, 2)]
+
+
+def fact_of(where: str, schema: Schema) -> LinkedFact:
+    """Parse a condition on one column of a table.
+
+    Examples
+    --------
+    >>> schema = Schema.parse("{name: t, columns: {age: {type: integer, low: 0, high: 9}}}")
+    >>> fact_of("age < 3 or age = 8", schema).runs
+    [(0, 2), (8, 8)]
+    """
+    predicate = parse(where, schema)
+    if len(predicate.columns) != 1:
+        raise SchemaError(f"{where!r} must use exactly one column of the table.")
+    (name,) = predicate.columns
+    size = schema.attributes[name].size
+    if size > MAX_CODES:
+        raise SchemaError(f"{where!r}: column {name!r} has more than {MAX_CODES:,} values.")
+    return LinkedFact(name, predicate.mask({name: np.arange(size)}))
+
+
+def facts_of(schema: LinkedSchema) -> dict[str, dict[str, LinkedFact]]:
+    """Parse all facts, by table and name; raise one error that lists all problems."""
+    problems: list[str] = []
+    found: dict[str, dict[str, LinkedFact]] = {}
+    for name, table in schema.tables.items():
+        found[name] = {}
+        for fact, where in table.facts.items():
+            try:
+                found[name][fact] = fact_of(where, schema.own(name))
+            except HushtableError as error:
+                problems += [f"table {name!r}: fact {fact!r}: {why}" for why in error.problems]
+    if problems:
+        raise SchemaError(problems)
+    return found
