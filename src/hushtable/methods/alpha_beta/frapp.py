@@ -33,7 +33,7 @@ from hushtable.query.answers.published import (
     KnownNoiseRows,
     published_rows,
 )
-from hushtable.query.answers.row_sums import RowFunction, SumEstimates, no_less
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, no_less, pair_matrix
 from hushtable.query.where import parse
 from hushtable.schema import Schema
 from hushtable.schema.codes import plain, written_tuples
@@ -224,15 +224,16 @@ class RetentionEstimator(Estimator):
             return (seen - (1 - kept) * mean * n_rows) / kept, mean
 
         found = [estimate(function) for function in functions]
-        privacy = np.zeros((len(functions), len(functions)))
-        for i in range(len(functions)):
-            for j in range(i, len(functions)) if together else (i,):
-                product, mean = estimate(functions[i] * functions[j])
-                (one, mean_one), (two, mean_two) = found[i], found[j]
-                both = kept * product + (1 - kept) * mean * n_rows
-                means = kept**2 * product + (1 - kept) ** 2 * mean_one * mean_two * n_rows
-                means += kept * (1 - kept) * (one * mean_two + two * mean_one)
-                privacy[i, j] = privacy[j, i] = (both - means) / kept**2
+
+        def covariance(i: int, j: int) -> float:
+            product, mean = estimate(functions[i] * functions[j])
+            (one, mean_one), (two, mean_two) = found[i], found[j]
+            both = kept * product + (1 - kept) * mean * n_rows
+            means = kept**2 * product + (1 - kept) ** 2 * mean_one * mean_two * n_rows
+            means += kept * (1 - kept) * (one * mean_two + two * mean_one)
+            return float((both - means) / kept**2)
+
+        privacy = pair_matrix(len(functions), covariance, together=together)
         # Estimated products are noisy too, so the result is projected to a valid covariance.
         return SumEstimates(
             np.array([value for value, _ in found]),

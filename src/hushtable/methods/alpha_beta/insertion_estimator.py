@@ -42,7 +42,7 @@ from hushtable.query.answers.published import (
     KnownNoiseRows,
     published_rows,
 )
-from hushtable.query.answers.row_sums import RowFunction, SumEstimates, no_less
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, no_less, pair_matrix
 from hushtable.query.where import Predicate, parse
 from hushtable.schema.codes import as_numpy, plain
 
@@ -171,11 +171,12 @@ class InsertionEstimator(Estimator):
             return (float(function.values(codes).sum()) - inserted) / gain, inserted
 
         values = np.array([estimate(function)[0] for function in functions])
-        privacy = np.zeros((len(functions), len(functions)))
-        for i in range(len(functions)):
-            for j in range(i, len(functions)) if together else (i,):
-                own, inserted = estimate(functions[i] * functions[j])
-                privacy[i, j] = privacy[j, i] = (inserted + gain * (1 - gain) * own) / gain**2
+
+        def covariance(i: int, j: int) -> float:
+            own, inserted = estimate(functions[i] * functions[j])
+            return (inserted + gain * (1 - gain) * own) / gain**2
+
+        privacy = pair_matrix(len(functions), covariance, together=together)
         return SumEstimates(
             values, no_less(privacy), np.zeros_like(privacy), counted=self.counted,
             notes=(self.notes[0],),

@@ -19,23 +19,27 @@ from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-from hushtable.arrays import Bools, Floats
+from hushtable.arrays import Bools, Floats, Integers
+from hushtable.domain import Domain
 from hushtable.errors import Refused
-from hushtable.methods.counts.cell_table import COUNT, NOISY_COUNT
 from hushtable.methods.counts.noisy_counts import NoisyCounts
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
-from hushtable.query.answers.cell_sums import ErrorLaw, PublishedCells, cut_error
-from hushtable.query.answers.estimator import Estimate, Estimator
+from hushtable.query.answers.cell_sums import (
+    COUNT,
+    NOISY_COUNT,
+    CellsEstimator,
+    ErrorLaw,
+    PublishedCells,
+    cut_error,
+)
+from hushtable.query.answers.estimator import Estimate
 from hushtable.query.answers.published import Generator
 from hushtable.query.answers.resampling import redrawn_cells
-from hushtable.query.answers.row_sums import RowFunction, SumEstimates
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, products
 from hushtable.query.where import Predicate, parse
-from hushtable.schema import Schema
-from hushtable.schema.codes import as_numpy, repeated
+from hushtable.schema.codes import as_numpy
 from hushtable.schema.recoding import recoded_domain, recodings
 
 # Model of the rows of unpublished combinations, with a validation that estimates its error.
@@ -283,17 +287,6 @@ _FEW_HIDDEN = 0.02  # share of rows whose absence from sampled rows hardly matte
 
 
 @dataclass(frozen=True)
-class NumberInterval:
-    """An estimate with an interval and standard deviations."""
-
-    value: float
-    low: float
-    high: float
-    privacy_std: float = 0.0
-    model_std: float = 0.0
-
-
-@dataclass(frozen=True)
 class SuppressedShare:
     """Number of unpublished cells that a condition touches, and the share that satisfies it."""
 
@@ -302,7 +295,7 @@ class SuppressedShare:
     share: float
 
 
-class CellEstimator(Estimator):
+class CellEstimator(CellsEstimator):
     """Answer counts from a release of cells."""
 
     total_is_published: ClassVar[str] = "a release with row_count_share"
@@ -312,42 +305,32 @@ class CellEstimator(Estimator):
         """Extract what answers need from the statement and the tables."""
         plan = NoisyCounts(**self.parameters).plan(self.schema)
         self.recode = plan.recode
-        self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = not isinstance(plan.mechanism, TwoSidedGeometric)
         self.noise = noise_of_one(plan.mechanism)
         self.suppressed = chances_suppressed(plan.mechanism) if self.suppresses else np.ones(1)
-        self.total = row_total(self.schema, self.settings)
+        self.total = row_total(self.schema.counted_rows, self.settings["row_total"])
+
+    @cached_property
+    def domain(self) -> Domain:
+        """All cells, published or not."""
+        return recoded_domain(self.schema, list(self.schema.attributes), self.recode)
 
     @property
     def most_suppressed(self) -> int:
         """Maximum number of rows of a suppressed cell; larger cells are published almost surely."""
         return len(self.suppressed) - 1
 
-    # --- the published cells ----------------------------------------------------------------
-
     @cached_property
-    def counts(self) -> NDArray[np.float64]:
+    def counts(self) -> Floats:  # type: ignore[override]  # computed on demand
         """Published counts minus the known bias of their noise."""
         raw = NOISY_COUNT if NOISY_COUNT in self.table.column_names else COUNT
-        published: NDArray[np.float64] = as_numpy(self.table.column(raw)).astype(np.float64)
+        published: Floats = as_numpy(self.table.column(raw)).astype(np.float64)
         return published - self.noise.mean
 
-    def frame(self) -> pa.Table:
-        """Repeat each published tuple according to its count."""
-        repeats = repeated(self.table.column(COUNT).to_numpy())
-        return self.table.select(list(self.domain.names)).take(pa.array(repeats))
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of `frame`."""
-        return int(as_numpy(self.table.column(COUNT)).sum())
-
-    def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
+    def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
         """Sample counts of cells from their uncertainty, and positions of rows inside cells."""
         self._require_few_hidden()
-        cells = PublishedCells(self.schema, self.recode, self.codes)
-        codes = redrawn_cells(cells, self.counts, self.noise.variance, rng)
-        return codes, np.ones(len(next(iter(codes.values()))))
+        return redrawn_cells(self.cells, self.counts, self.noise.variance, rng)
 
     def _require_few_hidden(self) -> None:
         """Refuse to sample rows if many are suppressed, because no sample would contain them."""
@@ -368,12 +351,12 @@ class CellEstimator(Estimator):
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows; suppressed rows are modeled, see `hidden_rows`."""
-        cells = PublishedCells(self.schema, self.recode, self.codes)
+        cells = self.cells
         inside = np.stack([cells.means(function) for function in functions])
         model = cells.inside(functions, self.counts, together=together)
         notes = [CUT_NOTE] if model.any() else []
         if self._n_hidden == 0:
-            privacy = self.noise.variance * _products(inside, together=together)
+            privacy = self.noise.variance * products(inside, together=together)
             return SumEstimates(inside @ self.counts, privacy, model, notes=tuple(notes))
         total = self._some_total
         if total is None:
@@ -384,8 +367,8 @@ class CellEstimator(Estimator):
             )
         means, unlike, note = self._suppressed(cells, functions, inside)
         rest = inside - means[:, None]
-        privacy = self.noise.variance * _products(rest, together=together)
-        of_total = _products(means[:, None], together=together)
+        privacy = self.noise.variance * products(rest, together=together)
+        of_total = products(means[:, None], together=together)
         privacy += total.privacy_std**2 * of_total
         model = model + total.model_std**2 * of_total
         unlike = unlike if together else np.diag(unlike.diagonal())
@@ -402,7 +385,7 @@ class CellEstimator(Estimator):
         return self.domain.size - len(self.counts) if self.suppresses else 0
 
     @cached_property
-    def _some_total(self) -> NumberInterval | None:
+    def _some_total(self) -> Estimate | None:
         """Number of rows; if unknown, bounds from suppressed cells, or None if these are wide."""
         if self.total is not None:
             return self.total
@@ -410,7 +393,13 @@ class CellEstimator(Estimator):
         most = float(self._n_hidden * self.most_suppressed)
         if most > seen / 4:
             return None
-        return NumberInterval(seen + most / 2, seen, seen + most, model_std=most / 12**0.5)
+        return Estimate(
+            value=seen + most / 2,
+            low=seen,
+            high=seen + most,
+            privacy_std=0.0,
+            model_std=most / 12**0.5,
+        )
 
     def _n_suppressed(self) -> float:
         """Estimate the number of suppressed rows, at least one standard deviation of it."""
@@ -428,7 +417,7 @@ class CellEstimator(Estimator):
         n_rows = self._n_suppressed()
         return n_rows**2 / LIKENESS + n_rows * self.most_suppressed / 2
 
-    def _small(self) -> NDArray[np.float64]:
+    def _small(self) -> Floats:
         """Return weights of the smallest published cells with as many rows as are suppressed."""
         there = np.maximum(self.counts, 0.0)
         order = np.argsort(there, kind="stable")
@@ -439,8 +428,8 @@ class CellEstimator(Estimator):
         return np.asarray(weights / max(1.0, float(weights.sum())))
 
     def _suppressed(
-        self, cells: PublishedCells, functions: Sequence[RowFunction], inside: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], str]:
+        self, cells: PublishedCells, functions: Sequence[RowFunction], inside: Floats
+    ) -> tuple[Floats, Floats, str]:
         """Return means over suppressed rows, the covariance of sums over them, and a note."""
         rows = self.hidden_rows
         if rows is not None:
@@ -459,7 +448,7 @@ class CellEstimator(Estimator):
         return means, self._unlike() * (squares - np.outer(means, means)), LIKE_SMALL_NOTE
 
     @cached_property
-    def _all_codes(self) -> dict[str, NDArray[np.int64]]:
+    def _all_codes(self) -> dict[str, Integers]:
         """Codes of all cells of the domain."""
         grid = self.domain.grid()
         return {name: grid[:, i] for i, name in enumerate(self.domain.names)}
@@ -493,7 +482,7 @@ class CellEstimator(Estimator):
         if hidden.n_inside == 0:
             answer = inside
         elif self.total is not None and hidden.n_outside == 0:
-            answer = _difference(self.total, outside)
+            answer = self.total.complement(outside)
         else:
             sure = self._with_suppressed(inside, outside, hidden)
             answer, note = self._likely(predicate, shares, sure)
@@ -505,38 +494,25 @@ class CellEstimator(Estimator):
                 )
         if inside.model_std > 0:
             notes.append(CUT_NOTE)
-        return Estimate(
-            value=float(np.clip(answer.value, answer.low, answer.high)),
-            low=answer.low,
-            high=answer.high,
-            privacy_std=answer.privacy_std,
-            model_std=answer.model_std,
-            notes=tuple(notes),
-        )
+        value = float(np.clip(answer.value, answer.low, answer.high))
+        return replace(answer, value=value, notes=tuple(notes))
 
     def _with_suppressed(
-        self, inside: NumberInterval, outside: NumberInterval, hidden: SuppressedShare
-    ) -> NumberInterval:
+        self, inside: Estimate, outside: Estimate, hidden: SuppressedShare
+    ) -> Estimate:
         """Widen the interval for suppressed rows: from none to the maximum possible."""
         most = float(self.most_suppressed)
         value, low, high = inside.value, inside.low, inside.high + hidden.n_inside * most
         if self.total is not None:
-            rest = _difference(self.total, outside)
+            rest = self.total.complement(outside)
             high = min(high, max(inside.high, rest.high))
             low = max(low, min(high, rest.low - hidden.n_outside * most))
             value += hidden.share * max(0.0, rest.value - inside.value)
-        return NumberInterval(
-            value=value,
-            low=low,
-            high=high,
-            privacy_std=inside.privacy_std,
-            # Only the range of the suppressed part is known.
-            model_std=float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5)),
-        )
+        # Only the range of the suppressed part is known.
+        model_std = float(np.hypot(inside.model_std, (high - inside.high) / 12**0.5))
+        return replace(inside, value=value, low=low, high=high, model_std=model_std)
 
-    def _likely(
-        self, predicate: Predicate, shares: NDArray[np.float64], sure: NumberInterval
-    ) -> tuple[NumberInterval, str]:
+    def _likely(self, predicate: Predicate, shares: Floats, sure: Estimate) -> tuple[Estimate, str]:
         """Narrow the certain interval to a likely one, by the model of suppressed rows."""
         rows, total = self.hidden_rows, self.total
         if rows is None or total is None:
@@ -562,7 +538,7 @@ class CellEstimator(Estimator):
         # An analyst may know of one cell that is full, or empty, and ask about it.
         reach = max(reach, float(self.most_suppressed))
         low, high = value - reach - error.below, value + reach + error.above
-        return NumberInterval(
+        return Estimate(
             value=value,
             low=float(np.clip(low, sure.low, sure.high)),
             high=float(np.clip(high, sure.low, sure.high)),
@@ -570,7 +546,7 @@ class CellEstimator(Estimator):
             model_std=float(np.hypot(error.std, unlike**0.5)),
         ), f"{SPREAD_NOTE} Without the model: {sure.low:,.0f} to {sure.high:,.0f}."
 
-    def _published(self, shares: NDArray[np.float64]) -> NumberInterval:
+    def _published(self, shares: Floats) -> Estimate:
         """Sum published cells, each weighted by the share that satisfies the condition."""
         whole, cut = shares == 1.0, (shares > 0.0) & (shares < 1.0)
         n_whole = int(np.count_nonzero(whole))
@@ -589,7 +565,7 @@ class CellEstimator(Estimator):
             value += float(part @ counts)
             # At the lower end only whole cells count; at the upper end, split cells count in full.
             high = value + float(NORMAL * np.sqrt(at_most)) + error.above
-        return NumberInterval(
+        return Estimate(
             value=max(value, 0.0),
             low=max(low, 0.0),
             high=max(high, 0.0),
@@ -597,7 +573,7 @@ class CellEstimator(Estimator):
             model_std=model_std,
         )
 
-    def _hidden(self, predicate: Predicate, shares: NDArray[np.float64]) -> SuppressedShare:
+    def _hidden(self, predicate: Predicate, shares: Floats) -> SuppressedShare:
         """Count the unpublished cells that may, and may not, satisfy a condition."""
         n_hidden = self.domain.size - len(shares)
         if not self.suppresses or n_hidden == 0:
@@ -620,27 +596,6 @@ class CellEstimator(Estimator):
         )
 
 
-def _products(weights: NDArray[np.float64], *, together: bool) -> NDArray[np.float64]:
-    """Return the inner products of all pairs of rows, or only of each row with itself."""
-    if together:
-        return np.asarray(weights @ weights.T)
-    return np.diag(np.sum(weights**2, axis=1))
-
-
-def _difference(total: NumberInterval, part: NumberInterval) -> NumberInterval:
-    """Return the total minus a part."""
-    value = total.value - part.value
-    below = float(np.hypot(total.value - total.low, part.high - part.value))
-    above = float(np.hypot(total.high - total.value, part.value - part.low))
-    return NumberInterval(
-        value=max(0.0, value),
-        low=max(0.0, value - below),
-        high=max(0.0, value) + above,
-        privacy_std=float(np.hypot(total.privacy_std, part.privacy_std)),
-        model_std=part.model_std,
-    )
-
-
 def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
     """Return the noise of one published count, for a count far above the threshold."""
     far = mechanism.release_count(1 - 1e-15) + mechanism.release_count(_SURELY_PUBLISHED)
@@ -648,28 +603,27 @@ def noise_of_one(mechanism: CountMechanism) -> ErrorLaw:
     return ErrorLaw(published - far, chances)
 
 
-def chances_suppressed(mechanism: CountMechanism) -> NDArray[np.float64]:
+def chances_suppressed(mechanism: CountMechanism) -> Floats:
     """Return the probability that a cell of 0, 1, 2, ... rows is suppressed, where above 10^-6."""
     n = mechanism.release_count(_SURELY_PUBLISHED)
     return np.array([1.0 - mechanism.release_probability(rows) for rows in range(n)])
 
 
-def row_total(schema: Schema, settings: Mapping[str, Any]) -> NumberInterval | None:
-    """Return the number of rows: public, noisy, or None if unknown."""
-    public = schema.counted_rows
+def row_total(public: int | None, published: Mapping[str, Any] | None) -> Estimate | None:
+    """Return the number of rows: public, with discrete Laplace noise, or None if unknown."""
     if public is not None:
-        return NumberInterval(value=public, low=public, high=public)
-    published = settings["row_total"]
-    return None if published is None else noisy_total(published)
-
-
-def noisy_total(published: Mapping[str, Any]) -> NumberInterval:
-    """Return a total that was published with discrete Laplace noise."""
+        return Estimate.exact(public)
+    if published is None:
+        return None
     value, scale = float(published["value"]), float(Fraction(published["scale"]))
     # For the discrete Laplace distribution, P[|noise| >= t] <= exp(-(t - 1) / scale).
     half = 1 - scale * float(np.log(1 - CONFIDENCE))
-    return NumberInterval(
-        value=value, low=value - half, high=value + half, privacy_std=scale * 2**0.5
+    return Estimate(
+        value=value,
+        low=max(0.0, value - half),
+        high=value + half,
+        privacy_std=scale * 2**0.5,
+        model_std=0.0,
     )
 
 
@@ -684,8 +638,7 @@ class SuppressedEstimator(CellEstimator):
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
         self.recode = recodings(self.schema, self.parameters.get("generalize", {}))
-        self.domain = recoded_domain(self.schema, list(self.schema.attributes), self.recode)
         self.suppresses = True
         self.noise = ErrorLaw(np.array([0]), np.array([1.0]))
         self.suppressed = np.ones(int(self.parameters["k"]))
-        self.total = row_total(self.schema, {"row_total": None})
+        self.total = row_total(self.schema.counted_rows, None)

@@ -15,9 +15,6 @@ from hushtable.schema import Schema
 from hushtable.schema.codes import to_labels
 from hushtable.schema.recoding import Recoding
 
-COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns that are published in addition to the schema's own."""
-
 QUANTILES = (0.01, 0.5, 0.99)
 """Release probabilities whose counts are listed in the forecast and statement."""
 

@@ -37,14 +37,13 @@ from hushtable.errors import Refused
 from hushtable.methods.counts.cell_estimator import (
     CellEstimator,
     HiddenRows,
-    NumberInterval,
     SuppressedShare,
     chances_suppressed,
     noise_of_one,
-    noisy_total,
+    row_total,
 )
 from hushtable.methods.counts.column_table import BasketSizes, PublishedTuples
-from hushtable.methods.counts.columns import Columns, ColumnsPlan
+from hushtable.methods.counts.columns import Columns
 from hushtable.numeric import NORMAL
 from hushtable.query.answers.cell_sums import ErrorLaw
 from hushtable.query.answers.estimator import Estimate, Estimator
@@ -118,18 +117,12 @@ class ColumnView(CellEstimator):
         counts: Integers,
         noise: ErrorLaw,
         suppressed: Floats,
-        total: NumberInterval | None,
+        total: Estimate | None,
     ) -> None:
         self.schema, self.recode = schema, dict(recode)
-        self.domain = recoded_domain(schema, list(schema.attributes), self.recode)
-        self.codes, self._published_counts = codes, counts
+        self.codes, self.counts = codes, counts.astype(np.float64) - noise.mean
         self.noise, self.suppressed = noise, suppressed
         self.suppresses, self.total = True, total
-
-    @cached_property
-    def counts(self) -> Floats:
-        """Published counts minus the known bias of their noise."""
-        return self._published_counts.astype(np.float64) - self.noise.mean
 
     @cached_property
     def null_cell(self) -> dict[str, Integers] | None:
@@ -197,17 +190,18 @@ class Thinning:
         """Smallest probability that a record with values in a column was counted there."""
         return min(1.0, self.max_columns / self.n_reached)
 
-    def of_total(self, total: NumberInterval | None) -> NumberInterval | None:
+    def of_total(self, total: Estimate | None) -> Estimate | None:
         """Return the number of records that one column may have counted, given the total."""
         if total is None or not self.is_uniform:
             return total
         kept = self.least_kept
         spread = NORMAL * sqrt(total.high * kept * (1 - kept))
-        return NumberInterval(
+        return Estimate(
             value=total.value * kept,
             low=max(0.0, total.low * kept - spread),
             high=total.high * kept + spread,
             privacy_std=total.privacy_std * kept,
+            model_std=0.0,
         )
 
     def undone(self, seen: Estimate) -> Estimate:
@@ -294,7 +288,8 @@ class ColumnsEstimator(Estimator):
         self.private_schema = self.schema
         del self.schema  # the schema of conditions is made on demand
         self.columns: list[list[str]] = [list(column) for column in self.settings["columns"]]
-        self.total = _record_total(self.plan, self.settings["n_records"])
+        public = self.schema.counted_rows if self.plan.item_columns is None else None
+        self.total = row_total(public, self.settings["n_records"])
         self.noise = noise_of_one(self.plan.mechanism)
         published = self.settings.get("sizes")
         self.sizes = published and BasketSizes.read(self.plan.max_values, published)
@@ -505,17 +500,7 @@ class ColumnsEstimator(Estimator):
                 "records without a value in the column satisfy the condition, and these are "
                 "not counted; a release with count_share would publish the number of records."
             )
-        below = sqrt((self.total.value - self.total.low) ** 2 + (rest.high - rest.value) ** 2)
-        above = sqrt((self.total.high - self.total.value) ** 2 + (rest.value - rest.low) ** 2)
-        value = self.total.value - rest.value
-        return Estimate(
-            value=max(0.0, value),
-            low=max(0.0, value - below),
-            high=max(0.0, value) + above,
-            privacy_std=float(np.hypot(self.total.privacy_std, rest.privacy_std)),
-            model_std=rest.model_std,
-            notes=rest.notes,
-        )
+        return self.total.complement(rest)
 
     # --- conditions across columns ----------------------------------------------------------------
 
@@ -600,17 +585,6 @@ class ColumnsEstimator(Estimator):
 
 def _projection(view: ColumnView, names: tuple[str, ...], holds: Any) -> Projection:
     return Projection(names, np.asarray(holds, np.float64), view.domain)
-
-
-def _record_total(plan: ColumnsPlan, published: Mapping[str, Any] | None) -> NumberInterval | None:
-    """Return the number of records: public, noisy, or None if unknown."""
-    public = plan.schema.counted_rows
-    if plan.item_columns is None and public is not None:
-        return NumberInterval(value=public, low=public, high=public)
-    if published is None:
-        return None
-    total = noisy_total(published)
-    return replace(total, low=max(0.0, total.low))
 
 
 def _combined(answers: Sequence[Estimate]) -> Estimate:

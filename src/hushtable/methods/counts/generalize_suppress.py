@@ -15,11 +15,12 @@ from hushtable.engine.sealed_table import SealedTable
 from hushtable.methods import parameters
 from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import left_out_line
-from hushtable.methods.counts.cell_table import COUNT, TYPICAL_ROWS, label_tuples, memory_mb
+from hushtable.methods.counts.cell_table import TYPICAL_ROWS, label_tuples, memory_mb
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, Threshold
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.association_loss import kept_in_cells
+from hushtable.query.answers.cell_sums import COUNT
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 

@@ -27,8 +27,6 @@ from hushtable.methods.base import (
 )
 from hushtable.methods.count_error import mechanism_error
 from hushtable.methods.counts.cell_table import (
-    COUNT,
-    NOISY_COUNT,
     QUANTILES,
     TYPICAL_ROWS,
     commonest,
@@ -48,6 +46,7 @@ from hushtable.privacy.mechanisms.cells import CellCounts, NoisyCells
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, make_count_mechanism
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.association_loss import kept_in_cells
+from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 

@@ -27,7 +27,7 @@ from hushtable.privacy.mechanisms.single_counts import least
 from hushtable.privacy.noise.noise import Noise
 from hushtable.query.answers.association_loss import uniform_loss
 from hushtable.query.answers.estimator import Estimate, Estimator
-from hushtable.query.answers.row_sums import RowFunction, SumEstimates
+from hushtable.query.answers.row_sums import RowFunction, SumEstimates, products
 from hushtable.query.where import parse
 from hushtable.schema import Schema
 from hushtable.schema.codes import plain
@@ -182,9 +182,5 @@ class SampleEstimator(Estimator):
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows; each sampled row counts 1/rate (Horvitz-Thompson)."""
         seen = np.stack([function.values(self.codes) for function in functions])
-        values = seen.sum(axis=1) / self.rate
-        spread = (1.0 - self.rate) / self.rate**2
-        privacy = spread * (seen @ seen.T)
-        if not together:
-            privacy = np.diag(privacy.diagonal())
-        return SumEstimates(values, privacy, np.zeros_like(privacy))
+        privacy = (1.0 - self.rate) / self.rate**2 * products(seen, together=together)
+        return SumEstimates(seen.sum(axis=1) / self.rate, privacy, np.zeros_like(privacy))

@@ -17,17 +17,16 @@ from hushtable.methods.base import (
     CountError,
     Forecast,
     Method,
-    Plan,
     Released,
-    reader_of,
     schema_problems,
 )
 from hushtable.methods.count_error import laplace_error, n_asked
-from hushtable.methods.diffgen.generalized_table import COUNT, NOISY_COUNT, generalized_table
+from hushtable.methods.diffgen.generalized_table import GeneralizedPlan, generalized_table
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, PureDP
 from hushtable.privacy.mechanisms.cells import DomainMechanism
 from hushtable.privacy.noise.noise import Noise
+from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
 from hushtable.schema import Schema
 
 
@@ -73,7 +72,7 @@ class ContingencyTable(Method):
 
 
 @dataclass(frozen=True)
-class ContingencyTablePlan(Plan[SealedTable]):
+class ContingencyTablePlan(GeneralizedPlan):
     """Noise of the cells of a schema."""
 
     method: ContingencyTable
@@ -109,12 +108,6 @@ class ContingencyTablePlan(Plan[SealedTable]):
             n_asked(share, self.groups.domain.size),
             "The question selects the same share of all combinations as of the rows.",
         )
-
-    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
-        """Return the share of association that the rows keep, by pair of columns."""
-        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
-
-        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count all combinations once and add noise to each."""

@@ -494,22 +494,6 @@ def _n_codes(cut: Sequence[CutPart]) -> int:
     return 1 if _is_whole(cut) else len(cut) + cut[0].column.n_special
 
 
-def plain_cut(recoding: Recoding) -> dict[str, Any]:
-    """Return a cut as plain data for the statement."""
-    codes: dict[str, Any] = {}
-    if isinstance(recoding, Intervals):
-        codes["starts"] = list(recoding.starts)
-    elif isinstance(recoding, ValueGroups):
-        codes["groups"] = list(recoding.groups)
-    return {
-        "labels": list(recoding.labels),
-        "n_values": recoding.n_values,
-        "has_missing": recoding.has_missing,
-        **({"special": list(recoding.special)} if recoding.special else {}),
-        **codes,
-    }
-
-
 def _distinct_labels(cut: Sequence[CutPart]) -> Iterator[str]:
     """Yield the names of the parts; names that occur twice get their values added."""
     labels = [part.full_label for part in cut]

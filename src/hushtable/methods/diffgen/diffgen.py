@@ -16,7 +16,7 @@ from hushtable.engine.engine import MAX_HISTOGRAM
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, Refused, TooLarge
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, reader_of
+from hushtable.methods.base import CountError, Forecast, Method, Released
 from hushtable.methods.count_error import (
     laplace_error,
     n_asked,
@@ -30,15 +30,14 @@ from hushtable.methods.diffgen.cuts import (
     Specialization,
     draw_cuts,
     largest_gains,
-    plain_cut,
     specialize_as_printed,
     specialize_jointly,
     top,
 )
 from hushtable.methods.diffgen.generalized_table import (
-    COUNT,
-    NOISY_COUNT,
+    GeneralizedPlan,
     generalized_table,
+    plain_cut,
     target_and_predictors,
 )
 from hushtable.methods.parameters import Reader, parameter, whole
@@ -54,6 +53,7 @@ from hushtable.privacy.mechanisms.scored_splits import (
     make_score,
 )
 from hushtable.privacy.noise.noise import Noise
+from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import recoded_domain
 
@@ -188,7 +188,7 @@ total-variation.
 
 
 @dataclass(frozen=True)
-class DiffGenPlan(Plan[SealedTable]):
+class DiffGenPlan(GeneralizedPlan):
     """Everything that is public about a run of DiffGen on a schema."""
 
     method: DiffGen
@@ -319,12 +319,6 @@ class DiffGenPlan(Plan[SealedTable]):
     def spends_all(self) -> bool:
         """False for the paper's calibration, which reserves epsilon for choices it may not make."""
         return self.method.calibration == "tight"
-
-    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
-        """Return the share of association that the rows keep, by pair of columns."""
-        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
-
-        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Count values by class once, choose the cuts, count the groups once, add noise to all."""

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.errors import ParameterError
-from hushtable.methods.base import schema_problems
+from hushtable.methods.base import Plan, Released, schema_problems
 from hushtable.numeric import project_integers_to_simplex
+from hushtable.query.answers.association_loss import kept_in_cells
+from hushtable.query.answers.cell_sums import COUNT, NOISY_COUNT
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.codes import to_labels
-from hushtable.schema.recoding import Recoding
+from hushtable.schema.recoding import Intervals, Recoding, ValueGroups
 
 if TYPE_CHECKING:
     from hushtable.privacy.mechanisms.cells import NoisyCells
-
-
-COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns that are published in addition to the schema's own."""
 
 
 def generalized_table(
@@ -69,6 +67,42 @@ def generalized_table(
     if not exact:
         table[NOISY_COUNT] = pa.array(raw, pa.int64())
     return pa.table(table)
+
+
+def plain_cut(recoding: Recoding) -> dict[str, Any]:
+    """Return a cut as plain data for the statement."""
+    codes: dict[str, Any] = {}
+    if isinstance(recoding, Intervals):
+        codes["starts"] = list(recoding.starts)
+    elif isinstance(recoding, ValueGroups):
+        codes["groups"] = list(recoding.groups)
+    return {
+        "labels": list(recoding.labels),
+        "n_values": recoding.n_values,
+        "has_missing": recoding.has_missing,
+        **({"special": list(recoding.special)} if recoding.special else {}),
+        **codes,
+    }
+
+
+def read_cut(cut: Mapping[str, Any]) -> Recoding:
+    """Read a cut from plain data."""
+    known = (tuple(cut["labels"]), int(cut["n_values"]), bool(cut["has_missing"]))
+    if "starts" in cut:
+        special = tuple(cut.get("special", ()))
+        return Intervals(*known, tuple(cut["starts"]), special=special)
+    return ValueGroups(*known, tuple(cut["groups"]))
+
+
+class GeneralizedPlan(Plan[Any]):
+    """Base class of plans that publish generalized groups."""
+
+    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
+        """Return the association left after sampling values from inside generalized groups."""
+        settings = released.settings
+        recode = {name: read_cut(cut) for name, cut in settings["columns"].items()}
+        count = COUNT if settings["rate"] is None else NOISY_COUNT
+        return kept_in_cells(self.schema, recode, released.tables["data"], count)
 
 
 # Target column and its predictors.

@@ -13,10 +13,15 @@ import numpy as np
 
 from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
-from hushtable.methods.base import Forecast, Method, Plan, Released, reader_of
+from hushtable.methods.base import Forecast, Method, Released
 from hushtable.methods.count_error import inside_cells
-from hushtable.methods.diffgen.cuts import Choice, CutPart, CutSet, draw_cuts, plain_cut
-from hushtable.methods.diffgen.generalized_table import generalized_table, target_and_predictors
+from hushtable.methods.diffgen.cuts import Choice, CutPart, CutSet, draw_cuts
+from hushtable.methods.diffgen.generalized_table import (
+    GeneralizedPlan,
+    generalized_table,
+    plain_cut,
+    target_and_predictors,
+)
 from hushtable.methods.parameters import parameter, whole
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.mechanisms.cells import NoisyCells
@@ -62,7 +67,7 @@ class TopDownSpecialization(Method):
 
 
 @dataclass(frozen=True)
-class TopDownSpecializationPlan(Plan[SealedTable]):
+class TopDownSpecializationPlan(GeneralizedPlan):
     """Target column and its predictors."""
 
     method: TopDownSpecialization
@@ -95,12 +100,6 @@ class TopDownSpecializationPlan(Plan[SealedTable]):
             n_cells=schema.domain.size,
             memory_mb=max(1.0, memory),
         )
-
-    def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
-        """Return the share of association that the rows keep, by pair of columns."""
-        from hushtable.methods.diffgen.estimator import GeneralizedEstimator  # noqa: PLC0415 - imports this module
-
-        return reader_of(GeneralizedEstimator, self, released).association_kept()
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Load the distinct rows, and repeatedly specialize the best valid part."""

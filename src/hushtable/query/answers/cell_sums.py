@@ -29,14 +29,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.arrays import ColumnCodes, Floats, Integers
 from hushtable.numeric import NORMAL, normal_quantile
+from hushtable.query.answers.estimator import Estimator
 from hushtable.query.answers.published import draw_inside
 from hushtable.query.answers.row_sums import RowFunction
 from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy, repeated
 from hushtable.schema.recoding import Recoding
 
 Coarser = Recoding | CodeSets
@@ -340,3 +343,32 @@ def cut_error(shares: Floats, counts: Floats) -> CutError:
         above=float(rows @ (1.0 - distinct)),
         most=np.ones(len(shares)),
     )
+
+
+COUNT, NOISY_COUNT = "count", "noisy_count"
+"""Columns of published cells in addition to the schema's own: rows, and unbiased counts."""
+
+
+class CellsEstimator(Estimator):
+    """Base class of estimators of published cells with counts."""
+
+    counts: Floats
+    """Unbiased estimates of the number of rows of each cell."""
+
+    @property
+    def cells(self) -> PublishedCells:
+        """The published cells."""
+        return PublishedCells(self.schema, self.recode, self.codes)
+
+    def _repeated(self) -> Integers:
+        """Return the cell of each published row."""
+        return repeated(self.table.column(COUNT).to_numpy())
+
+    def frame(self) -> pa.Table:
+        """Repeat each published cell according to its count."""
+        return self.table.select(list(self.schema.attributes)).take(pa.array(self._repeated()))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of `frame`."""
+        return int(as_numpy(self.table.column(COUNT)).sum())

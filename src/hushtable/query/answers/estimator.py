@@ -6,7 +6,7 @@ import html
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -96,6 +96,24 @@ class Estimate:
         """Standard deviation from all sources that apply to the scope."""
         sampling = self.sampling_std if self.scope == "population" else 0.0
         return float((self.privacy_std**2 + self.model_std**2 + sampling**2) ** 0.5)
+
+    @classmethod
+    def exact(cls, value: float) -> Estimate:
+        """Return a number without error."""
+        return cls(value=value, low=value, high=value, privacy_std=0.0, model_std=0.0)
+
+    def complement(
+        self, part: Estimate, add: Callable[[float, float], float] = math.hypot
+    ) -> Estimate:
+        """Return this total minus a part of it, at least 0; `add` combines the half-widths."""
+        value = self.value - part.value
+        return replace(
+            part,
+            value=max(0.0, value),
+            low=max(0.0, value - add(self.value - self.low, part.high - part.value)),
+            high=max(0.0, value) + add(self.high - self.value, part.value - part.low),
+            privacy_std=math.hypot(self.privacy_std, part.privacy_std),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as plain data; unknown or unbounded numbers are None."""

@@ -69,8 +69,10 @@ def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
 
 def redrawn_cells(
     cells: PublishedCells, counts: NDArray[Any], variance: float, rng: Generator
-) -> dict[str, NDArray[np.int64]]:
+) -> tuple[dict[str, NDArray[np.int64]], Floats]:
     """Sample rows from noisy cells, after adding noise that reflects the uncertainty of the counts.
+
+    Return the codes of the rows, and their weights, which are all 1.
 
     The position of rows inside a generalized code is unknown. It is sampled from a Dirichlet
     process around the uniform distribution, the same for all cells, with concentration 1/2, because
@@ -93,7 +95,7 @@ def redrawn_cells(
     >>> schema = Schema.from_dict(
     ...     {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 1}}})
     >>> cells = PublishedCells(schema, {}, {"x": np.array([0, 1])})
-    >>> rows = redrawn_cells(cells, np.array([90.0, 10.0]), 1.0, np.random.default_rng(1))
+    >>> rows, _ = redrawn_cells(cells, np.array([90.0, 10.0]), 1.0, np.random.default_rng(1))
     >>> len(rows["x"]), bool(rows["x"].mean() < 0.5)
     (100, True)
     """
@@ -111,7 +113,7 @@ def redrawn_cells(
         if name in found:
             assert isinstance(recoding, Recoding)  # noqa: S101 - no cell of these is a covering
             found[name] = place_inside(recoding, found[name], rng.random(_STICKS)[piece])
-    return found
+    return found, np.ones(len(rows))
 
 
 def _matched_functions(cells: PublishedCells) -> list[RowFunction]:

@@ -305,3 +305,17 @@ def no_less(covariance: Floats) -> Floats:
     """Return the nearest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
+
+
+def products(weights: Floats, *, together: bool) -> Floats:
+    """Return the inner products of all pairs of rows, or only of each row with itself."""
+    return np.asarray(weights @ weights.T) if together else np.diag(np.sum(weights**2, axis=1))
+
+
+def pair_matrix(n: int, entry: Callable[[int, int], float], *, together: bool) -> Floats:
+    """Return a symmetric matrix of entries, or only its diagonal."""
+    result = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i, n) if together else (i,):
+            result[i, j] = result[j, i] = entry(i, j)
+    return result
