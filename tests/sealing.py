@@ -8,7 +8,7 @@ from typing import Any
 
 from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import seal
-from hushtable.methods.partition import partition
+from hushtable.methods.partition.region_table import noisy_leaves
 from hushtable.methods.partition.tree import GrowthRules, PartitionTree
 from hushtable.methods.partition.tree import grow as grow_sealed
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
@@ -39,7 +39,7 @@ class Leaves:
         return counts
 
     def noisy(self, tree: PartitionTree, rules: GrowthRules, noise: Noise) -> Any:
-        return partition._noisy_leaves(tree, self.regions, self.numbers, rules, noise)
+        return noisy_leaves(tree, self.regions, self.numbers, rules.max_rows, noise)
 
 
 def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[PartitionTree, Leaves]:

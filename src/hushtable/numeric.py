@@ -62,8 +62,10 @@ NORMAL = normal_quantile((1 + CONFIDENCE) / 2)
 """Critical value of a two-sided 95% interval: half-width in standard deviations, normal error."""
 
 
-def nearly_normal(kurtosis: float) -> float:
+def nearly_normal(kurtosis: float, z: float = NORMAL) -> float:
     """Return the half-width of the 95% interval of a symmetric sum, in standard deviations.
+
+    `z` is the critical value of a normal sum, for intervals with another confidence level.
 
     Cornish-Fisher expansion, from the excess kurtosis. A sum of few noise terms has a larger
     critical value than a normal one: for a single Laplace count this gives 2.17 (exact: 2.12), and
@@ -74,7 +76,7 @@ def nearly_normal(kurtosis: float) -> float:
     >>> round(nearly_normal(3.0), 2), nearly_normal(0.0) == NORMAL
     (2.17, True)
     """
-    return NORMAL + kurtosis * (NORMAL**3 - 3 * NORMAL) / 24
+    return z + kurtosis * (z**3 - 3 * z) / 24
 
 
 GAP_DOUBT = 0.001

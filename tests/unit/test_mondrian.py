@@ -11,8 +11,7 @@ import pytest
 from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.partition.estimator import draw_rows
-from hushtable.methods.partition.mondrian import Mondrian, MondrianGroups
+from hushtable.methods.partition.mondrian import BoxEstimator, Mondrian, MondrianGroups, box_tables
 from hushtable.privacy.guarantee import KAnonymity
 from hushtable.schema import Schema
 from seeds import shifted
@@ -45,11 +44,8 @@ def test_every_group_has_k_rows_and_no_row_is_lost(relaxed: bool, by_class: bool
         for code in range(7)
     ]
     assert found.counts.sum(axis=0).tolist() == by_hand
-    frame = draw_rows(
-        schema, found.axes, found.first, found.last,
-        counts=found.counts, target=found.target, summarize="sample",
-    )  # fmt: skip
-    assert frame.num_rows == 12_000
+    release = BoxEstimator(schema, method.parameters(), {}, box_tables(schema, found))
+    assert release.frame().num_rows == 12_000
     if relaxed:  # halves are even, so no group is left that could still be halved
         assert found.counts.sum(axis=1).max() < 2 * k or k == 2
 

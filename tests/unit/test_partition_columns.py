@@ -11,7 +11,6 @@ import pytest
 
 from hushtable.engine import connect
 from hushtable.engine.sealed_table import seal
-from hushtable.methods.partition.column_counts import LEVELS, ColumnParts, read_columns
 from hushtable.methods.partition.estimator import (
     ColumnBounds,
     CountBounds,
@@ -19,6 +18,7 @@ from hushtable.methods.partition.estimator import (
     part_overlaps,
 )
 from hushtable.methods.partition.partition import Partition
+from hushtable.methods.partition.region_table import LEVELS, ColumnParts, read_columns
 from hushtable.methods.partition.tree import PartitionAxis, axis_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.accounting.run_account import RunAccount, SpendingLimit
@@ -80,16 +80,16 @@ def test_all_columns_and_the_tree_together_spend_epsilon_and_no_more() -> None:
 def test_a_column_that_forgets_its_cuts_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts noised with all of a column's part, after half of it went to the cuts."""
     from hushtable.errors import SealedError
-    from hushtable.methods.partition import column_counts
+    from hushtable.methods.partition import region_table
 
-    real = column_counts.grow
+    real = region_table.grow
 
     def forgetful(*given: Any) -> Any:
         tree, leaves = real(*given)
         tree.epsilon = [given[2].epsilon] * len(tree.epsilon)
         return tree, leaves
 
-    monkeypatch.setattr(column_counts, "grow", forgetful)
+    monkeypatch.setattr(region_table, "grow", forgetful)
     with pytest.raises(SealedError):
         Partition(epsilon=1, max_depth=3).run(connect(rows(500), SCHEMA), SecureNoise())
 

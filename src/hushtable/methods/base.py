@@ -36,6 +36,9 @@ MadeT = TypeVar("MadeT")
 SUPPOSED_ROWS = 100_000
 """Number of rows that forecasts assume if none is given."""
 
+TYPICAL_ROWS = 1_000_000
+"""Number of rows that forecasts of memory assume if none is given."""
+
 VACUOUS = 0.85
 """An interval at least this wide, as a share of all rows, is uninformative."""
 
@@ -119,10 +122,13 @@ def reader_of(estimator: Callable[..., MadeT], plan: Plan[Any], released: Releas
     return estimator(plan.schema, plan.method.parameters(), released.settings, released.tables)
 
 
-def schema_problems(schema: Schema, method: str, beside: Collection[str] = ()) -> list[str]:
+def schema_problems(
+    schema: Schema, method: str, beside: Collection[str] = (), target: str | None = None
+) -> list[str]:
     """List the reasons why a method cannot publish a table with this schema.
 
-    `beside` lists the columns that the method publishes in addition to the schema's own.
+    `beside` lists the columns that the method publishes in addition to the schema's own; `target`
+    is the column that it predicts, if any.
     """
     problems = [
         f"column {name!r}: the published table has a column of this name; rename yours in the "
@@ -135,6 +141,9 @@ def schema_problems(schema: Schema, method: str, beside: Collection[str] = ()) -
             f"unit is node: {method} publishes tables of rows. Use unit row or person, or a method "
             "for graphs."
         )
+    if target is not None and target not in schema.attributes:
+        known = ", ".join(schema.attributes)
+        problems.append(f"target is {target!r}; it must be a published column: {known}.")
     return problems
 
 

@@ -7,25 +7,29 @@ that a condition splits, where rows are assumed to be spread evenly.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.partition.column_counts import ColumnParts, read_columns
 from hushtable.methods.partition.partition import Partition
 from hushtable.methods.partition.region_table import (
     COUNT,
     NOISE_SCALE,
     NOISY_COUNT,
+    ColumnParts,
     NoisyTree,
     distinct_parts,
     leaf_parts,
     measurements,
+    noise_of_sum,
+    read_columns,
 )
 from hushtable.methods.partition.tree import PartitionAxis
 from hushtable.numeric import CONFIDENCE, nearly_normal, normal_quantile
@@ -45,7 +49,7 @@ from hushtable.query.where.code_classes import CodeSets
 from hushtable.query.where.formula import Formula, Junction
 from hushtable.query.where.predicate import independent_parts
 from hushtable.schema import Column, Schema
-from hushtable.schema.codes import as_numpy, repeated, typed
+from hushtable.schema.codes import as_numpy, repeated, to_labels
 
 # Bounds on a condition from one-way counts, and positions of rows inside regions.
 #
@@ -193,17 +197,9 @@ def _sum(counted: ColumnParts, shares: Floats, z: float) -> CountBounds:
 
 
 def _half(scales: Floats, z: float) -> float:
-    """Return the half-width of a sum of noise, for a normal critical value of `z`.
-
-    Cornish-Fisher expansion, as in `hushtable.numeric.nearly_normal`.
-    """
-    variances = laplace_variance(scales)
-    variance = float(variances.sum())
-    if variance <= 0.0:
-        return 0.0
-    kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
-    wider = z + kurtosis * (z**3 - 3 * z) / 24
-    return wider * math.sqrt(variance) + 0.5
+    """Return the half-width of a sum of noise, for a normal critical value of `z`."""
+    std, kurtosis = noise_of_sum(scales)
+    return nearly_normal(kurtosis, z) * std + 0.5 if std else 0.0
 
 
 CUT_NOTE = "The condition splits regions; rows are assumed to be spread evenly inside them."
@@ -216,22 +212,102 @@ COLUMN_NOTE = (
 )
 
 
-class RegionEstimator(Estimator):
-    """Answer counts from a release of regions."""
+class BoxesEstimator(Estimator):
+    """Base class of estimators of boxes, products of parts of the axes, with counts by class.
+
+    `_open` sets the axes, the target and its number of classes.
+    """
 
     quantiles_by_counts = True
+    box: ClassVar[str] = "region"  # for notes
+    summarize: str = "sample"  # how values are chosen inside a box
+    one_way: Mapping[str, ColumnParts] = MappingProxyType({})  # columns with one-way counts
+    axes: tuple[PartitionAxis, ...]
+    target: str | None
+    n_classes: int
+
+    @property
+    @abstractmethod
+    def ends(self) -> tuple[Integers, Integers]:
+        """Parts of the boxes, as two arrays (boxes, axes)."""
+
+    @cached_property
+    def parts(self) -> dict[str, tuple[PartitionAxis, Integers, Integers]]:
+        """For each attribute: its axis, the distinct parts, and the part of each box."""
+        first, last = self.ends
+        return {
+            axis.name: (axis, *distinct_parts(first[:, at], last[:, at]))
+            for at, axis in enumerate(self.axes)
+        }
+
+    def coverings(self, names: Sequence[str]) -> tuple[dict[str, CodeSets], dict[str, Integers]]:
+        """Return the parts of some columns as sets of codes, and the set of each box and class."""
+        coverings, codes = {}, {}
+        for name in dict.fromkeys((*names, self.axes[0].name)):
+            if name == self.target:
+                codes[name] = np.tile(np.arange(self.n_classes), len(self.ends[0]))
+            else:
+                axis, parts, which = self.parts[name]
+                coverings[name] = covering_of(axis, parts)
+                codes[name] = np.repeat(which, self.n_classes)
+        return coverings, codes
+
+    def cells(self, functions: Sequence[RowFunction]) -> PublishedCells:
+        """Return the boxes as cells of the columns of some functions."""
+        names = [name for one in functions for name in one.columns]
+        return PublishedCells(self.schema, *self.coverings(names))
+
+    def frame(self, rng: Generator | None = None) -> pa.Table:
+        """Return rows according to the counts, with values of their box; `rng` reproduces them.
+
+        Values along columns with one-way counts follow these; others are uniform in the box.
+        """
+        rng = rng or fresh()
+        cells = repeated(self.table[COUNT].to_numpy())
+        box = cells // self.n_classes
+        codes = {} if self.target is None else {self.target: cells % self.n_classes}
+        for name, (axis, parts, which) in self.parts.items():
+            column, of_rows = self.schema.attributes[name], which[box]
+            inside = parts
+            if name in self.one_way and (self.summarize == "sample" or not column.is_line):
+                pieces = part_overlaps(self.one_way[name], parts)
+                of_rows = _drawn_pieces(pieces, of_rows, len(parts), rng)
+                inside = np.stack((pieces.first, pieces.last), axis=1)
+            codes[name] = _drawn(column, axis, inside, of_rows, summarize=self.summarize, rng=rng)
+        columns = self.schema.attributes.items()
+        return pa.table({name: to_labels(column, codes[name]) for name, column in columns})
+
+    def published(self, rng: Generator) -> ComparableRelease:
+        """Return rows in comparable form, sampled again for each repetition."""
+        return published_rows(
+            self.schema,
+            self.frame(rng),
+            redraw=lambda again: encoded(self.schema, self.frame(again)),
+            notes=(f"Values inside a {self.box} are sampled again for each repetition.",),
+        )
+
+
+class RegionEstimator(BoxesEstimator):
+    """Answer counts from a release of regions."""
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
         self._method = Partition(**self.parameters)
-        self._plan = self._method.plan(self.schema)
-        self._leaves, self._nodes = self.tables["data"], self.tables["tree"]
+        self._plan = plan = self._method.plan(self.schema)
+        self.axes, self.target, self.n_classes = plan.axes, plan.target, plan.n_classes
+        self.summarize = self._method.summarize
+        self._leaves, self._nodes = self.table, self.tables["tree"]
 
     # --- what was published -------------------------------------------------------------------
 
     @cached_property
+    def ends(self) -> tuple[Integers, Integers]:
+        """Parts of the leaves."""
+        return leaf_parts(self._nodes, self.axes)
+
+    @cached_property
     def _shape(self) -> tuple[int, int]:
-        return self._leaves.num_rows // self._plan.n_classes, self._plan.n_classes
+        return self._leaves.num_rows // self.n_classes, self.n_classes
 
     @cached_property
     def _measured(self) -> tuple[NoisyTree, Floats]:
@@ -250,15 +326,6 @@ class RegionEstimator(Estimator):
         return tree.fit(noisy.astype(np.float64), node_counts)
 
     @cached_property
-    def _parts(self) -> dict[str, tuple[PartitionAxis, Integers, Integers]]:
-        """For each attribute: its axis, the distinct parts, and the part of each leaf."""
-        first, last = leaf_parts(self._nodes, self._plan.axes)
-        return {
-            axis.name: (axis, *distinct_parts(np.stack((first[:, at], last[:, at]), axis=1)))
-            for at, axis in enumerate(self._plan.axes)
-        }
-
-    @cached_property
     def _columns(self) -> ColumnBounds | None:
         """Answers from one-way counts, if there are any."""
         if "columns" not in self.tables:
@@ -269,6 +336,11 @@ class RegionEstimator(Estimator):
         counted = read_columns(self.tables["columns"], self._plan.columns.axes, total)
         return ColumnBounds(self.schema, counted, everybody)
 
+    @cached_property
+    def one_way(self) -> Mapping[str, ColumnParts]:  # type: ignore[override]  # read on demand
+        """Columns with one-way counts."""
+        return {} if self._columns is None else self._columns.columns
+
     # --- answers ------------------------------------------------------------------------------
 
     def count(self, where: str) -> Estimate:
@@ -277,10 +349,8 @@ class RegionEstimator(Estimator):
         shares = self._shares(formula)
         value = float((shares * self.counts).sum())
         privacy_std, half = self._noise_of(shares)
-        low, high = (
-            value - half,
-            max(value, 0.0) + half,
-        )  # a negative estimate does not rule out positive counts
+        # A negative estimate does not rule out positive counts.
+        low, high = value - half, max(value, 0.0) + half
         cut = (shares > 0.0) & (shares < 1.0)
         if not cut.any():
             return self._answer(value, low, high, privacy_std, model_std=0.0)
@@ -328,7 +398,7 @@ class RegionEstimator(Estimator):
         """
         regions = self._sums_of_regions(functions, together=together)
         names = {name for one in functions for name in one.columns}
-        counted = None if self._columns is None else self._columns.columns.get("".join(names))
+        counted = self.one_way.get("".join(names))
         if len(names) != 1 or counted is None:
             return regions
         own = _sums_of_column(self.schema, counted, functions, together=together)
@@ -336,13 +406,9 @@ class RegionEstimator(Estimator):
         return own if open_[0] < open_[1] else regions
 
     def _sums_of_regions(self, functions: Sequence[RowFunction], *, together: bool) -> SumEstimates:
-        names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
-        coverings, codes = self._coverings(names)
-        cells = PublishedCells(self.schema, coverings, codes)
+        cells, tree, counts = self.cells(functions), self._measured[0], self.counts.ravel()
         inside = [cells.means(function) for function in functions]
-        counts = self.counts.ravel()
         shaped = [one.reshape(self._shape) for one in inside]
-        tree = self._measured[0]
         if together:
             privacy = tree.covariance(shaped)
         else:
@@ -368,10 +434,10 @@ class RegionEstimator(Estimator):
         evenly.
         """
         columns, name = self._columns, formula.columns[0] if len(formula.columns) == 1 else None
-        if columns is not None and name in self._parts and name in columns.columns:
-            axis, parts, which = self._parts[name]
+        if columns is not None and name in self.parts and name in columns.columns:
+            axis, parts, which = self.parts[name]
             by_leaf = columns.shares(formula, axis, parts)[which]
-            return np.repeat(by_leaf[:, None], self._plan.n_classes, axis=1)
+            return np.repeat(by_leaf[:, None], self.n_classes, axis=1)
         parts_ = independent_parts(formula)
         if columns is not None and isinstance(formula, Junction) and len(parts_) > 1:
             result = self._shares(parts_[0])
@@ -380,51 +446,8 @@ class RegionEstimator(Estimator):
                 # This form of OR is exactly 1 if either share is 1.
                 result = result * share if formula.every else result + share * (1 - result)
             return result
-        coverings, codes = self._coverings(formula.columns)
         predicate = Predicate(self.schema, "", formula)
-        return predicate.shares(coverings, codes).reshape(self._shape)
-
-    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, CodeSets], dict[str, Integers]]:
-        """Return the parts of some columns as sets of codes, and the part of each region."""
-        n_leaves, n_classes = self._shape
-        coverings, codes = {}, {}
-        for name in dict.fromkeys((*names, self._plan.axes[0].name)):
-            if name == self._plan.target:
-                codes[name] = np.tile(np.arange(n_classes), n_leaves)
-            else:
-                axis, parts, which = self._parts[name]
-                coverings[name] = covering_of(axis, parts)
-                codes[name] = np.repeat(which, n_classes)
-        return coverings, codes
-
-    # --- rows ---------------------------------------------------------------------------------
-
-    def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Return rows according to the counts, with values chosen by the parameter `summarize`.
-
-        Sampled values differ between calls; `rng` makes them reproducible.
-        """
-        first, last = leaf_parts(self._nodes, self._plan.axes)
-        return draw_rows(
-            self.schema,
-            self._plan.axes,
-            first,
-            last,
-            counts=self._leaves[COUNT].to_numpy().reshape(self._shape),
-            target=self._plan.target,
-            summarize=self._method.summarize,
-            columns={} if self._columns is None else self._columns.columns,
-            rng=rng,
-        )
-
-    def published(self, rng: Generator) -> ComparableRelease:
-        """Return rows in comparable form, sampled again for each repetition."""
-        return published_rows(
-            self.schema,
-            self.frame(rng),
-            redraw=lambda again: encoded(self.schema, self.frame(again)),
-            notes=("Values inside a region are sampled again for each repetition.",),
-        )
+        return predicate.shares(*self.coverings(formula.columns)).reshape(self._shape)
 
 
 def _sums_of_column(
@@ -438,9 +461,8 @@ def _sums_of_column(
     variances = laplace_variance(counted.scale)
     privacy = (inside * variances) @ inside.T
     fourth = inside**4 @ (variances**2 * laplace_kurtosis(counted.scale))
-    squares = np.maximum(
-        privacy.diagonal() ** 2, 1e-100
-    )  # a function that is zero everywhere has no noise
+    # A function that is zero everywhere has no noise.
+    squares = np.maximum(privacy.diagonal() ** 2, 1e-100)
     model = cells.inside(functions, counted.noisy, together=together)
     return SumEstimates(
         values=inside @ counted.noisy,
@@ -448,42 +470,6 @@ def _sums_of_column(
         model=model,
         privacy_z=nearly_normal(float(np.max(fourth / squares))),
         notes=(COLUMN_NOTE,) * bool(model.any()),
-    )
-
-
-def draw_rows(
-    schema: Schema,
-    axes: Sequence[PartitionAxis],
-    first: Integers,
-    last: Integers,
-    *,
-    counts: Integers,
-    target: str | None,
-    summarize: str,
-    columns: Mapping[str, ColumnParts] = MappingProxyType({}),
-    rng: Generator | None = None,
-) -> pa.Table:
-    """Make rows from regions.
-
-    `first` and `last` (regions, axes) are the parts of the regions; `counts` (regions, classes) the
-    numbers of rows. Values along columns with one-way counts (`columns`) follow these; others are
-    uniform in the region.
-    """
-    n_classes = counts.shape[1]
-    cells = repeated(counts.ravel())
-    region = cells // n_classes
-    rng = rng or fresh()
-    codes = {} if target is None else {target: cells % n_classes}
-    for at, axis in enumerate(axes):
-        parts, which = distinct_parts(np.stack((first[:, at], last[:, at]), axis=1))
-        column, of_rows = schema.attributes[axis.name], which[region]
-        if axis.name in columns and (summarize == "sample" or not column.is_line):
-            pieces = part_overlaps(columns[axis.name], parts)
-            of_rows = _drawn_pieces(pieces, of_rows, len(parts), rng)
-            parts = np.stack((pieces.first, pieces.last), axis=1)
-        codes[axis.name] = _drawn(column, axis, parts, of_rows, summarize=summarize, rng=rng)
-    return pa.table(
-        {name: _values(column, codes[name]) for name, column in schema.attributes.items()}
     )
 
 
@@ -522,9 +508,3 @@ def _drawn(
     if summarize == "midpoint":  # of the values; special values come last and have no middle
         first = (first + np.maximum(first, np.minimum(bounds[:, 1], column.n_values - 1))) // 2
     return np.asarray(first[which])
-
-
-def _values(column: Column, codes: Integers) -> pa.Array:
-    """Convert codes to values; missing is null."""
-    present, position = np.unique(codes, return_inverse=True)
-    return typed(column, [column.value(int(code)) for code in present]).take(pa.array(position))

@@ -13,37 +13,38 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
 from hushtable.engine.engine import Engine
 from hushtable.engine.sealed_table import SealedTable, seal
 from hushtable.errors import ParameterError, Refused
-from hushtable.methods.base import Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    TYPICAL_ROWS,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    schema_problems,
+)
 from hushtable.methods.count_error import inside_cells
 from hushtable.methods.parameters import parameter, whole
-from hushtable.methods.partition.estimator import covering_of, draw_rows
-from hushtable.methods.partition.region_table import COUNT, distinct_parts, part_values
+from hushtable.methods.partition.estimator import BoxesEstimator
+from hushtable.methods.partition.region_table import COUNT, box_columns
 from hushtable.methods.partition.tree import PartitionAxis, ordered_axis_of
 from hushtable.privacy.accounting.run_account import RunAccount
 from hushtable.privacy.guarantee import Guarantee, KAnonymity
 from hushtable.privacy.noise.noise import Noise
-from hushtable.query.answers.cell_sums import PublishedCells, cut_error
-from hushtable.query.answers.estimator import Estimate, Estimator
-from hushtable.query.answers.published import ComparableRelease, Generator, encoded, published_rows
+from hushtable.query.answers.cell_sums import cut_error
+from hushtable.query.answers.estimator import Estimate
 from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 from hushtable.query.where import parse
-from hushtable.query.where.code_classes import CodeSets
 from hushtable.schema import Schema
-from hushtable.schema.codes import as_numpy, typed
+from hushtable.schema.codes import as_numpy
 
 Cuts = Literal["median", "middle"]
 
 GROUP = "group"
 """Column with the group number, in addition to the schema's own."""
-
-TYPICAL_ROWS = 1_000_000
-"""Number of rows that forecasts assume if none is given."""
 
 
 @dataclass(frozen=True)
@@ -114,15 +115,8 @@ class Mondrian(Method):
 
     def plan(self, schema: Schema) -> MondrianPlan:
         """Return the columns to group by, or refuse."""
-        axes, target = self._axes(schema)
-        return MondrianPlan(self, schema, axes, target)
-
-    def _axes(self, schema: Schema) -> tuple[tuple[PartitionAxis, ...], str | None]:
         target = schema.target if self.target is None else self.target
-        problems = schema_problems(schema, self.name, (GROUP, COUNT))
-        if target is not None and target not in schema.attributes:
-            known = ", ".join(schema.attributes)
-            problems.append(f"target is {target!r}; it must be a published column: {known}.")
+        problems = schema_problems(schema, self.name, (GROUP, COUNT), target)
         if target is None and self.by_class:
             problems.append("by_class needs a target; name one, or set it in the schema.")
         axes = tuple(
@@ -136,7 +130,7 @@ class Mondrian(Method):
             )
         if problems:
             raise ParameterError(problems)
-        return axes, target
+        return MondrianPlan(self, schema, axes, target)
 
     def groups(self, engine: Engine) -> MondrianGroups:
         """Divide the rows of a table.
@@ -149,37 +143,7 @@ class Mondrian(Method):
         sealed = seal(engine, RunAccount(None, sees_exact_counts=self.sees_exact_counts))
         return self.plan(engine.schema).groups(sealed.exact_engine("rows"))
 
-    def divided(
-        self, table: Engine, axes: tuple[PartitionAxis, ...], target: str | None
-    ) -> MondrianGroups:
-        """Divide the rows of an unsealed table."""
-        schema, names = table.schema, [axis.name for axis in axes]
-        cells = table.counts(names if target is None else [*names, target])
-        positions = np.stack(
-            [axis.positions(cells.codes[:, at]).astype(np.int64) for at, axis in enumerate(axes)],
-            axis=1,
-        )
-        n_classes = 1 if target is None else schema.attributes[target].size
-        classes = np.zeros(len(positions), np.int64) if target is None else cells.codes[:, -1]
-        if cells.counts.sum() < self.k:
-            raise Refused(
-                f"the table has fewer than k = {self.k} rows; no group can be published. Lower k "
-                "or add rows."
-            )
-        sizes = np.array([axis.size for axis in axes])
-        whole = _MondrianGroup(positions, classes, cells.counts, n_classes)
-        if self.cuts == "middle":
-            whole = replace(whole, region=(np.zeros_like(sizes), sizes - 1))
-        done = list(self._divide(whole, sizes))
-        return MondrianGroups(
-            axes=axes,
-            target=target,
-            first=np.stack([group.first for group in done]),
-            last=np.stack([group.last for group in done]),
-            counts=np.stack([group.by_class for group in done]),
-        )
-
-    def _divide(self, whole: _MondrianGroup, sizes: Integers) -> Iterator[_MondrianGroup]:
+    def divide(self, whole: _MondrianGroup, sizes: Integers) -> Iterator[_MondrianGroup]:
         """Split groups as long as both halves have at least k rows."""
         open_groups = [whole]
         while open_groups:
@@ -247,9 +211,36 @@ class MondrianPlan(Plan[SealedTable]):
         memory = held * 8 * (3 * len(self.axes) + 4) / 1e6 + 1
         return Forecast(lines=lines, split={}, n_cells=n_cells, memory_mb=memory)
 
+    @property
+    def n_classes(self) -> int:
+        """Number of values of the target; 1 without one."""
+        return 1 if self.target is None else self.schema.attributes[self.target].size
+
     def groups(self, table: Engine) -> MondrianGroups:
         """Divide the rows of an unsealed table."""
-        return self.method.divided(table, self.axes, self.target)
+        names, method = [axis.name for axis in self.axes], self.method
+        cells = table.counts(names if self.target is None else [*names, self.target])
+        positions = np.stack(
+            [axis.positions(cells.codes[:, at]) for at, axis in enumerate(self.axes)], axis=1
+        ).astype(np.int64)
+        classes = cells.codes[:, -1] if self.target else np.zeros(len(positions), np.int64)
+        if cells.counts.sum() < method.k:
+            raise Refused(
+                f"the table has fewer than k = {method.k} rows; no group can be published. Lower k "
+                "or add rows."
+            )
+        sizes = np.array([axis.size for axis in self.axes])
+        whole = _MondrianGroup(positions, classes, cells.counts, self.n_classes)
+        if method.cuts == "middle":
+            whole = replace(whole, region=(np.zeros_like(sizes), sizes - 1))
+        done = list(method.divide(whole, sizes))
+        return MondrianGroups(
+            axes=self.axes,
+            target=self.target,
+            first=np.stack([group.first for group in done]),
+            last=np.stack([group.last for group in done]),
+            counts=np.stack([group.by_class for group in done]),
+        )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
         """Divide the rows and publish the boxes; nothing is random."""
@@ -260,28 +251,19 @@ class MondrianPlan(Plan[SealedTable]):
 def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
     """Return the groups as tables: with values for people, with positions for estimators."""
     n_groups, n_classes = found.counts.shape
-    group = np.repeat(np.arange(n_groups), n_classes)
-    columns = {}
-    for at, axis in enumerate(found.axes):
-        parts, which = distinct_parts(np.stack((found.first[:, at], found.last[:, at]), axis=1))
-        columns[axis.name] = part_values(schema.attributes[axis.name], axis, parts).take(
-            pa.array(which[group])
-        )
-    if found.target is not None:
-        column = schema.attributes[found.target]
-        classes = typed(column, [column.value(code) for code in range(n_classes)])
-        columns[found.target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_groups)))
-    shown = {GROUP: pa.array(group)} | {name: columns[name] for name in schema.attributes}
+    ends = found.first, found.last
+    shown = {
+        GROUP: pa.array(np.repeat(np.arange(n_groups), n_classes)),
+        **box_columns(schema, found.axes, ends, found.target, n_classes),
+        COUNT: pa.array(found.counts.ravel()),
+    }
     boxes = {
         GROUP: np.repeat(np.arange(n_groups), len(found.axes)),
         "column": [axis.name for axis in found.axes] * n_groups,
         "first": found.first.ravel(),
         "last": found.last.ravel(),
     }
-    return {
-        "data": pa.table(shown | {COUNT: pa.array(found.counts.ravel())}),
-        "boxes": pa.table(boxes),
-    }
+    return {"data": pa.table(shown), "boxes": pa.table(boxes)}
 
 
 @dataclass(frozen=True)
@@ -364,43 +346,27 @@ class _MondrianGroup:
 CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly inside them."
 
 
-class BoxEstimator(Estimator):
+class BoxEstimator(BoxesEstimator):
     """Answer counts from boxes with exact counts; errors come only from split boxes."""
 
-    quantiles_by_counts = True
+    box: ClassVar[str] = "group"
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
-        self._plan = Mondrian(**self.parameters).plan(self.schema)
-        target = self._plan.target
-        self._n_classes = 1 if target is None else self.schema.attributes[target].size
-        boxes, shape = self.tables["boxes"], (-1, len(self._plan.axes))
-        self._first = as_numpy(boxes["first"]).reshape(shape)
-        self._last = as_numpy(boxes["last"]).reshape(shape)
+        plan = Mondrian(**self.parameters).plan(self.schema)
+        self.axes, self.target, self.n_classes = plan.axes, plan.target, plan.n_classes
+        self._counts = as_numpy(self.table[COUNT]).astype(np.float64)
 
     @cached_property
-    def _counts(self) -> NDArray[np.float64]:
-        return as_numpy(self.table[COUNT]).astype(np.float64)
-
-    def _coverings(self, names: Sequence[str]) -> tuple[dict[str, CodeSets], dict[str, Integers]]:
-        """Return the sides of the boxes as sets of codes, and the set of each box and class."""
-        coverings, codes = {}, {}
-        places = {axis.name: at for at, axis in enumerate(self._plan.axes)}
-        for name in dict.fromkeys((*names, self._plan.axes[0].name)):
-            if name == self._plan.target:
-                codes[name] = np.tile(np.arange(self._n_classes), len(self._first))
-                continue
-            at = places[name]
-            sides = np.stack((self._first[:, at], self._last[:, at]), axis=1)
-            parts, which = distinct_parts(sides)
-            coverings[name] = covering_of(self._plan.axes[at], parts)
-            codes[name] = np.repeat(which, self._n_classes)
-        return coverings, codes
+    def ends(self) -> tuple[Integers, Integers]:
+        """Parts of the groups."""
+        boxes, shape = self.tables["boxes"], (-1, len(self.axes))
+        return as_numpy(boxes["first"]).reshape(shape), as_numpy(boxes["last"]).reshape(shape)
 
     def count(self, where: str) -> Estimate:
         """Estimate how many rows satisfy a condition."""
         predicate = parse(where, self.schema)
-        shares = predicate.shares(*self._coverings(predicate.columns))
+        shares = predicate.shares(*self.coverings(predicate.columns))
         cut = (shares > 0.0) & (shares < 1.0)
         error = cut_error(shares[cut], self._counts[cut])
         value = float(shares @ self._counts)
@@ -415,37 +381,14 @@ class BoxEstimator(Estimator):
 
     def sums(self, functions: Sequence[RowFunction], *, together: bool = True) -> SumEstimates:
         """Estimate sums over rows."""
-        names = tuple(dict.fromkeys(name for one in functions for name in one.columns))
-        cells = PublishedCells(self.schema, *self._coverings(names))
+        cells = self.cells(functions)
         values = np.array([float(cells.means(one) @ self._counts) for one in functions])
         model = cells.inside(functions, self._counts, together=together)
         return SumEstimates(
             values, np.zeros_like(model), model, notes=(CUT_NOTE,) * bool(model.any())
         )
 
-    def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Return rows with values sampled uniformly from their box, different on every call."""
-        return draw_rows(
-            self.schema,
-            self._plan.axes,
-            self._first,
-            self._last,
-            counts=as_numpy(self.table[COUNT]).reshape(-1, self._n_classes),
-            target=self._plan.target,
-            summarize="sample",
-            rng=rng,
-        )
-
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return int(self._counts.sum())
-
-    def published(self, rng: Generator) -> ComparableRelease:
-        """Return rows in comparable form, sampled again for each repetition."""
-        return published_rows(
-            self.schema,
-            self.frame(rng),
-            redraw=lambda again: encoded(self.schema, self.frame(again)),
-            notes=("Values inside a group are sampled again for each repetition.",),
-        )

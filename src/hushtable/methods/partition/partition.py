@@ -12,30 +12,36 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from hushtable.arrays import Integers
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.kernels import EVEN, EVEN_UNORDERED, TELLING
 from hushtable.methods import parameters
-from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
+from hushtable.methods.base import (
+    TYPICAL_ROWS,
+    CountError,
+    Forecast,
+    Method,
+    Plan,
+    Released,
+    schema_problems,
+)
 from hushtable.methods.count_error import laplace_error, n_asked, width_line, width_through_cells
 from hushtable.methods.parameters import parameter, part, whole
-from hushtable.methods.partition.column_counts import CountedColumns
 from hushtable.methods.partition.region_table import (
     COUNT,
     NODE,
     NOISE_SCALE,
     NOISY_COUNT,
+    CountedColumns,
     leaf_table,
     measurements,
+    noisy_leaves,
     tree_table,
 )
 from hushtable.methods.partition.tree import (
     GrowthRules,
     PartitionAxis,
-    PartitionTree,
     Split,
     axis_of,
     grow,
@@ -43,7 +49,6 @@ from hushtable.methods.partition.tree import (
 )
 from hushtable.numeric import project_integers_to_simplex
 from hushtable.privacy.guarantee import Guarantee, PureDP
-from hushtable.privacy.mechanisms.mechanism import Laplace
 from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
 from hushtable.privacy.noise.distributions import laplace_variance
 from hushtable.privacy.noise.noise import Noise
@@ -57,9 +62,6 @@ MAX_CLASSES = 1000
 
 MAX_COUNTS = 20_000_000
 """Maximum number of counts, over all regions and classes."""
-
-TYPICAL_ROWS = 1_000_000
-"""Number of rows that forecasts assume if none is given."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,11 +175,9 @@ class Partition(Method):
 
     def _schema_problems(self, schema: Schema, target: str | None) -> list[str]:
         """List the parts of the schema that this method cannot publish."""
-        problems = schema_problems(schema, self.name, (NODE, COUNT, NOISY_COUNT, NOISE_SCALE))
-        if target is not None and target not in schema.attributes:
-            known = ", ".join(schema.attributes)
-            problems.append(f"target is {target!r}; it must be a published column: {known}.")
-        elif target is not None and schema.attributes[target].size > MAX_CLASSES:
+        reserved = (NODE, COUNT, NOISY_COUNT, NOISE_SCALE)
+        problems = schema_problems(schema, self.name, reserved, target)
+        if target in schema.attributes and schema.attributes[target].size > MAX_CLASSES:
             problems.append(
                 f"target {target!r} has {schema.attributes[target].size:,} values; at most "
                 f"{MAX_CLASSES:,} classes are supported. Give it a coarser domain."
@@ -327,7 +327,7 @@ class PartitionPlan(Plan[SealedTable]):
         columns = self.columns.count(cells, counted, noise)
         rows = SealedRegions.of(cells, self.axes, n_classes=self.n_classes if by_class else None)
         tree, leaves = grow(rows, self.axes, self.rules, noise)
-        noisy, scales = _noisy_leaves(tree, rows, leaves, self.rules, noise)
+        noisy, scales = noisy_leaves(tree, rows, leaves, self.rules.max_rows, noise)
         nodes = tree_table(tree, self.axes, self.rules)
         measured, node_counts = measurements(
             nodes, scales, total=self.schema.counted_rows, consistent=self.method.consistent
@@ -343,20 +343,3 @@ class PartitionPlan(Plan[SealedTable]):
         )
         tables = {"data": table, "tree": nodes}
         return Released(tables=tables if columns is None else tables | {"columns": columns})
-
-
-def _noisy_leaves(
-    tree: PartitionTree, rows: SealedRegions, leaves: list[int], rules: GrowthRules, noise: Noise
-) -> tuple[Integers, NDArray[np.float64]]:
-    """Add noise to the counts of each leaf, scaled to the epsilon left on its path."""
-    with_same: dict[Fraction, list[int]] = {}
-    for at, leaf in enumerate(tree.leaves.tolist()):
-        with_same.setdefault(tree.epsilon[leaf], []).append(at)
-    shape = len(leaves), rows.n_classes
-    noisy, scales = np.empty(shape, np.int64), np.empty(shape)
-    for epsilon, these in with_same.items():
-        scale = rules.max_rows / epsilon
-        counts = rows.class_counts([leaves[at] for at in these])
-        noisy[these] = noise.open(counts, Laplace(scale), "counts of leaves")
-        scales[these] = float(scale)
-    return noisy, scales

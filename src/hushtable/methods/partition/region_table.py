@@ -1,4 +1,4 @@
-"""Tables of a partition, and how they are read.
+"""Tables of a partition, and how they are read; one-way counts of columns.
 
 ``tree`` has one row per node, level by level, root first. ``data`` has one row per leaf and class,
 in the order of the nodes.
@@ -6,8 +6,10 @@ in the order of the nodes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
@@ -15,10 +17,17 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.methods.partition.tree import GrowthRules, PartitionAxis, PartitionTree
+from hushtable.kernels import EVEN
+from hushtable.methods.count_error import laplace_error
+from hushtable.methods.partition.tree import GrowthRules, PartitionAxis, PartitionTree, grow
+from hushtable.numeric import project_to_simplex
+from hushtable.privacy.accounting.sealed import SealedCells
+from hushtable.privacy.mechanisms.mechanism import Laplace
+from hushtable.privacy.mechanisms.sealed_regions import SealedRegions
 from hushtable.privacy.noise.distributions import laplace_kurtosis, laplace_variance
+from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Column, Schema
-from hushtable.schema.codes import arrow_type, as_numpy, typed
+from hushtable.schema.codes import arrow_type, as_numpy, to_labels, typed
 
 # Least squares over a tree of noisy counts.
 #
@@ -130,12 +139,8 @@ class NoisyTree:
         integer noise variable.
         """
         factors, scales = self._noise_of(weights)
-        variances = factors**2 * laplace_variance(scales)
-        variance = float(variances.sum())
-        if variance <= 0.0:
-            return 0.0, 0.0, 0.0
-        kurtosis = float((variances**2) @ laplace_kurtosis(scales)) / variance**2
-        return variance**0.5, kurtosis, float(np.abs(factors).max())
+        std, kurtosis = noise_of_sum(scales, factors)
+        return std, kurtosis, float(np.abs(factors).max()) if std else 0.0
 
     def covariance(self, weights: Sequence[Floats]) -> Floats:
         """Return the covariance of the errors of several weighted sums of the fitted cells."""
@@ -157,8 +162,41 @@ class NoisyTree:
         return factors, np.concatenate((self.cell_scale.ravel(), self.node_scale[measured]))
 
 
+def noise_of_sum(scales: Floats, factors: Floats | float = 1.0) -> tuple[float, float]:
+    """Return standard deviation and excess kurtosis of a weighted sum of Laplace noise."""
+    variances = factors**2 * laplace_variance(scales)
+    variance = float(variances.sum())
+    if variance <= 0.0:
+        return 0.0, 0.0
+    return variance**0.5, float(variances**2 @ laplace_kurtosis(scales)) / variance**2
+
+
 NODE, COUNT, NOISY_COUNT, NOISE_SCALE = "node", "count", "noisy_count", "noise_scale"
 """Columns that are published in addition to the schema's own."""
+
+
+def noisy_leaves(
+    tree: PartitionTree,
+    rows: SealedRegions,
+    leaves: Sequence[int],
+    max_rows: int,
+    noise: Noise,
+    *,
+    what: str = "counts of leaves",
+) -> tuple[Integers, Floats]:
+    """Add noise to the counts (leaves, classes), scaled to the epsilon left on each path.
+
+    Return the noisy counts and the scales of their noise; a unit has at most `max_rows` rows.
+    """
+    noisy = np.empty((len(leaves), rows.n_classes), np.int64)
+    scales = np.empty(noisy.shape)
+    left = [tree.epsilon[leaf] for leaf in tree.leaves.tolist()]
+    for epsilon in dict.fromkeys(left):
+        these = [at for at, own in enumerate(left) if own == epsilon]
+        counts = rows.class_counts([leaves[at] for at in these])
+        noisy[these] = noise.open(counts, Laplace(max_rows / epsilon), what)
+        scales[these] = float(max_rows / epsilon)
+    return noisy, scales
 
 
 def tree_table(tree: PartitionTree, axes: Sequence[PartitionAxis], rules: GrowthRules) -> pa.Table:
@@ -236,36 +274,46 @@ def leaf_table(
     A region lists the values of a categorical column, null for missing. For a numeric column it has
     the lowest and highest value, whether missing values are included, and which special values.
     """
-    n_leaves, n_classes = noisy.shape
-    first, last = leaf_parts(nodes, axes)
-    by_class = np.repeat(np.arange(n_leaves), n_classes)
+    n_classes = noisy.shape[1]
     leaves = np.flatnonzero(nodes["left"].is_null().to_numpy())
-    columns = {NODE: pa.array(leaves[by_class], pa.int64())}
+    ends = leaf_parts(nodes, axes)
+    return pa.table(
+        {
+            NODE: pa.array(np.repeat(leaves, n_classes), pa.int64()),
+            **box_columns(schema, axes, ends, target, n_classes),
+            COUNT: pa.array(counts, pa.int64()),
+            NOISY_COUNT: pa.array(noisy.ravel(), pa.int64()),
+            NOISE_SCALE: pa.array(scales.ravel(), pa.float64()),
+        }
+    )
+
+
+def box_columns(
+    schema: Schema,
+    axes: Sequence[PartitionAxis],
+    ends: tuple[Integers, Integers],
+    target: str | None,
+    n_classes: int,
+) -> dict[str, pa.Array]:
+    """Return boxes as columns in the order of the schema, one row per box and class.
+
+    `ends` are the parts of the boxes, two arrays (boxes, axes).
+    """
+    columns = {}
     for at, axis in enumerate(axes):
-        parts = np.stack((first[:, at], last[:, at]), axis=1)
-        distinct, which = distinct_parts(parts)
-        values = part_values(schema.attributes[axis.name], axis, distinct)
-        columns[axis.name] = values.take(pa.array(which[by_class]))
+        parts, which = distinct_parts(ends[0][:, at], ends[1][:, at])
+        values = part_values(schema.attributes[axis.name], axis, parts)
+        columns[axis.name] = values.take(pa.array(np.repeat(which, n_classes)))
     if target is not None:
-        column = schema.attributes[target]
-        classes = typed(column, [column.value(code) for code in range(n_classes)])
-        columns[target] = classes.take(pa.array(np.tile(np.arange(n_classes), n_leaves)))
-    ordered = {NODE: columns[NODE]} | {name: columns[name] for name in schema.attributes}
-    ordered[COUNT] = pa.array(counts, pa.int64())
-    ordered[NOISY_COUNT] = pa.array(noisy.ravel(), pa.int64())
-    ordered[NOISE_SCALE] = pa.array(scales.ravel(), pa.float64())
-    return pa.table(ordered)
+        codes = np.tile(np.arange(n_classes), len(ends[0]))
+        columns[target] = to_labels(schema.attributes[target], codes)
+    return {name: columns[name] for name in schema.attributes}
 
 
-def distinct_parts(parts: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct parts of an axis, and the part of each leaf."""
-    order = np.lexsort(parts.T[::-1])
-    ordered = parts[order]
-    fresh = np.ones(len(parts), np.bool_)
-    fresh[1:] = (ordered[1:] != ordered[:-1]).any(axis=1)
-    which = np.empty(len(parts), np.int64)
-    which[order] = np.cumsum(fresh) - 1
-    return ordered[fresh], which
+def distinct_parts(first: Integers, last: Integers) -> tuple[Integers, Integers]:
+    """Return the distinct parts of an axis, and the part of each box."""
+    parts, which = np.unique(np.stack((first, last), axis=1), axis=0, return_inverse=True)
+    return parts, which.reshape(-1)
 
 
 def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Array:
@@ -293,3 +341,126 @@ def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Arra
     if column.special_names:
         fields["special"] = pa.array(special, pa.list_(pa.string()))
     return pa.StructArray.from_arrays(list(fields.values()), list(fields))
+
+
+# One-way counts beside the tree, because regions say little about columns they do not split.
+#
+# A column of few values is counted by value. A longer one is split by its own tree, grown like the
+# tree of all columns. Each column pays an equal part of their common budget; ``partition.md`` shows
+# that these parts add up.
+
+LEVELS = 5
+"""Number of times a column is halved: 32 parts."""
+
+CHOICES = Fraction(1, 2)
+"""Share of a column's budget for its splits, if they are chosen."""
+
+_NO_LIMIT = 1 << 20  # one column has far fewer leaves
+
+
+@dataclass(frozen=True)
+class ColumnParts:
+    """Published parts of one column, and their noisy counts."""
+
+    axis: PartitionAxis  # the column
+    parts: Integers  # (parts, 2): first and last position of each, or its mask and 0
+    noisy: Floats  # noisy counts
+    scale: Floats  # scales of their noise
+    total: float  # number of rows, from the regions, which have less noise than a column
+
+    @cached_property
+    def rows(self) -> Floats:
+        """Nearest non-negative counts with the right sum; clipping alone would add rows."""
+        return project_to_simplex(self.noisy, self.total, self.scale**2)
+
+
+@dataclass(frozen=True)
+class CountedColumns:
+    """Columns with one-way counts, and their budget."""
+
+    axes: tuple[PartitionAxis, ...]  # the columns; empty if there are no such counts
+    epsilon: Fraction  # total epsilon; each column pays the same part
+    max_rows: int  # rows of one unit
+
+    def rules(self, axis: PartitionAxis) -> GrowthRules:
+        """Return how a column is split: at no cost if all its values can be counted."""
+        epsilon = self.epsilon / len(self.axes)
+        is_short = axis.size <= 1 << LEVELS
+        each = Fraction(0) if is_short else CHOICES * epsilon / LEVELS
+        return GrowthRules(
+            max_depth=LEVELS,
+            stop_count=0,
+            test_from=LEVELS,
+            split="midpoint" if is_short else "median",
+            quality=EVEN,
+            epsilon=epsilon,
+            epsilon_test=epsilon,  # unused: no level has a test
+            epsilon_split=(each, each),
+            max_rows=self.max_rows,
+            max_regions=_NO_LIMIT,
+        )
+
+    @property
+    def largest_scale(self) -> Fraction:
+        """Largest noise scale of a count; 0 if there is none."""
+        if not self.axes:
+            return Fraction(0)
+        return self.max_rows * len(self.axes) / ((1 - CHOICES) * self.epsilon)
+
+    def typical_width(self, rows: int) -> float:
+        """Return the expected width of a count by one column, as a share of the rows."""
+        if not self.axes:
+            return math.inf
+        return math.fsum(min(self._width(axis, rows), 1) for axis in self.axes) / len(self.axes)
+
+    def _width(self, axis: PartitionAxis, rows: int) -> float:
+        n_parts = min(axis.size, 1 << LEVELS)
+        is_short = n_parts == axis.size  # all values are counted, and no choice is paid
+        left = 1 if is_short else 1 - CHOICES
+        rate = left * self.epsilon / (self.max_rows * len(self.axes))
+        noise = laplace_error(rate, max(n_parts // 2, 1), "")
+        return 2 * noise.half_width / max(rows, 1) + (0 if is_short else 1 / n_parts)
+
+    def count(self, cells: SealedCells, names: Sequence[str], noise: Noise) -> pa.Table | None:
+        """Count all columns with noise, from cells of the columns `names`; one row per part."""
+        if not self.axes:
+            return None
+        found = []
+        for axis in self.axes:
+            rows = SealedRegions.of(cells, [axis], places=[names.index(axis.name)])
+            found.append(_count_column(rows, axis, self.rules(axis), noise))
+        return pa.concat_tables(found)
+
+
+def _count_column(
+    rows: SealedRegions, axis: PartitionAxis, rules: GrowthRules, noise: Noise
+) -> pa.Table:
+    tree, leaves = grow(rows, [axis], rules, noise)
+    first, last = leaf_parts(tree_table(tree, [axis], rules), [axis])
+    noisy, scales = noisy_leaves(
+        tree, rows, leaves, rules.max_rows, noise, what=f"counts of column {axis.name!r}"
+    )
+    return pa.table(
+        {
+            "column": pa.array([axis.name] * len(leaves), pa.string()),
+            "first": pa.array(first[:, 0], pa.int64()),
+            "last": pa.array(last[:, 0], pa.int64()),
+            NOISY_COUNT: pa.array(noisy[:, 0], pa.int64()),
+            NOISE_SCALE: pa.array(scales[:, 0], pa.float64()),
+        }
+    )
+
+
+def read_columns(
+    table: pa.Table, axes: Sequence[PartitionAxis], total: float
+) -> dict[str, ColumnParts]:
+    """Read the table by column; `total` is the number of rows."""
+    owner = np.asarray(table["column"].to_pylist(), object)
+    parts = np.stack((as_numpy(table["first"]), as_numpy(table["last"])), axis=1)
+    noisy = as_numpy(table[NOISY_COUNT]).astype(np.float64)
+    scale = as_numpy(table[NOISE_SCALE])
+    return {
+        axis.name: ColumnParts(axis, parts[own], noisy[own], scale[own], total)
+        for axis in axes
+        if (own := owner == axis.name).any()
+    }
