@@ -16,9 +16,9 @@ def main() -> None:
     schema = sample_schema()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        # The file of coins is private: it belongs beside the ledger, not beside the release.
+        # The file `view_history` is private: keep it beside the ledger, not beside the release.
         method = AlphaBeta(
-            d="3/10", n_public=6000, gamma="3/5", views=2, coins=str(home / "clinic.coins")
+            d="3/10", n_public=6000, gamma="3/5", views=2, view_history=str(home / "clinic.views")
         )
         print("The promise, before any row is read:")
         for promise in method.guarantee(schema):

@@ -97,7 +97,9 @@ def test_rerun_without_memoized_samples_is_caught() -> None:
 
 def test_memoized_views_survive_the_same_attack(tmp_path: Path) -> None:
     """Three views of a table that does not change, any pattern of a tuple over them."""
-    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", views=3, coins=tmp_path / "coins")
+    method = AlphaBeta(
+        d="1/50", n_public=1, gamma="1/5", views=3, view_history=tmp_path / "history"
+    )
     for _ in range(3):
         released = method.run(connect(pa.table({"x": EVERYONE}), SCHEMA), SecureNoise())
     data = released.tables["data"]
@@ -114,7 +116,9 @@ def test_memoized_views_survive_the_same_attack(tmp_path: Path) -> None:
 
 def test_a_tuple_that_comes_later_hides_among_fresh_insertions(tmp_path: Path) -> None:
     """Without them, "in view 2 and not in view 1" would be certain to be new."""
-    method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", views=2, coins=tmp_path / "coins")
+    method = AlphaBeta(
+        d="1/50", n_public=1, gamma="1/5", views=2, view_history=tmp_path / "history"
+    )
     for rows in (EVERYONE[:0], EVERYONE):
         released = method.run(connect(pa.table({"x": rows}), SCHEMA), SecureNoise())
     data = released.tables["data"]

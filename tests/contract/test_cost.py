@@ -178,7 +178,7 @@ LADDERS = [
 
 # What is published, how well, and with how much work: the promise is the same for all values.
 NEUTRAL = {
-    AlphaBeta: {"coins", "max_tuples"},
+    AlphaBeta: {"view_history", "max_tuples"},
     Columns: {"columns", "clusters", "schema_share", "similarity", "item", "value", "max_values",
               "mechanism", "generalize", "count_share", "size_share"},
     Condensation: {"scales", "carry"},

@@ -101,7 +101,7 @@ def test_coverage_of_later_views(rule: str, tmp_path: Path) -> None:
             gamma="1/2",
             views=3,
             view_rule=rule,  # type: ignore[arg-type]
-            coins=tmp_path / f"coins{run}",
+            view_history=tmp_path / f"view_history{run}",
         )
         for view in range(3):
             release = publish(table, schema, method, out=tmp_path / f"{run}-{view}")

@@ -135,7 +135,7 @@ def test_all_problems_are_reported_at_once() -> None:
             "unit is node",
         ),
         (
-            AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2, coins="x"),
+            AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2, view_history="x"),
             grid(9, unit={"kind": "person", "column": "who", "max_rows": 2}),
             ParameterError,
             "unit is person",
@@ -144,7 +144,7 @@ def test_all_problems_are_reported_at_once() -> None:
             AlphaBeta(d="1/100", n_public=1, gamma="1/5", views=2),
             SMALL,
             ParameterError,
-            "file as coins",
+            "file as view_history",
         ),
         (
             AlphaBeta(d="1/100", n_public=1, gamma="1/5"),
@@ -326,7 +326,12 @@ def test_domain_larger_than_any_float(rule: str, tmp_path: Path) -> None:
     schema = Schema.from_dict({"name": "wide", "columns": columns})
     insert = Fraction(500, schema.domain.size)
     method = AlphaBeta(
-        d=insert, n_public=1, gamma="1/2", views=2, view_rule=rule, coins=tmp_path / "coins"
+        d=insert,
+        n_public=1,
+        gamma="1/2",
+        views=2,
+        view_rule=rule,
+        view_history=tmp_path / "history",
     )  # type: ignore[arg-type]
     assert "e+320" in str(method.forecast(schema, 1000).lines["tuples in the domain"])
     rows = np.random.default_rng(shifted(1)).integers(0, 40, (1000, 200))
@@ -425,7 +430,7 @@ def views_of(release: Any, schema: Schema) -> list[set[tuple[int, ...]]]:
 
 def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
     schema = grid(200, 200)
-    method = AlphaBeta(alpha="2/5", beta="1/10", views=3, coins=tmp_path / "coins")
+    method = AlphaBeta(alpha="2/5", beta="1/10", views=3, view_history=tmp_path / "history")
     old = [(i, j) for i in range(100) for j in range(200)]
     new = [(i, j) for i in range(100, 150) for j in range(200)]
     first = publish(table_of(schema, old), schema, method, out=tmp_path / "1")
@@ -451,7 +456,7 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
 
 def test_a_row_that_changes_between_views_costs_two_rows() -> None:
     """Seen in both, s**2 against b**2: more than views of a row that stays may cost."""
-    plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, coins="x").plan(grid(8, 1))
+    plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, view_history="x").plan(grid(8, 1))
     stays, changes = float(plan.epsilon), 2 * math.log(0.5 / 0.1)
     assert stays < changes < 2 * stays
     assert any(said.startswith("A row that changes") for said in plan.conditions)
@@ -461,7 +466,12 @@ def test_a_row_that_changes_between_views_costs_two_rows() -> None:
 @pytest.mark.parametrize("rule", ["memoized", "algorithm-4"])
 def test_a_view_too_many_is_refused_before_it_is_charged(rule: str, tmp_path: Path) -> None:
     method = AlphaBeta(
-        d="1/100", n_public=1, gamma="1/2", views=2, view_rule=rule, coins=str(tmp_path / "coins")
+        d="1/100",
+        n_public=1,
+        gamma="1/2",
+        views=2,
+        view_rule=rule,
+        view_history=str(tmp_path / "history"),
     )  # type: ignore[arg-type]
     ledger = Ledger.create(tmp_path / "ledger", epsilon=100)
     for number in range(2):
@@ -478,7 +488,7 @@ def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
         gamma="1/2",
         views=3,
         view_rule="algorithm-4",
-        coins=tmp_path / "coins",
+        view_history=tmp_path / "history",
     )
     publish(table_of(SMALL, [(1, 1), (1, 1)]), SMALL, method, out=tmp_path / "1")
     publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")  # the same set
@@ -487,28 +497,30 @@ def test_algorithm_4_refuses_a_changed_table(tmp_path: Path) -> None:
 
 
 def test_the_file_of_earlier_views_is_private_and_complete(tmp_path: Path) -> None:
-    coins = tmp_path / "coins"
-    method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=3, coins=coins)
+    history = tmp_path / "history"
+    method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=3, view_history=history)
     release = publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "1")
-    assert stat.S_IMODE(coins.stat().st_mode) == 0o600
-    assert str(coins) not in (tmp_path / "1" / "statement.json").read_text()
-    assert "coins" not in release.statement.parameters
-    other = AlphaBeta(d="1/200", n_public=1, gamma="1/2", views=3, coins=coins)
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert str(history) not in (tmp_path / "1" / "statement.json").read_text()
+    assert "view_history" not in release.statement.parameters
+    other = AlphaBeta(d="1/200", n_public=1, gamma="1/2", views=3, view_history=history)
     with pytest.raises(ParameterError, match="other parameters"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, other, out=tmp_path / "2")
     with pytest.raises(ParameterError, match="other parameters"):
         publish(table_of(grid(30, 41), []), grid(30, 41), method, out=tmp_path / "2")
-    coins.chmod(0o644)
+    history.chmod(0o644)
     with pytest.raises(ParameterError, match="chmod 600"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")
-    coins.write_bytes(b"no database" * 99)
-    coins.chmod(0o600)
+    history.write_bytes(b"no database" * 99)
+    history.chmod(0o600)
     with pytest.raises(DataError, match="restore a backup"):
         publish(table_of(SMALL, [(1, 1)]), SMALL, method, out=tmp_path / "2")
 
 
 def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> None:
-    method = AlphaBeta(d="1/100", n_public=1, gamma="1/2", views=2, coins=tmp_path / "coins")
+    method = AlphaBeta(
+        d="1/100", n_public=1, gamma="1/2", views=2, view_history=tmp_path / "history"
+    )
     broken = pa.table({"a": [1], "b": [99]})
     strict = SMALL.to_dict()
     strict["columns"]["b"]["outside"] = "refuse"
@@ -520,7 +532,7 @@ def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> N
 
 
 def test_several_views_cost_a_replacement(tmp_path: Path) -> None:
-    """A row may decide in which view its tuple is new: the loss is that of two coins."""
+    """A row may decide in which view its tuple is new: the loss is that of two samples."""
     once = AlphaBeta(alpha="9/20", beta="1/20")
     twice = AlphaBeta(alpha="9/20", beta="1/20", views=2)
     (one,), (two,) = once.guarantee(SMALL), twice.guarantee(SMALL)
@@ -732,7 +744,7 @@ def test_source_with_explicit_probabilities_promises_what_the_rarest_tuple_has(
     # Published, the rarest tells most; not published, the likeliest does.
     high, low = (law.alpha + rarest) / rarest, 1 - law.alpha / (1 - likeliest)
     assert method.guarantee(SMALL)[0].epsilon == pytest.approx(math.log(max(high, 1 / low)))
-    twice = AlphaBeta(**method.parameters() | {"views": 2, "coins": tmp_path / "coins"})
+    twice = AlphaBeta(**method.parameters() | {"views": 2, "view_history": tmp_path / "history"})
     assert twice.guarantee(SMALL)[0].epsilon == pytest.approx(math.log(high / low))
     for turn, rows in enumerate(([(1, 1)], [(1, 1), (2, 3)]), 1):
         made = publish(table_of(SMALL, rows), SMALL, twice, out=tmp_path / f"view {turn}")

@@ -97,7 +97,9 @@ def test_a_coin_for_every_row_would_break_the_promise() -> None:
 
 def test_several_views_of_rows_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="rows need a single view"):
-        AlphaBeta(alpha="2/5", beta="1/10", views=2, coins=tmp_path / "coins", max_copies=2)
+        AlphaBeta(
+            alpha="2/5", beta="1/10", views=2, view_history=tmp_path / "history", max_copies=2
+        )
 
 
 def test_probabilities_for_an_epsilon_reach_it() -> None:

@@ -44,14 +44,14 @@ def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPat
 
 def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
     """A dry run neither reads published views nor adds one of its own."""
-    coins = tmp_path / "coins"
-    method = AlphaBeta(alpha="1/2", beta="1/8", views=2, coins=coins)
+    view_history = tmp_path / "view_history"
+    method = AlphaBeta(alpha="1/2", beta="1/8", views=2, view_history=view_history)
     assert dry_run(method, two(), rows=500).rows == 500
-    assert not coins.exists()
+    assert not view_history.exists()
     publish(pa.table({"a": [1], "b": ["x"]}), two(), method, out=tmp_path / "1", anyway=True)
-    before = coins.read_bytes()
+    before = view_history.read_bytes()
     assert dry_run(method, two(), rows=500).rows == 500
-    assert coins.read_bytes() == before
+    assert view_history.read_bytes() == before
 
 
 def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

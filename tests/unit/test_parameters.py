@@ -22,7 +22,7 @@ def test_every_kind_is_derived_from_the_annotation() -> None:
         "size_share": "number",
     }  # fmt: skip
     assert kinds("quilt")["prior"] == "path"
-    assert kinds("alpha-beta")["coins"] == "path"
+    assert kinds("alpha-beta")["view_history"] == "path"
     assert kinds("uncertain")["carry"] == "names"
     assert kinds("uncertain")["local"] == "flag"
 

@@ -171,7 +171,9 @@ def test_an_old_tuple_is_not_drawn_again(tmp_path: Path) -> None:
     """Memoized views: the second makes no draw for tuples of the first."""
     public = schema({"x": whole(50)})
     table = pa.table({"x": list(range(40))})
-    method = AlphaBeta(alpha="97/100", beta="1/100", views=2, coins=tmp_path / "coins")
+    method = AlphaBeta(
+        alpha="97/100", beta="1/100", views=2, view_history=tmp_path / "view_history"
+    )
     for _ in range(2):
         data = method.run(connect(table, public), SecureNoise()).tables["data"]
     second = [x for x, view in zip(*(data[n].to_pylist() for n in ("x", "view")), strict=True)

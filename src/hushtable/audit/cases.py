@@ -339,9 +339,9 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
     def run(engine: Engine, noise: Noise) -> Released:
         # These random bits need not survive a power failure, so memory is used if possible.
         with scratch() as folder:
-            remembering = replace(plan, method=replace(method, coins=folder / "coins"))
+            stored = replace(plan, method=replace(method, view_history=folder / "views"))
             for _ in range(method.views):
-                released = run_plan(remembering, engine, noise)
+                released = run_plan(stored, engine, noise)
             return released
 
     return Prepared(plan.guarantees, run)

@@ -52,7 +52,7 @@ class FormField:
 _LISTS = {"integers", "names", "groups"}
 """Kinds of parameters with one entry per line."""
 
-_FILES = {"coins", "prior", "prior_public"}
+_FILES = {"view_history", "prior", "prior_public"}
 """Parameters that are file paths, possibly of secrets; they cannot be set in a browser."""
 
 

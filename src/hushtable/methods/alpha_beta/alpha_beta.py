@@ -122,19 +122,11 @@ def readable(size: int) -> int | str:
 # and the views published so far are stored in a file that only its owner can read.
 
 
-class ViewMemory:
-    """File with the history of a table's views, beside the ledger.
+class ViewHistoryFile:
+    """File with the history of a table's views, beside the ledger; its owner alone can read it.
 
-    Parameters
-    ----------
-    path : path
-        The file; created readable for its owner only.
-    terms : mapping of str to plain data
-        What must be the same for all views: parameters and domain.
-    max_views : int
-        Maximum number of views.
-    n_limbs : int
-        Number of columns of a packed key.
+    `terms` must be the same for all views: parameters and domain. `n_limbs` is the number of
+    columns of a packed key.
     """
 
     def __init__(
@@ -158,7 +150,7 @@ class ViewMemory:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         if stat.S_IMODE(self.path.stat().st_mode) & 0o077:
             raise ParameterError(
-                f"coins: {str(self.path)!r} can be read by other users, but it contains "
+                f"view_history: {str(self.path)!r} can be read by other users, but it contains "
                 "private tuples. Make it private (chmod 600) and find out who read it."
             )
         connection = sqlite3.connect(self.path, isolation_level=None, timeout=60)
@@ -176,8 +168,8 @@ class ViewMemory:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise DataError(
-                f"coins: {str(self.path)!r} is not a record of earlier views, or is damaged or in "
-                "use. Without it another view would break the guarantee; restore a backup."
+                f"view_history: {str(self.path)!r} is not a record of earlier views, or is damaged "
+                "or in use. Without it another view would break the guarantee; restore a backup."
             ) from error
         finally:
             connection.close()
@@ -188,9 +180,9 @@ class ViewMemory:
         terms = connection.execute("SELECT text FROM terms").fetchone()
         if terms is not None and terms[0] != self._terms:
             raise ParameterError(
-                f"coins: {str(self.path)!r} records views with other parameters or another schema. "
-                "All views of a table must use the same; use those, or a new file for a new "
-                "table."
+                f"view_history: {str(self.path)!r} records views with other parameters or another "
+                "schema. All views of a table must use the same; use those, or a new file for a "
+                "new table."
             )
         rows = connection.execute("SELECT keys FROM tuples ORDER BY view")
         parts = [np.frombuffer(keys, "<i8").reshape(-1, self._n_limbs) for (keys,) in rows]
@@ -264,7 +256,7 @@ class AlphaBeta(Method):
     view_rule : {"memoized", "algorithm-4"}
         How views are related: ``memoized`` republishes an old tuple as it was and samples new ones,
         ``algorithm-4`` is the paper's rule for a table that does not change.
-    coins : path, optional
+    view_history : path, optional
         Private file with what earlier views published; required for several views. Keep it beside
         the ledger.
     max_tuples : int
@@ -306,7 +298,7 @@ Lower d or raise gamma.
     )
     views: int = parameter(read=whole(), default=1)
     view_rule: ViewRule = parameter(default="memoized")
-    coins: str | Path | None = parameter(default=None, compare=False)
+    view_history: str | Path | None = parameter(default=None, compare=False)
     max_tuples: int = parameter(read=whole(), default=20_000_000)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
@@ -383,11 +375,13 @@ Lower d or raise gamma.
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters for the statement, without the path of the custodian's file."""
-        return {name: value for name, value in super().parameters().items() if name != "coins"}
+        found = super().parameters()
+        found.pop("view_history", None)
+        return found
 
     def for_dry_run(self, folder: Path) -> Self:
         """Return the same method with another file, so that a dry run does not add a view."""
-        return replace(self, coins=folder / "coins")
+        return replace(self, view_history=folder / "view_history")
 
     # --- plan -------------------------------------------------------------------------------------
 
@@ -592,7 +586,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         """Forecast the number of inserted tuples and the error of counts."""
         method, schema, noise = self.method, self.schema, self.noise
         if method.views > 1:
-            self._memory().require_view_allowed()
+            self._history().require_view_allowed()
         lines: dict[str, str | float | int] = {
             "tuples in the domain": readable(schema.domain.size),
             "tuples inserted as noise, about": round(noise.expected),
@@ -696,7 +690,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
             )
             return Released(tables={"data": rows}, settings={VIEW: 1, "notes": self._notes()})
         cells = source.counts(columns)
-        with self._memory().opened() as past:
+        with self._history().opened() as past:
             view = NextView(self.noise, past, method.views, method.repeats)
             views = noise.open(cells, view, "tuples of all views")
         numbers = np.repeat(np.arange(1, len(views) + 1), [len(view) for view in views])
@@ -706,15 +700,15 @@ class AlphaBetaPlan(Plan[SealedTable]):
             settings={VIEW: len(views), "notes": self._notes()},
         )
 
-    def _memory(self) -> ViewMemory:
+    def _history(self) -> ViewHistoryFile:
         method = self.method
-        if method.coins is None:
+        if method.view_history is None:
             raise ParameterError(
-                f"views is {method.views}; pass a file as coins, which stores what was published "
-                "between views. It is private; keep it beside the ledger."
+                f"views is {method.views}; pass a file as view_history, which stores what was "
+                "published between views. It is private; keep it beside the ledger."
             )
-        return ViewMemory(
-            method.coins,
+        return ViewHistoryFile(
+            method.view_history,
             terms={
                 "schema": self.schema.to_dict()["columns"],
                 "parameters": method.parameters(),
