@@ -2,12 +2,14 @@
 
 A *writer* writes a table, with options drawn at random, and returns the data to open together with
 the cells that these data contain, column by column, as the reference encoder reads them. They may
-differ from the table's: a CSV file contains texts. `Format.accepts` lists the types of which a
-format can represent every value that `fits` leaves.
+differ from the table's: a CSV file contains texts. `Format.kinds` lists the types of which a format
+can represent every value that `fits` leaves. No library writes the SAS format sas7bdat; SAS is
+tested with transport files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import datetime
 import gzip
@@ -34,7 +36,7 @@ import pyreadstat
 from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
 
 from hushtable.engine.reference_encoder import Temporal, plain, text_of
-from raw_values import KINDS, is_text
+from raw_values import KINDS, is_bytes, is_text
 
 Cells = dict[str, Sequence[Any]]
 
@@ -45,6 +47,7 @@ class Written:
 
     data: Any
     cells: Cells
+    decimal: str = "."
 
 
 Writer = Callable[[pa.Table, Path, random.Random], Written]
@@ -58,12 +61,13 @@ class Format:
     families: tuple[str, ...]
     fits: Callable[[Any, pa.DataType], bool] = lambda cell, kind: True
     engines: tuple[str, ...] = ("memory", "duckdb")
-    excluded: tuple[pa.DataType, ...] = ()
+    has: Callable[[pa.DataType], bool] = lambda kind: True
+    has_bytes: bool = False  # which may identify persons
 
-    def kinds(self, families: Sequence[str] | None = None) -> list[pa.DataType]:
-        """List the types that the format has."""
-        chosen = [name for name in self.families if families is None or name in families]
-        return [kind for name in chosen for kind in KINDS[name] if kind not in self.excluded]
+    def kinds(self, *, person: bool = False) -> dict[str, list[pa.DataType]]:
+        """Return the types that the format has, by family."""
+        families = (*self.families, *(["bytes"] if person and self.has_bytes else []))
+        return {name: [kind for kind in KINDS[name] if self.has(kind)] for name in families}
 
 
 def cells_of(table: pa.Table) -> Cells:
@@ -150,6 +154,28 @@ def parquet(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     return Written(path, cells_of(read))
 
 
+def parquet_of_others(table: pa.Table, folder: Path, draw: random.Random) -> Written:
+    """Write a Parquet file with DuckDB or polars, whose pages and statistics differ."""
+    path = _path(folder, ".parquet")
+    if draw.random() < 0.5:
+        pl.DataFrame(table).write_parquet(
+            path,
+            compression=draw.choice(["uncompressed", "snappy", "gzip", "brotli", "lz4", "zstd"]),
+            statistics=draw.choice([True, False, "full"]),
+            row_group_size=draw.randint(1, table.num_rows),
+        )
+    else:
+        with duckdb.connect() as connection:
+            name = in_duckdb(connection, table)
+            codec = draw.choice(["uncompressed", "snappy", "gzip", "brotli", "lz4", "zstd"])
+            version = draw.choice(["V1", "V2"])
+            connection.execute(
+                f"COPY {name} TO '{path}' (FORMAT parquet, COMPRESSION {codec}, "
+                f"PARQUET_VERSION {version}, ROW_GROUP_SIZE {draw.randint(1, table.num_rows)})"
+            )
+    return Written(path, cells_of(pq.ParquetFile(path).read()))
+
+
 def plain_scalar(cell: Any) -> Any:
     """Return a scalar of a dictionary or run without its encoding."""
     while cell.is_valid and hasattr(cell, "value") and isinstance(cell.value, pa.Scalar):
@@ -165,6 +191,14 @@ def csv_file(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     ending = ".tsv" if delimiter == "\t" else ".csv"
     path = _path(folder, ending + draw.choice(["", "", ".gz"]))
     texts = texts_of(table, missing="")
+    decimal = draw.choice([".", ".", ","])
+    if decimal == ",":
+        texts = {
+            name: column
+            if is_text(table.schema.field(name).type)
+            else [(text or "").replace(".", ",") for text in column]
+            for name, column in texts.items()
+        }
     opener: Any = gzip.open if path.suffix == ".gz" else open
     encoding = draw.choice(["utf-8", "utf-8-sig"])
     with opener(path, "wt", encoding=encoding, newline="") as file:
@@ -176,7 +210,7 @@ def csv_file(table: pa.Table, folder: Path, draw: random.Random) -> Written:
         )
         writer.writerow(texts)
         writer.writerows(zip(*texts.values(), strict=True))
-    return Written(path, texts)
+    return Written(path, texts, decimal)
 
 
 def _in_csv(cell: Any, kind: pa.DataType) -> bool:
@@ -274,20 +308,26 @@ def _fits_statistics(cell: Any, kind: pa.DataType) -> bool:
 # --- databases ------------------------------------------------------------------------------------
 
 
+_AFFINITIES = ("", "INTEGER", "REAL", "TEXT", "TEXT COLLATE NOCASE", "BLOB")
+
+
 def sqlite(table: pa.Table, folder: Path, draw: random.Random) -> Written:
-    """Write a table whose columns have no types, or the types of what they contain."""
+    """Write a table whose columns have any declared type; SQLite stores a type for each cell."""
     path = _path(folder, ".db")
     columns = {name: [_in_sqlite(cell) for cell in table[name]] for name in table.column_names}
-    with sqlite3.connect(path) as connection:
-        connection.execute(f"CREATE TABLE t ({', '.join(columns)})")
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        declared = ", ".join(f"{name} {draw.choice(_AFFINITIES)}" for name in columns)
+        connection.execute(f"CREATE TABLE t ({declared})")
         marks = ", ".join("?" * len(columns))
         rows = list(zip(*columns.values(), strict=True))
         connection.executemany(f"INSERT INTO t VALUES ({marks})", rows)  # noqa: S608
-    connection.close()
-    return Written(
-        f"sqlite:///{path}?table=t",
-        {name: [text_of(c) for c in cells] for name, cells in columns.items()},
-    )
+        connection.commit()
+        stored = connection.execute("SELECT * FROM t ORDER BY rowid").fetchall()
+    cells = {
+        name: [text_of(cell) for cell in column]
+        for name, column in zip(columns, zip(*stored, strict=True), strict=True)
+    }
+    return Written(f"sqlite:///{path}?table=t", cells)
 
 
 def _in_sqlite(cell: Any) -> Any:
@@ -310,28 +350,129 @@ def in_duckdb(connection: Any, table: pa.Table) -> str:
     return name
 
 
+def _with_huge_numbers(connection: Any, name: str, table: pa.Table, draw: random.Random) -> None:
+    for field in table.schema:
+        if pa.types.is_integer(field.type) and draw.random() < 0.3:
+            connection.execute(f"ALTER TABLE {name} ALTER {field.name} TYPE HUGEINT")
+
+
 def duckdb_relation(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     connection = duckdb.connect()
     connection.execute(f"SET TimeZone = '{draw.choice(['UTC', 'America/New_York'])}'")
-    return Written(connection.table(in_duckdb(connection, table)), cells_of(table))
+    name = in_duckdb(connection, table)
+    _with_huge_numbers(connection, name, table, draw)
+    return Written(connection.table(name), cells_of(table))
 
 
 def duckdb_table(table: pa.Table, folder: Path, draw: random.Random) -> Written:
     connection = ibis.duckdb.connect()
     connection.raw_sql(f"SET TimeZone = '{draw.choice(['UTC', 'Asia/Kathmandu'])}'")
     name = in_duckdb(connection.con, table)
-    for column, field in zip(table.column_names, table.schema, strict=True):
-        if pa.types.is_integer(field.type) and draw.random() < 0.3:
-            connection.raw_sql(f"ALTER TABLE {name} ALTER {column} TYPE HUGEINT")
+    _with_huge_numbers(connection.con, name, table, draw)
     return Written(connection.table(name), cells_of(table))
+
+
+def postgres(server: Any) -> Writer:
+    """Write into a PostgreSQL server, whose session may have any time zone."""
+
+    def write(table: pa.Table, folder: Path, draw: random.Random) -> Written:
+        name = f"t{uuid.uuid4().hex}"
+        kinds = {field.name: _postgres_type(field.type, draw) for field in table.schema}
+        columns = {c: [_in_postgres(cell, kinds[c]) for cell in table[c]] for c in kinds}
+        with server.con.cursor() as cursor:
+            zone = draw.choice(["UTC", "America/New_York", "Asia/Kathmandu"])
+            cursor.execute(f"SET TIME ZONE '{zone}'")
+            declared = ", ".join(f"{c} {kind}" for c, kind in kinds.items())
+            cursor.execute(f"CREATE TABLE {name} ({declared})")
+            with cursor.copy(f"COPY {name} FROM STDIN") as rows:
+                for row in zip(*columns.values(), strict=True):
+                    rows.write_row(row)
+        server.con.commit()
+        cells = {
+            c: [_postgres_cell(cell, kinds[c]) for cell in table[c]] for c in table.column_names
+        }
+        return Written(server.table(name), cells)
+
+    return write
+
+
+def _postgres_type(kind: pa.DataType, draw: random.Random) -> str:  # noqa: PLR0911 - each type
+    of = pa.types
+    if of.is_decimal(kind):
+        return draw.choice([f"numeric({kind.precision}, {kind.scale})", "numeric"])
+    if of.is_boolean(kind):
+        return "boolean"
+    if of.is_integer(kind):
+        bits = kind.bit_width + of.is_unsigned_integer(kind)
+        return next((t for n, t in _POSTGRES_WHOLE.items() if bits <= n), "numeric(20, 0)")
+    if of.is_floating(kind):
+        return "float8" if kind == pa.float64() else "real"
+    if of.is_timestamp(kind):
+        return "timestamptz" if kind.tz else "timestamp"
+    if of.is_date(kind) or of.is_time(kind):
+        return "date" if of.is_date(kind) else "time"
+    return "bytea" if kind == pa.binary() else draw.choice(["text", "text COLLATE alike"])
+
+
+_POSTGRES_WHOLE = {16: "smallint", 32: "integer", 64: "bigint"}
+
+
+def _in_postgres(cell: Any, kind: str) -> Any:
+    value = plain(cell)
+    if isinstance(value, float):
+        return repr(float(value)).replace("inf", "Infinity")
+    if isinstance(value, Temporal | Decimal) or kind.startswith("numeric"):
+        return text_of(value)
+    return value
+
+
+def _postgres_cell(cell: Any, kind: str) -> Any:
+    value = plain(cell)
+    if value is None or not kind.startswith("numeric"):
+        return value
+    if kind == "numeric" or int(re.findall("[0-9]+", kind)[0]) > 38:  # fetched as text
+        text = f"{Decimal(value):f}"
+        return re.sub(r"\.?0+$", "", text) if "." in text else text
+    return Decimal(value)
+
+
+def in_postgres(server: Any) -> Format:
+    """Return the format of tables in a server that has the collation ``alike``."""
+    return Format(
+        postgres(server), ("whole", "float", "decimal", *_TEMPORAL[:4], "text"), _fits_postgres,
+        has=_is_in_postgres, has_bytes=True,
+    )  # fmt: skip
+
+
+def _is_in_postgres(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return kind.scale >= 0
+    if is_bytes(kind):
+        return kind == pa.binary()
+    return kind != pa.float16() and getattr(kind, "unit", "us") != "ns"
+
+
+def _fits_postgres(cell: Any, kind: pa.DataType) -> bool:
+    if isinstance(cell, str):
+        return "\0" not in cell
+    if isinstance(cell, Temporal) and cell.kind != "time":  # Python has no years beyond these
+        return abs(cell.nanoseconds) < 6 * 10**19 and cell.nanoseconds < 2.5 * 10**20
+    return True
 
 
 # --- frames ---------------------------------------------------------------------------------------
 
 
 def pandas_frame(table: pa.Table, folder: Path, draw: random.Random) -> Written:
-    """Make a frame of NumPy arrays, whose cells are those that pandas then has."""
+    """Make a frame of NumPy arrays or nullable types, whose cells are those that pandas has."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # pandas has no category twice
+            values = [plain(cell) for cell in table[place]]
+            again = pa.array(values, field.type.value_type).dictionary_encode()
+            table = table.set_column(place, field.name, again)
     frame = table.to_pandas()
+    if draw.random() < 0.3:
+        frame = frame.convert_dtypes()
     cells: Cells = cells_of(pa.table(frame))
     decimals = [f.name for f in table.schema if pa.types.is_decimal(f.type)]
     texts = texts_of(table.select(decimals)) if decimals else {}
@@ -351,15 +492,55 @@ def polars_frame(table: pa.Table, folder: Path, draw: random.Random) -> Written:
 
 _TEMPORAL = ("date", "time", "timestamp", "instant", "duration")
 _ALL = ("whole", "float", "decimal", *_TEMPORAL, "text", "nothing", "encoded")
-_NEGATIVE = pa.decimal128(5, -2)
-_SMALL_DECIMALS = (pa.decimal32(5, 2), pa.decimal64(18, 4))
-_LONG_DECIMALS = tuple(kind for kind in KINDS["decimal"] if pa.types.is_decimal256(kind))
-_NANO_ZONES = tuple(kind for kind in KINDS["instant"] if kind.unit == "ns")
+
+
+def _is_in_duckdb(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return pa.types.is_decimal128(kind) and kind.scale >= 0
+    if pa.types.is_timestamp(kind) and kind.tz:
+        return kind.unit != "ns"
+    return kind not in (pa.float16(), pa.string_view())
+
+
+def _is_in_ibis(kind: pa.DataType) -> bool:
+    return _is_in_duckdb(kind) and kind != pa.time64("ns")  # which it does not know: refused
+
+
+def _is_in_polars(kind: pa.DataType) -> bool:
+    if pa.types.is_decimal(kind):
+        return pa.types.is_decimal128(kind) and kind.scale >= 0
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    return kind != pa.float16()
+
+
+def _is_in_both(kind: pa.DataType) -> bool:
+    # Polars refuses durations and times in seconds, and offsets such as +05:30.
+    return _is_in_duckdb(kind) and _is_in_polars(kind) and getattr(kind, "tz", None) != "+05:30"
+
+
+def _is_in_pandas(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return kind.value_type in (pa.string(), pa.large_string(), pa.int64())
+    return kind != pa.string_view() and getattr(kind, "scale", 0) >= 0
+
+
+def _is_statistical(kind: pa.DataType) -> bool:
+    return kind not in (pa.float16(), pa.float32())
+
+
+def _not_negative(kind: pa.DataType) -> bool:
+    return bool(getattr(kind, "scale", 0) >= 0)
+
 
 FORMATS = {
-    "arrow": Format(arrow, _ALL),
-    "feather": Format(feather, _ALL),
-    "parquet": Format(parquet, _ALL, excluded=(_NEGATIVE,)),
+    "arrow": Format(arrow, _ALL, has_bytes=True),
+    "feather": Format(feather, _ALL, has_bytes=True),
+    "parquet": Format(parquet, _ALL, has=_not_negative, has_bytes=True),
+    "parquet of others": Format(
+        parquet_of_others, ("whole", "float", "decimal", "date", "timestamp", "instant", "text"),
+        has=_is_in_both,
+    ),
     "csv": Format(csv_file, _ALL, _in_csv),
     "json": Format(json_lines, _ALL),
     "xlsx": Format(
@@ -367,37 +548,30 @@ FORMATS = {
     ),
     "stata": Format(
         statistical(".dta", pyreadstat.write_dta), ("float", "text"), _fits_statistics,
-        excluded=(pa.float16(), pa.float32()),
+        has=_is_statistical,
     ),
     "spss": Format(
         statistical(".sav", pyreadstat.write_sav), ("float", "text"), _fits_statistics,
-        excluded=(pa.float16(), pa.float32()),
+        has=_is_statistical,
     ),
     "sas": Format(
         statistical(".xpt", pyreadstat.write_xport), ("float", "text"), _fits_statistics,
-        excluded=(pa.float16(), pa.float32()),
+        has=_is_statistical,
     ),
     "sqlite": Format(sqlite, _ALL, _fits_sqlite),
     "duckdb relation": Format(
-        duckdb_relation, ("whole", "float", "decimal", *_TEMPORAL[:4], "text"),
-        excluded=(
-            pa.float16(), pa.string_view(), _NEGATIVE, *_SMALL_DECIMALS, *_LONG_DECIMALS,
-            *_NANO_ZONES,
-        ),
+        duckdb_relation, ("whole", "float", "decimal", *_TEMPORAL[:4], "text"), has=_is_in_duckdb
     ),
     "duckdb table": Format(
-        duckdb_table, ("whole", "float", "decimal", *_TEMPORAL[:4], "text"),
-        excluded=(
-            pa.float16(), pa.string_view(), _NEGATIVE, *_SMALL_DECIMALS, *_LONG_DECIMALS,
-            *_NANO_ZONES,
-        ),
+        duckdb_table, ("whole", "float", "decimal", *_TEMPORAL[:4], "text"), has=_is_in_ibis
     ),
     "pandas": Format(
-        pandas_frame, ("whole", "float", "decimal", "timestamp", "instant", "text"),
-        excluded=(pa.string_view(), _NEGATIVE, *_LONG_DECIMALS),
+        pandas_frame, ("whole", "float", "decimal", *_TEMPORAL, "text", "encoded"),
+        has=_is_in_pandas,
     ),
-    "arrow in pandas": Format(arrow_in_pandas, _ALL),
+    "arrow in pandas": Format(arrow_in_pandas, _ALL, has_bytes=True),
     "polars": Format(
-        polars_frame, ("whole", "float", *_TEMPORAL, "text"), excluded=(pa.float16(),)
+        polars_frame, ("whole", "float", "decimal", *_TEMPORAL, "text", "nothing", "encoded"),
+        has=_is_in_polars,
     ),
 }  # fmt: skip

@@ -114,7 +114,8 @@ DOUBLES = [
     0.0, -0.0, 1.0, 3.0, -1.0, -2.0, 9.0, 0.5, 1.5, 0.25, 0.75, 0.1, 0.05, 0.15, 0.025, -0.5, 1e-5,
     math.nextafter(0.25, 0), math.nextafter(0.25, 1), math.nextafter(-0.25, -1),
     math.nextafter(5.25, 0), 5.25, math.nextafter(0.5, 0), math.nextafter(1.0, 2.0),
-    999.0, 5e-324, -5e-324, 2.2e-308, 1e20, 1e300, -1e300, 1.7976931348623157e308,
+    999.0, 5e-324, -5e-324, 2.2e-308, 1e-45, -1e-40, 6e-8, 6.1e-05, 1e20, 1e300, -1e300,
+    1.7976931348623157e308,
     2.0**53, 2.0**53 + 2, 2.0**63, -(2.0**63), 2.0**63 - 1024, 2.0**64, 16777217.0,
     math.inf, -math.inf, math.nan,
 ]  # fmt: skip
@@ -229,7 +230,12 @@ def _range(kind: pa.DataType) -> tuple[int, int]:
 
 def is_bytes(kind: pa.DataType) -> bool:
     of = pa.types
-    return of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
+    return (
+        of.is_binary(kind)
+        or of.is_large_binary(kind)
+        or of.is_fixed_size_binary(kind)
+        or kind == pa.binary_view()
+    )
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
@@ -267,6 +273,20 @@ def _dictionary(values: Sequence[Any], kind: pa.DictionaryType) -> pa.Array:
     )
 
 
+def _decimal_types() -> tuple[pa.DataType, ...]:
+    """List decimals of every width, with few and many digits before and after the point."""
+    makers = {pa.decimal32: 9, pa.decimal64: 18, pa.decimal128: 38, pa.decimal256: 76}
+    kinds = {
+        maker(digits, scale)
+        for maker, most in makers.items()
+        for digits in (1, 2, 5, 7, most // 2, most - 1, most)
+        for scale in (0, 1, 2, digits // 2, digits - 1, digits)
+        if scale <= digits
+    }
+    negative = {pa.decimal128(5, -2), pa.decimal256(40, -3)}
+    return tuple(sorted(kinds | negative, key=str))
+
+
 ZONES = ("UTC", "America/New_York", "Europe/Berlin", "Asia/Kathmandu", "+05:30")
 UNITS = ("s", "ms", "us", "ns")
 KINDS: dict[str, tuple[pa.DataType, ...]] = {
@@ -275,11 +295,7 @@ KINDS: dict[str, tuple[pa.DataType, ...]] = {
         pa.uint64(), pa.bool_(),
     ),
     "float": (pa.float16(), pa.float32(), pa.float64(), pa.float64()),
-    "decimal": (
-        pa.decimal32(5, 2), pa.decimal64(18, 4), pa.decimal128(5, 0), pa.decimal128(18, 2),
-        pa.decimal128(38, 0), pa.decimal128(38, 20), pa.decimal128(38, 37), pa.decimal128(20, 1),
-        pa.decimal256(10, 2), pa.decimal256(50, 0), pa.decimal256(76, 30), pa.decimal128(5, -2),
-    ),
+    "decimal": _decimal_types(),
     "date": (pa.date32(), pa.date64()),
     "time": (pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")),
     "timestamp": tuple(pa.timestamp(unit) for unit in UNITS),
@@ -297,8 +313,10 @@ KINDS: dict[str, tuple[pa.DataType, ...]] = {
         pa.dictionary(pa.int8(), pa.uint64()),
     ),
     "refused": (
-        pa.run_end_encoded(pa.int32(), pa.string()), pa.run_end_encoded(pa.int32(), pa.int64()),
-        pa.run_end_encoded(pa.int32(), pa.float64()), pa.binary(), pa.large_binary(), pa.binary(4),
+        pa.run_end_encoded(pa.int32(), pa.string()), pa.run_end_encoded(pa.int16(), pa.int64()),
+        pa.run_end_encoded(pa.int64(), pa.float64()),
+        pa.run_end_encoded(pa.int32(), pa.timestamp("ns", "UTC")),
+        pa.binary(), pa.large_binary(), pa.binary(4), pa.binary_view(),
     ),
 }  # fmt: skip
 """Arrow types by family."""

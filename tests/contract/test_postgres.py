@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,45 +19,15 @@ from hushtable.datasets import sample, sample_schema
 from hushtable.engine import connect
 from hushtable.privacy.noise.sources import SeededNoise
 from hushtable.schema import Schema
+from postgres_server import ALIKE, add_collation, running_server
 from seeds import shifted
 
 pytestmark = pytest.mark.xdist_group("postgres")
 
 
-def _programs() -> Path:
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    found = shutil.which("initdb")
-    if found is None and not installed:
-        pytest.skip("no PostgreSQL server: apt install postgresql")
-    return Path(found).resolve().parent if found else installed[-1].parent
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[Any]:
-    """Start a server that listens on a socket in a folder of its own, and nowhere else."""
-    pytest.importorskip("psycopg", reason="no driver: pip install 'ibis-framework[postgres]'")
-    programs = _programs()
-    # The server refuses to run as root, and must be able to reach its folder.
-    owner: dict[str, Any] = {"user": "nobody", "group": "nogroup"} if os.geteuid() == 0 else {}
-    folder = tempfile.mkdtemp(prefix="hushtable-postgres-")
-    if owner:
-        shutil.chown(folder, **owner)
-    place = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, **owner}
-    try:
-        data = f"{folder}/data"
-        command = [f"{programs}/initdb", "-D", data, "-U", "test", "-E", "UTF8", "--no-sync"]
-        subprocess.run([*command, "--locale=C"], check=True, **place)
-        control = [f"{programs}/pg_ctl", "-D", data, "-w", "-t", "120"]
-        options = f"-c listen_addresses= -c fsync=off -k {folder}"
-        subprocess.run([*control, "-o", options, "start"], check=True, **place)
-        try:
-            connection = ibis.postgres.connect(host=folder, user="test", database="postgres")
-            connection.con.commit()  # ibis's own functions; the next error would roll them back
-            yield connection
-        finally:
-            subprocess.run([*control, "-m", "immediate", "stop"], check=True, **place)
-    finally:
-        shutil.rmtree(folder)
+    yield from running_server()
 
 
 TYPES = {pa.int64(): "bigint", pa.int32(): "integer", pa.float64(): "float8", pa.string(): "text"}
@@ -83,21 +49,10 @@ def to_postgres(server: Any, table: pa.Table, *, text: str = "text") -> ibis.Tab
     return server.table(name)
 
 
-# To this one, texts are equal if their letters are: no case, no accents, no way of composing.
-ALIKE = "text COLLATE alike"
-
-
 @pytest.fixture(scope="session")
 def hostile(server: Any) -> Any:
     """Return a server with types that take different texts for equal."""
-    with server.con.cursor() as cursor:
-        cursor.execute(
-            "CREATE COLLATION alike (provider = icu, locale = 'und-u-ka-shifted-ks-level1', "
-            "deterministic = false)"
-        )
-        cursor.execute(f"SELECT 'e' = 'É'::{ALIKE}")
-        assert cursor.fetchall() == [(True,)]
-    server.con.commit()
+    add_collation(server)
     return server
 
 

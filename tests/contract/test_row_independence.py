@@ -1,30 +1,36 @@
 """The code of a row, and whose row it is, depend on that row alone.
 
-Whatever the engine, the file format and the options of the writer: a table is encoded as a whole,
-in parts, and row by row, and every code and identity is compared with those of
-`hushtable.engine.reference_encoder`. A case is one cell that one engine reads from one format.
+Whatever the engine, the file format and the options of the writer: a table is encoded as a whole
+and in parts, and every code and identity is compared with those of
+`hushtable.engine.reference_encoder`. A case is a row that one engine reads from one format. The
+long suite has more than 20,000 cases.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
+import uuid
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from hushtable.engine import connect
+from hushtable.engine.linked_tables import open_linked
 from hushtable.engine.reference_encoder import ReferenceColumn, plain, reference_identity
+from hushtable.engine.sources import arrow_rows, database, source
 from hushtable.engine.two_waves import open_waves, previous
 from hushtable.errors import DataError
-from hushtable.schema import Schema
+from hushtable.schema import Categorical, Schema
+from hushtable.schema.linked_schema import LinkedSchema
 from raw_formats import FORMATS, Format, Written, arrow
 from raw_values import (
     KINDS,
@@ -38,26 +44,32 @@ from raw_values import (
     with_policy,
 )
 
-N_COLUMNS, N_ROWS = 2, 16  # a column costs a database more than a row
+N_COLUMNS, N_ROWS = 2, 20  # a column costs a database more than a row
 POLICIES = [("category", "missing"), ("category", "clip"), ("other", "clip"), ("other", "other")]
-LONG_CASES = 1_400  # of each format, at least: more than 20,000 of codes in all
-LONG_EXAMPLES, EXAMPLES = 40, 1
+EXAMPLES, LONG_EXAMPLES = 1, 40  # tables drawn for each format and check
+ENCODED = 4  # times that each of them is written and read: whole and in part, on two engines
+BATCHES = (1, 3, 1 << 17)  # rows that are encoded together
 
 
 @st.composite
 def raw_tables(draw: Any, chosen: Format, *, person: bool = False) -> RawTable:
     """Draw a table that a format can represent, with columns of a schema that read it."""
-    n_rows, kinds = draw(st.integers(1, N_ROWS)), chosen.kinds()
+    n_rows = draw(st.integers(1, N_ROWS))
     arrays: dict[str, pa.Array] = {ROW: pa.array(range(n_rows), pa.int32())}
     columns = {}
     for place in range(draw(st.integers(1, 1 if person else N_COLUMNS))):
-        kind = draw(st.sampled_from(kinds))
+        kind = _kind(draw, chosen)
         rules = draw(st.sampled_from(rules_for(kind)))
         arrays[f"x{place}"] = _array(draw, chosen, kind, n_rows)
         columns[f"x{place}"] = with_policy(rules, *draw(st.sampled_from(POLICIES)))
     if person:
-        arrays[PERSON] = _array(draw, chosen, draw(st.sampled_from(kinds)), n_rows)
+        arrays[PERSON] = _array(draw, chosen, _kind(draw, chosen, person=True), n_rows)
     return RawTable(pa.table(arrays), columns)
+
+
+def _kind(draw: Any, chosen: Format, *, person: bool = False) -> pa.DataType:
+    by_family = chosen.kinds(person=person)
+    return draw(st.sampled_from(by_family[draw(st.sampled_from(list(by_family)))]))
 
 
 def _array(draw: Any, chosen: Format, kind: pa.DataType, n_rows: int) -> pa.Array:
@@ -67,6 +79,29 @@ def _array(draw: Any, chosen: Format, kind: pa.DataType, n_rows: int) -> pa.Arra
     # Few values, so that some stand in several rows.
     values = draw(st.lists(values_of(kind).filter(fits), min_size=1, max_size=n_rows))
     return array_of([draw(st.sampled_from(values)) for _ in range(n_rows)], kind)
+
+
+@contextlib.contextmanager
+def batches_of(n_rows: int) -> Iterator[None]:
+    """Encode so many rows at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name in ((arrow_rows, "BATCH_ROWS"), (source, "BATCH_ROWS")):
+            patch.setattr(module, name, n_rows)
+        patch.setattr(database, "BATCH", n_rows)
+        yield
+
+
+def taken(table: pa.Table, rows: Sequence[int]) -> pa.Table:
+    """Return some rows; `Table.take` has no string views."""
+    return pa.concat_tables([table.slice(row, 1) for row in rows])
+
+
+def schema_of(raw: RawTable, written: Written, *, person: bool = False) -> Schema:
+    """Return the schema that reads a table in the dialect that it was written in."""
+    schema = raw.schema(person=person)
+    if written.decimal == ".":
+        return schema
+    return Schema.from_dict({**schema.to_dict(), "reading": {"decimal": written.decimal}})
 
 
 def codes_of(data: Any, schema: Schema, engine: str) -> list[dict[str, int]]:
@@ -82,87 +117,165 @@ def expected_codes(written: Written, schema: Schema) -> list[dict[str, int]]:
     by_column = {}
     for name, column in schema.attributes.items():
         reference = ReferenceColumn(column, schema.missing_values)
-        by_column[name] = [reference.code(cell) for cell in written.cells[name]]
+        cells = written.cells[name]
+        if written.decimal == "," and not isinstance(column, Categorical):
+            cells = [cell.replace(",", ".") for cell in cells]
+        by_column[name] = [reference.code(cell) for cell in cells]
     return [dict(zip(by_column, row, strict=True)) for row in zip(*by_column.values(), strict=True)]
+
+
+def persons_of(written: Written, schema: Schema) -> list[str | None]:
+    """Return who each row belongs to."""
+    return [reference_identity(cell, schema.missing_values) for cell in written.cells[PERSON]]
 
 
 def check_codes(
     raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
-) -> int:
+) -> Counter[str]:
     """Compare codes of a table and of a part of it with the reference; return the cases.
 
     The part is one row, or the rows on one side of a cut.
     """
-    schema, n_rows = raw.schema(), raw.table.num_rows
+    n_rows = raw.table.num_rows
     start = rng.randrange(n_rows)
     length = 1 if rng.random() < 0.5 else rng.randint(1, n_rows - start)
     for part in (raw.table, raw.table.slice(start, length)):
         written = chosen.write(part, folder, rng)
-        assert codes_of(written.data, schema, engine) == expected_codes(written, schema)
-    return (n_rows + length) * len(raw.columns)
+        schema = schema_of(raw, written)
+        with batches_of(rng.choice(BATCHES)):
+            found = codes_of(written.data, schema, engine)
+        assert found == expected_codes(written, schema)
+    return Counter(tables=2, rows=n_rows + length)
 
 
 def check_persons(
     raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
-) -> int:
+) -> Counter[str]:
     """Check that one row of each person counts, with its codes; return the cases."""
-    schema, n_rows = raw.schema(person=True), raw.table.num_rows
+    n_rows = raw.table.num_rows
     for part in (raw.table, raw.table.slice(rng.randrange(n_rows), 1)):
         written = chosen.write(part, folder, rng)
-        persons = [
-            reference_identity(cell, schema.missing_values) for cell in written.cells[PERSON]
-        ]
+        schema = schema_of(raw, written, person=True)
+        persons = persons_of(written, schema)
         expected = {codes[ROW]: codes for codes in expected_codes(written, schema)}
         person_of = dict(zip(expected, persons, strict=True))
-        found = codes_of(written.data, schema, engine)
+        with batches_of(rng.choice(BATCHES)):
+            found = codes_of(written.data, schema, engine)
         assert Counter(person_of[row[ROW]] for row in found) == Counter({*persons} - {None})
         assert found == [expected[row[ROW]] for row in found]
-    return n_rows + 1
+    return Counter(tables=2, rows=n_rows + 1)
 
 
 def check_waves(
     raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
-) -> int:
+) -> Counter[str]:
     """Check that people of two waves are those who are in both; return the cases."""
-    schema, rows = raw.schema(person=True), list(range(raw.table.num_rows))
+    rows = list(range(raw.table.num_rows))
+    seed = rng.random()  # both waves in one dialect
     waves = [
-        chosen.write(raw.table.take(rng.sample(rows, rng.randint(1, len(rows)))), folder, rng)
-        for _ in range(2)
+        chosen.write(part, folder, random.Random(seed))  # noqa: S311 - draws options of writers
+        for part in (
+            taken(raw.table, rng.sample(rows, rng.randint(1, len(rows)))) for _ in range(2)
+        )
     ]
-    people = []
+    schema = schema_of(raw, waves[0], person=True)
+    people, codes = [], []
     for wave in waves:
-        numbers = [codes[ROW] for codes in expected_codes(wave, schema)]
-        persons = [reference_identity(cell, schema.missing_values) for cell in wave.cells[PERSON]]
-        people.append(dict(zip(numbers, persons, strict=True)))
+        codes.append({row[ROW]: row for row in expected_codes(wave, schema)})
+        people.append(dict(zip(codes[-1], persons_of(wave, schema), strict=True)))
     opened = open_waves(*(wave.data for wave in waves), engine=engine)  # type: ignore[arg-type]
-    followed = opened.connect(schema).followed
-    assert followed is not None
-    pairs = followed.counts([ROW, previous(ROW)]).codes.tolist()
-    found = [(people[0][now], people[1][before]) for now, before in pairs]
+    with batches_of(rng.choice(BATCHES)):
+        followed = opened.connect(schema).followed
+        assert followed is not None
+        names = [*schema.attributes, *map(previous, schema.attributes)]
+        found = [
+            dict(zip(names, row, strict=True)) for row in followed.counts(names).codes.tolist()
+        ]
+    pairs = [(row[ROW], row[previous(ROW)]) for row in found]
     both = {*people[0].values()} & {*people[1].values()} - {None}
-    assert Counter(found) == Counter((person, person) for person in both)
-    return sum(map(len, people))
+    assert Counter((people[0][now], people[1][before]) for now, before in pairs) == Counter(
+        (person, person) for person in both
+    )
+    for row, (now, before) in zip(found, pairs, strict=True):
+        last = {previous(name): code for name, code in codes[1][before].items()}
+        assert row == {**codes[0][now], **last}
+    return Counter(tables=2, rows=sum(map(len, people)))
 
 
-Check = Callable[[RawTable, Format, str, Path, random.Random], int]
+def check_linked(
+    raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
+) -> Counter[str]:
+    """Check that child rows belong to the parent with their key; return the cases."""
+    seed, n_rows = rng.random(), raw.table.num_rows
+    down = chosen.write(raw.table, folder, random.Random(seed))  # noqa: S311
+    own = schema_of(raw, down, person=True)
+    first: dict[str | None, int] = {}  # of each key
+    for row, person in enumerate(persons_of(down, own)):
+        first.setdefault(person, row)
+    parents = taken(raw.table, rng.sample([*first.values()], rng.randint(1, len(first))))
+    up = chosen.write(parents, folder, random.Random(seed))  # noqa: S311
+    columns = {
+        name: content for name, content in own.to_dict()["columns"].items() if name != PERSON
+    }
+    reading = own.to_dict().get("reading", {})
+    schema = LinkedSchema.from_dict(
+        {
+            "name": "raw",
+            "missing_values": list(own.missing_values),
+            "tables": {
+                "up": {"key": PERSON, "columns": columns, "reading": reading},
+                "down": {
+                    "parent": "up", "foreign_key": PERSON, "max_children": n_rows,
+                    "columns": columns, "reading": reading,
+                },
+            },
+        }
+    )  # fmt: skip
+    parent_of = dict(zip(persons_of(up, own), expected_codes(up, own), strict=True))
+    parent_of.pop(None, None)
+    expected, n_children = [], Counter[int]()
+    for person, codes in zip(persons_of(down, own), expected_codes(down, own), strict=True):
+        if person in parent_of:
+            above = {f"up.{name}": code for name, code in parent_of[person].items()}
+            expected.append({**codes, **above})
+            n_children[parent_of[person][ROW]] += 1
+    opened = open_linked({"up": up.data, "down": down.data}, schema, engine=engine)  # type: ignore[arg-type]
+    with batches_of(rng.choice(BATCHES)):
+        engines = opened.connect(schema)
+        names = [*own.attributes, *(f"up.{name}" for name in own.attributes)]
+        found = engines.engine("down").counts(names).codes.tolist()
+        above = engines.engine("up").counts([ROW, "n_down"]).codes.tolist()
+    assert [dict(zip(names, row, strict=True)) for row in found] == expected
+    assert above == sorted([c[ROW], n_children[c[ROW]]] for c in parent_of.values())
+    return Counter(tables=2, rows=n_rows + parents.num_rows)
+
+
+Check = Callable[[RawTable, Format, str, Path, random.Random], Counter[str]]
 
 
 def check_examples(
-    check: Check, chosen: Format, folder: Path, n_examples: int, *, person: bool
-) -> int:
-    """Run a check on drawn tables with every engine of a format; return the number of cases."""
-    cases = 0
+    check: Check, chosen: Format, folder: Path, n_examples: int, *, person: bool = True
+) -> Counter[str]:
+    """Run a check on drawn tables with every engine of a format; return the number of cases.
 
-    @settings(max_examples=n_examples)
+    These are rows, and the tables that they are in, as a whole or in part.
+    """
+    cases = Counter[str]()
+
+    # Without shrinking, which takes minutes.
+    @settings(max_examples=n_examples, phases=[Phase.generate])
     @given(raw_tables(chosen, person=person), st.integers(0, 2**32))
     def run(raw: RawTable, seed: int) -> None:
-        nonlocal cases
         for engine in chosen.engines:
             rng = random.Random(seed)  # noqa: S311 - draws options of writers
-            cases += check(raw, chosen, engine, folder, rng)
+            cases.update(check(raw, chosen, engine, folder, rng))
 
     run()
+    print(f"\n{cases['rows']} rows in {cases['tables']} tables")
     return cases
+
+
+OF_PERSONS = {"persons": check_persons, "waves": check_waves, "linked tables": check_linked}
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -170,37 +283,32 @@ def test_codes(name: str, tmp_path: Path) -> None:
     assert check_examples(check_codes, FORMATS[name], tmp_path, EXAMPLES, person=False)
 
 
+@pytest.mark.parametrize("check", OF_PERSONS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_persons(name: str, tmp_path: Path) -> None:
-    assert check_examples(check_persons, FORMATS[name], tmp_path, EXAMPLES, person=True)
+def test_persons(name: str, check: str, tmp_path: Path) -> None:
+    assert check_examples(OF_PERSONS[check], FORMATS[name], tmp_path, EXAMPLES)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", FORMATS)
 def test_many_codes(name: str, tmp_path: Path) -> None:
     cases = check_examples(check_codes, FORMATS[name], tmp_path, LONG_EXAMPLES, person=False)
-    assert cases >= LONG_CASES
+    assert cases["tables"] >= ENCODED * LONG_EXAMPLES
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("check", OF_PERSONS)
 @pytest.mark.parametrize("name", FORMATS)
-def test_many_persons(name: str, tmp_path: Path) -> None:
-    cases = check_examples(check_persons, FORMATS[name], tmp_path, LONG_EXAMPLES, person=True)
-    assert cases >= LONG_EXAMPLES
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("name", FORMATS)
-def test_many_people_of_two_waves(name: str, tmp_path: Path) -> None:
-    cases = check_examples(check_waves, FORMATS[name], tmp_path, LONG_EXAMPLES // 3, person=True)
-    assert cases >= LONG_EXAMPLES // 3
+def test_many_persons(name: str, check: str, tmp_path: Path) -> None:
+    cases = check_examples(OF_PERSONS[check], FORMATS[name], tmp_path, LONG_EXAMPLES)
+    assert cases["tables"] >= ENCODED * LONG_EXAMPLES
 
 
 # --- faults that were found ----------------------------------------------------------------------
 
 
 def _parquet(table: pa.Table, folder: Path, rng: random.Random) -> Written:
-    path = folder / f"{rng.randrange(2**32)}.parquet"
+    path = folder / f"{uuid.uuid4().hex}.parquet"
     pq.write_table(table, path)
     return Written(path, {name: list(table[name]) for name in table.column_names})
 
@@ -287,8 +395,8 @@ def test_persons_that_were_confused(persons: str, name: str, engine: str, tmp_pa
     column = PERSONS[persons]
     arrays = {ROW: pa.array(range(len(column))), PERSON: column}
     raw = RawTable(pa.table(arrays), {})
-    check_persons(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
-    check_waves(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
+    for check in OF_PERSONS.values():
+        check(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
 
 
 # --- types that are refused ----------------------------------------------------------------------

@@ -29,18 +29,36 @@ def read_batches(data: Data, header: Header, names: Sequence[str]) -> Iterator[p
             yield table.slice(start, BATCH_ROWS)
         return
     stored = [arrow.field(place).name for place in places]
-    # Texts are read as the dictionaries that they are stored as, which is quicker.
     texts = [name for name, at in zip(stored, places, strict=True) if is_text(arrow.field(at).type)]
     empty = True
     for file in header.files:
-        with pq.ParquetFile(file, read_dictionary=texts, buffer_size=1 << 16) as opened:
-            for batch in opened.iter_batches(BATCH_ROWS, columns=stored):
+        # With pre_buffer, which is the default, Arrow would keep all that it has read of the file.
+        with pq.ParquetFile(
+            file,
+            read_dictionary=_stored_as_dictionary(file, texts),
+            buffer_size=1 << 16,
+            pre_buffer=False,
+        ) as opened:
+            # One thread: encoding takes longer than reading, and each thread keeps freed memory.
+            for batch in opened.iter_batches(BATCH_ROWS, columns=stored, use_threads=False):
                 table = pa.Table.from_batches([batch]).select(stored)
                 yield table.rename_columns(list(names))
                 empty = False
     if empty:
         fields = [arrow.field(place).with_name(name) for place, name in zip(places, names)]  # noqa: B905
         yield pa.schema(fields).empty_table()
+
+
+def _stored_as_dictionary(file: Any, names: Sequence[str]) -> list[str]:
+    """Return the text columns that Arrow can read as dictionaries, which is quicker."""
+    metadata = pq.read_metadata(file)
+    plain = set(names)
+    for group in range(metadata.num_row_groups):
+        for place in range(metadata.num_columns):
+            column = metadata.row_group(group).column(place)
+            if any(encoding.startswith("DELTA") for encoding in column.encodings):
+                plain.discard(column.path_in_schema)
+    return [name for name in names if name in plain]
 
 
 def is_text(kind: pa.DataType) -> bool:
