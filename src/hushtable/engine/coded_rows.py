@@ -33,9 +33,17 @@ from hushtable.engine.sources.arrow_rows import (
 )
 from hushtable.engine.sources.duckdb_files import connect_duckdb, open_in_duckdb
 from hushtable.engine.sources.header import Data, Header
-from hushtable.engine.sources.source import PERSON, TableSource, explained, wanted_columns
+from hushtable.engine.sources.source import (
+    PERSON,
+    Lease,
+    TableSource,
+    drop_table,
+    explained,
+    wanted_columns,
+)
 from hushtable.errors import HushtableError, InternalError
 from hushtable.schema import Categorical, Schema
+from hushtable.schema.codes import as_numpy
 
 _CODES = "codes"
 _POSITION = "position"
@@ -108,22 +116,27 @@ class EncodedRows:
         made = f"CREATE TABLE {_CODES} AS"
         for batch in self._batches():
             columns = {
-                place: pa.array(batch.codes[name].astype(code_type(sizes[name])))
+                place: batch.codes[name].astype(code_type(sizes[name]))
                 for name, place in places.items()
             }
             if batch.persons is not None:
                 columns["person"] = batch.persons
             try:
-                connection.con.register(_BATCH, pa.table(columns))
+                # For an Arrow table DuckDB imports pandas, which takes 40 MB.
+                given = columns if batch.persons is None else pa.table(columns)
+                connection.con.register(_BATCH, given)
                 connection.con.execute(f"{made} SELECT * FROM {_BATCH}")  # noqa: S608 - our names
                 connection.con.unregister(_BATCH)
             except Exception as error:  # engines raise what they like
                 raise explained(error) from None
             made = f"INSERT INTO {_CODES}"
+        pa.default_memory_pool().release_unused()
         connection.raw_sql("SET lock_configuration = true")
         person = self.schema.unit.column
         columns_of = places if person is None else {**places, PERSON: "person"}
-        return TableSource(connection.table(_CODES), columns_of)
+        table = connection.table(_CODES)
+        # Reference cycles keep the connection longer than the rows are needed.
+        return TableSource(table, columns_of, lease=Lease(drop_table, connection, _CODES))
 
     def _batches(self) -> Iterator[CodedBatch]:
         person = self.schema.unit.column
@@ -136,6 +149,7 @@ class EncodedRows:
                 if person is not None:
                     persons = identities(raw[person], self.schema.missing_values)
                     _check_identities(raw[person], persons, self.schema.missing_values)
+                del raw, values
                 yield CodedBatch(codes, persons)
         except HushtableError:
             raise
@@ -202,14 +216,11 @@ class EncodedRows:
             raise
         except Exception as error:  # engines raise what they like
             raise explained(error) from None
-        found = answer[_POSITION].to_numpy()
+        found = as_numpy(answer[_POSITION])
         order = np.argsort(found, kind="stable")
         if not np.array_equal(found[order], np.arange(n_rows)):
             raise not_once(list(columns))
-        return {
-            name: np.asarray(answer[place].to_numpy(), np.int32)[order]
-            for place, name in places.items()
-        }
+        return {name: as_numpy(answer[place])[order] for place, name in places.items()}
 
     @cached_property
     def _scratch(self) -> Any:

@@ -66,8 +66,8 @@ class TableSource:
         """
         try:
             if most is None:
-                return expression.to_pyarrow()
-            answer = expression.limit(most + 1).to_pyarrow()
+                return self._answer(expression)
+            answer = self._answer(expression.limit(most + 1))
         except HushtableError:
             raise
         except Exception as error:  # engines raise what they like
@@ -75,6 +75,15 @@ class TableSource:
         if len(answer) > most:
             raise too_many_cells(most)
         return answer
+
+    def _answer(self, expression: Expression) -> pa.Table:
+        backend = self.table.get_backend()
+        if backend.name != "duckdb":
+            return expression.to_pyarrow()
+        # Without ibis's conversion, which imports pandas and takes 30 MB.
+        backend._run_pre_execute_hooks(expression)
+        answer = backend.con.sql(backend.compile(expression)).to_arrow_table()
+        return answer.cast(expression.schema().to_pyarrow())
 
     def batches(self, expression: Expression, names: Sequence[str]) -> Iterator[pa.Table]:
         """Run a query and return its rows batch by batch, under new names; at least one batch."""
@@ -128,7 +137,7 @@ class TableSource:
             table = backend.create_table(name, rows, temp=True)
         except Exception as error:  # engines raise what they like
             raise explained(error) from None
-        return TableSource(table, columns, lease=Lease(_drop, backend, name))
+        return TableSource(table, columns, lease=Lease(drop_table, backend, name))
 
     def draw(self, rows: Expression) -> TableSource:
         """Return rows that depend on random numbers, for a single query.
@@ -148,7 +157,8 @@ def wanted_columns(schema: Schema) -> list[str]:
     return list(dict.fromkeys([*schema.attributes, *([] if person is None else [person])]))
 
 
-def _drop(backend: Any, name: str) -> None:
+def drop_table(backend: Any, name: str) -> None:
+    """Remove a table and its rows."""
     # The connection may belong to the user, and private rows must not stay in it.
     with contextlib.suppress(Exception):
         backend.raw_sql(f'DROP TABLE IF EXISTS "{name}"')

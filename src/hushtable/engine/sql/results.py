@@ -21,6 +21,7 @@ from hushtable.engine.engine import N_RULES, not_once, refuse_broken, rule_break
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource, wanted_columns
 from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy
 from hushtable.schema.recoding import Recoding
 
 # Query results of a database: codes and counts, without rows that break rules.
@@ -58,7 +59,7 @@ class RuleBreakCounts:
 
 def integers(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Return the columns of a result as integers."""
-    return np.asarray(column.to_numpy(), np.int64)
+    return as_numpy(column).astype(np.int64, copy=False)
 
 
 def union(tables: Sequence[Expression]) -> Expression:
