@@ -113,12 +113,13 @@ ALL, FEW, NUMBERS = "", "*", "+"
 APART = -1
 """In the place of a code, where a column is not in a row since columns are published apart."""
 
-SAID = ("uninformative", "tells nothing", "at random", "larger than a typical",
-        "counted one by one", "will be suppressed", "order of the whole range")  # fmt: skip
-"""Words of a refusal or a forecast that say beforehand how little is to be had."""
+WARNINGS = ("mostly noise", "nearly random", "larger than a typical", "published separately",
+            "worse than one-column counts", "will be suppressed",
+            "as large as the whole range")  # fmt: skip
+"""Texts of refusals and forecasts that warn of inaccurate rows."""
 
-SAID_OF_INTERVALS = "less often than 95%"
-"""Words of a forecast that say beforehand that intervals may not hold."""
+INTERVAL_WARNINGS = ("below 95%",)
+"""Texts of forecasts that warn of low coverage."""
 
 
 def methods(schema: Schema) -> Iterator[tuple[str, Method, str]]:
@@ -367,8 +368,8 @@ def on_table(
         "width": float(np.median([width for run in holds["counts"] for _, width in run])),
         "rows": round(float(np.mean([release.n_rows for release in releases]))),
         "of": private.num_rows, "cpu": cpu,
-        "flags": flags, "said": any(words in said for words in SAID),
-        "said_of_intervals": SAID_OF_INTERVALS in said,
+        "flags": flags, "said": any(text in said for text in WARNINGS),
+        "said_of_intervals": any(text in said for text in INTERVAL_WARNINGS),
     }  # fmt: skip
 
 

@@ -26,6 +26,8 @@ from hushtable.query.where import parse
 from hushtable.schema import Schema
 
 KEPT = ["age", "sex", "region", "smoker"]
+CUT_NOTES = ("The condition splits", "selects part of a public bin")
+"""Texts of notes on conditions that are true for only a part of a published group."""
 
 
 def methods(epsilon: str) -> dict[str, Method]:
@@ -71,7 +73,7 @@ def main() -> None:
                     half = (answer.high - answer.low) / 2
                     oracle = NORMAL * answer.privacy_std
                     held = answer.low <= true <= answer.high
-                    cut = any("cuts" in note for note in answer.notes)
+                    cut = any(text in note for note in answer.notes for text in CUT_NOTES)
                     seen[len(parse(where, schema).columns), cut].append((held, half, oracle))
         except HushtableError as error:
             print(f"| {name} | refused: {error} |")
