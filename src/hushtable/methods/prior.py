@@ -5,20 +5,20 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.methods.spec import MethodSpec
 from hushtable.privacy.ledger.budget import Budget
 from hushtable.privacy.values import rounded
 from hushtable.schema import Schema
 
 Kind = Literal["release", "table"]
 
-READER = "hushtable.release.stored_prior:StoredPrior"
-"""Class that reads priors. Named by string: methods must not import code for releases."""
+READERS = "hushtable.priors"
+"""Group of entry points that read priors: methods must not import code for releases."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,5 +122,6 @@ def read_prior(name: str, given: Any) -> Prior:
     """Read the value of a parameter: a prior, a release, or a path of one or of a table."""
     if isinstance(given, Prior):
         return given
-    found: Prior = MethodSpec.load(READER).read(name, given)
+    (reader,) = entry_points(group=READERS, name="stored")
+    found: Prior = reader.load().read(name, given)
     return found
