@@ -313,7 +313,7 @@ def test_every_engine_is_guarded(kind: type, monkeypatch: pytest.MonkeyPatch) ->
     table, schema = alike_table(alike_rows(5, 50)), alike_schema()
     engine = connect(table, schema, engine="memory" if kind is MemoryEngine else "duckdb")
     assert isinstance(engine, kind)
-    real = {name: getattr(kind, name) for name in ("_histograms", "_counts", "_marginals")}
+    real = {name: getattr(kind, name) for name in ("_counts", "_marginals")}
 
     def twice(name: str) -> Callable[..., Any]:
         def answer(*question: Any) -> Any:
@@ -321,8 +321,7 @@ def test_every_engine_is_guarded(kind: type, monkeypatch: pytest.MonkeyPatch) ->
             if isinstance(found, OccupiedCells):
                 found.counts[-1] += 1
             else:
-                tables = list(found.values()) if isinstance(found, dict) else found
-                tables[-1].flat[-1] += 1
+                found[-1].flat[-1] += 1
             return found
 
         return answer
@@ -354,7 +353,7 @@ def test_people_with_more_than_they_can_have_are_refused(
     doubled = ht.engine.baskets.Tuples(
         fine.groups, fine.starts, fine.items, fine.values, fine.counts * 9, fine.n_records
     )
-    monkeypatch.setattr(type(private), "_listed_tuples", lambda *_, **__: doubled)
+    monkeypatch.setattr(type(private), "_tuples", lambda *_, **__: doubled)
     with pytest.raises(DataError, match="columns 'movie', 'rating': the counts do not add up"):
         private.tuples(groups, item_columns=listing, **bounds)
     pairs = private.pairs(listing)

@@ -46,11 +46,11 @@ class ItemColumns:
     value: str
 
 
-class LongTableQuery(NamedTuple):
-    """Query on a long table: its item columns, maximum values per person, and recodings."""
+class ItemQuery(NamedTuple):
+    """Query on the items of records."""
 
-    item_columns: ItemColumns
-    max_values: int | None
+    item_columns: ItemColumns | None  # of a long table
+    max_values: int | None  # per person of a long table
     recode: Mapping[str, Recoding]
 
 
@@ -189,11 +189,11 @@ class Runs:
         )  # fmt: skip
 
 
-def count_tuples(records: Records, groups: ItemGroups, bounds: TupleLimits, noise: Noise) -> Tuples:
+def count_tuples(records: Records, groups: ItemGroups, limits: TupleLimits, noise: Noise) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
     owners, runs = _cut(records, groups)
-    kept = keep_some(owners, bounds.max_groups, noise)
-    return tally(runs.take(kept), at_least=bounds.at_least, n_records=records.n_records)
+    kept = keep_some(owners, limits.max_groups, noise)
+    return tally(runs.take(kept), at_least=limits.at_least, n_records=records.n_records)
 
 
 def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:

@@ -8,9 +8,11 @@ publish are checked after they are written and before they become a release: see
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,7 +22,7 @@ from hushtable.engine.baskets import (
     ItemColumns,
     ItemGroups,
     ItemPairs,
-    LongTableQuery,
+    ItemQuery,
     Runs,
     TupleLimits,
     Tuples,
@@ -37,6 +39,7 @@ from hushtable.engine.cells import (
     WrittenParts,
     publish_here,
 )
+from hushtable.engine.encode import RuleCodes
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
 from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.privacy.noise.noise import Noise
@@ -73,38 +76,19 @@ def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = 
         raise ParameterError(problems)
 
 
-def require_dense(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
-    """Raise an error if a histogram has too many cells for a dense array."""
-    n_by = 1 if by is None else schema.attributes[by].size
-    problems = []
-    for name in columns:
-        n_cells = schema.attributes[name].size * n_by
-        if n_cells > MAX_HISTOGRAM:
-            problems.append(
-                f"column {name!r}: a histogram of {n_cells} cells is over the limit of "
-                f"{MAX_HISTOGRAM}; use a coarser step or tighter bounds."
-            )
-    if problems:
-        raise TooLarge(problems)
-
-
-def require_marginals(
-    schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding] | None
+def require_dense(
+    schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding]
 ) -> list[tuple[int, ...]]:
-    """Return the shapes of marginal tables; raise an error if one is too large for an array."""
-    if not groups:
-        raise ParameterError("no group of columns is given; give at least one.")
-    shapes, problems = [], []
-    for group in groups:
-        require_columns(schema, group)
-        domain = recoded_domain(schema, group, recode)
-        shapes.append(domain.shape)
-        if domain.size > MAX_HISTOGRAM or len(group) > MAX_GROUP:
-            problems.append(
-                f"columns {', '.join(map(repr, group))}: a table of {domain.size} cells of "
-                f"{len(group)} columns is over the limit of {MAX_HISTOGRAM} cells and {MAX_GROUP} "
-                "columns; use coarser or fewer columns."
-            )
+    """Return the shapes of dense tables; raise an error if one has too many cells or columns."""
+    sizes = recoded_domain(schema, list(dict.fromkeys(chain(*groups))), recode).sizes
+    shapes = [tuple(sizes[name] for name in group) for group in groups]
+    problems = [
+        f"columns {', '.join(map(repr, group))}: a table of {math.prod(shape)} cells of "
+        f"{len(group)} columns is over the limit of {MAX_HISTOGRAM} cells and {MAX_GROUP} columns; "
+        "use coarser or fewer columns."
+        for group, shape in zip(groups, shapes, strict=True)
+        if math.prod(shape) > MAX_HISTOGRAM or len(group) > MAX_GROUP
+    ]
     if problems:
         raise TooLarge(problems)
     return shapes
@@ -150,8 +134,6 @@ _ADVICE = (
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     """Return the description of a negative code's rows, and of how they are handled."""
     column = schema.attributes[name]
-    from hushtable.engine.encode import RuleCodes  # noqa: PLC0415 - loads ibis
-
     rules = RuleCodes.of(column)
     taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]
     by_outside = code == OUTSIDE or (code == UNREADABLE and column.outside != "clip")
@@ -241,11 +223,8 @@ class Engine(ABC):
     def histograms(self, columns: Sequence[str], *, by: str | None = None) -> dict[str, Counts]:
         """Count each value of each column; with `by`, an array (value, value of `by`)."""
         require_columns(self.schema, columns, by=by)
-        require_dense(self.schema, columns, by=by)
-        answer = self._histograms(columns, by)
-        for name, counts in answer.items():
-            self._require_each_row_once([name] if by is None else [name, by], counts)
-        return answer
+        groups = [[name] if by is None else [name, by] for name in columns]
+        return dict(zip(columns, self._dense_tables(groups, {}), strict=True))
 
     def counts(
         self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
@@ -298,8 +277,17 @@ class Engine(ABC):
         The axes of a table are the group's columns in the given order. The engine uses as few
         scans as possible.
         """
-        shapes = require_marginals(self.schema, groups, recode)
-        tables = self._marginals(groups, shapes, recode or {})
+        if not groups:
+            raise ParameterError("no group of columns is given; give at least one.")
+        for group in groups:
+            require_columns(self.schema, group)
+        return self._dense_tables(groups, recode or {})
+
+    def _dense_tables(
+        self, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding]
+    ) -> list[Counts]:
+        shapes = require_dense(self.schema, groups, recode)
+        tables = self._marginals(groups, shapes, recode)
         for group, table in zip(groups, tables, strict=True):
             self._require_each_row_once(group, table)
         return tables
@@ -333,18 +321,15 @@ class Engine(ABC):
         recode : mapping of str to Recoding, optional
             Recodings of the values; the item column cannot be recoded.
         """
-        recode = recode or {}
+        query = ItemQuery(item_columns, max_values, recode or {})
         require_groups(self.schema, groups, item_columns)
         if item_columns is None and max_groups >= len(groups):
-            return self._unbounded_tuples(groups, recode, at_least=at_least)
-        bounds = TupleLimits(max_groups, at_least)
+            return self._unbounded_tuples(groups, query.recode, at_least=at_least)
+        tuples = self._tuples(groups, query, TupleLimits(max_groups, at_least))
+        columns = list(self.schema.attributes)
         if item_columns is None:
-            tuples = self._wide_tuples(groups, recode, bounds)
-            columns = list(self.schema.attributes)
+            tuples = replace(tuples, n_records=self.n_rows())
         else:
-            tuples = self._listed_tuples(
-                groups, LongTableQuery(item_columns, max_values, recode), bounds
-            )
             columns = [item_columns.item, item_columns.value]
         # A record has at least one row, and one tuple in each of at most `max_groups` groups.
         held = np.bincount(tuples.groups, tuples.counts, len(groups))
@@ -393,7 +378,7 @@ class Engine(ABC):
         Only pairs of `items`, in ascending order, are counted; by default, of all items.
         """
         require_groups(self.schema, [[0]], item_columns)
-        pairs = self._pairs(LongTableQuery(item_columns, max_values, recode or {}), items)
+        pairs = self._pairs(ItemQuery(item_columns, max_values, recode or {}), items)
         # A row has at most one item, and a person with a pair has each of its items.
         both = int((pairs.agree + pairs.differ).max(initial=0))
         if int(pairs.support.sum()) > self.n_rows() or both > int(pairs.support.max(initial=0)):
@@ -406,7 +391,7 @@ class Engine(ABC):
         """Count the persons of a long table by their number of values, starting at 1."""
         require_groups(self.schema, [[0]], item_columns)
         most = most_listed(self.schema, item_columns)
-        found = self._sizes(LongTableQuery(item_columns, None, recode or {}))
+        found = self._sizes(ItemQuery(item_columns, None, recode or {}))
         # Each value has its own row, and nobody has more rows than the unit allows.
         n_values = int((found * np.arange(len(found))).sum())
         if len(found) > most + 1 or n_values > self.n_rows() or found[:1].any():
@@ -420,9 +405,6 @@ class Engine(ABC):
             raise not_once(columns)
 
     @abstractmethod
-    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]: ...
-
-    @abstractmethod
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells: ...
 
     @abstractmethod
@@ -434,22 +416,13 @@ class Engine(ABC):
     ) -> list[Counts]: ...
 
     @abstractmethod
-    def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
-    ) -> Tuples:
-        """Count the tuples of rows with a limit on the groups per row."""
+    def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples: ...
 
     @abstractmethod
-    def _listed_tuples(
-        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
-    ) -> Tuples:
-        """Count the tuples of the persons of a long table."""
+    def _pairs(self, query: ItemQuery, items: Sequence[int] | None) -> ItemPairs: ...
 
     @abstractmethod
-    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs: ...
-
-    @abstractmethod
-    def _sizes(self, listed: LongTableQuery) -> Counts: ...
+    def _sizes(self, query: ItemQuery) -> Counts: ...
 
 
 class LinkedEngines(ABC):

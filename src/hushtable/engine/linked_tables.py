@@ -18,13 +18,11 @@ import lazy_loader
 
 from hushtable.engine.encode import Expression, as_text, encode, is_missing
 from hushtable.engine.engine import Engine, LinkedEngines
-from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.engine.open_table import EngineName, PrivateTable
+from hushtable.engine.open_table import EngineName, PrivateTable, counting_engine
 from hushtable.engine.open_table import open as open_one
 from hushtable.engine.sources.duckdb_files import import_together
 from hushtable.engine.sources.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sql.results import encoded_rows, n_rows
 from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise.noise import Noise
@@ -55,23 +53,26 @@ class LinkedData:
 
     def check(self, schema: LinkedSchema) -> None:
         """Raise one error that lists all columns that do not fit the schema."""
-        problems = []
-        for name, table in self.tables.items():
-            try:
-                table.check(schema.own(name))
-            except DataError as error:
-                problems += [f"table {name!r}: {problem}" for problem in error.problems]
-        if problems:
-            raise DataError(problems)
+        check_each(
+            {f"table {name!r}: ": (table, schema.own(name)) for name, table in self.tables.items()}
+        )
 
     def connect(self, schema: LinkedSchema, *, noise: Noise | None = None) -> LinkedEngine:
         """Return an engine that counts by the schema's rules; it reads rows at the first query."""
-        read = {}
-        for name in schema.tables:
-            table = self.tables[name].read_as(schema.own(name).reading).loaded()
-            table.check(schema.own(name))
-            read[name] = table
+        read = {name: self.tables[name].loaded_as(schema.own(name)) for name in schema.tables}
         return LinkedEngine(read, schema, noise or SecureNoise())
+
+
+def check_each(tables: Mapping[str, tuple[PrivateTable, Schema]]) -> None:
+    """Check tables by their schemas; raise one error, with the table's key before each problem."""
+    problems = []
+    for label, (table, schema) in tables.items():
+        try:
+            table.check(schema)
+        except DataError as error:
+            problems += [f"{label}{problem}" for problem in error.problems]
+    if problems:
+        raise DataError(problems)
 
 
 def open_linked(
@@ -101,17 +102,12 @@ def open_linked(
         opened[name] = open_one(
             data[name], reading=described.reading, engine=engine, memory_limit=limit
         )
-    require_one_place(opened)
-    return LinkedData(opened)
-
-
-def require_one_place(tables: Mapping[str, PrivateTable]) -> None:
-    """Raise an error if only some of the tables are in Spark, so that they cannot be joined."""
-    if len({is_in_spark(table.data) for table in tables.values()}) > 1:
+    if len({is_in_spark(table.data) for table in opened.values()}) > 1:
         raise ParameterError(
             "only some of the tables are in Spark, so they cannot be joined; load all of them in "
             "Spark, or none."
         )
+    return LinkedData(opened)
 
 
 def in_one_place(
@@ -160,9 +156,8 @@ class LinkedEngine(LinkedEngines):
         return self._counting(after, self.schema.steps(name))
 
     def _counting(self, rows: TableSource, schema: Schema) -> Engine:
-        if all(table.is_for_memory() for table in self._tables.values()):
-            return MemoryEngine(partial(encoded_rows, rows, schema), schema, self._noise)
-        return SqlEngine(partial(rows.coded, schema), schema)
+        in_memory = all(table.is_for_memory() for table in self._tables.values())
+        return counting_engine(rows, schema, self._noise, in_memory=in_memory)
 
     # --- what was opened --------------------------------------------------------------------------
 
@@ -259,8 +254,8 @@ class LinkedEngine(LinkedEngines):
     def _n_same(self, name: str) -> int:
         """Count the rows that repeat a key."""
         rows, source = self._rows[name].table, self._sources[name]
-        different = source.fetch(rows.agg(n=rows.key.nunique()))["n"][0].as_py() or 0
-        return n_rows(source, rows.filter(rows.key.notnull())) - int(different)
+        n_keys = source.scalar(rows.key.nunique())
+        return source.scalar(rows.filter(rows.key.notnull()).count()) - n_keys
 
     def _child_columns(self, child: str) -> list[str]:
         return [f"n_{child}", *self._facts[child]]
@@ -289,10 +284,10 @@ class LinkedEngine(LinkedEngines):
                 for one in SqlEngine(partial(source.coded, own), own).rule_breaks()
             ]
             rows = self._rows[name].table
-            keyed = n_rows(source, rows)
+            keyed = source.scalar(rows.count())
             linked = table.foreign_key or table.key
             found += _findings(
-                n_rows(source, source.table) - keyed,
+                source.scalar(source.table.count()) - keyed,
                 f"table {name!r}: {{}} rows have no {linked!r}; they do not count.",
             )
             if table.key is not None:
@@ -305,14 +300,14 @@ class LinkedEngine(LinkedEngines):
                 above = self._rows[table.parent].table
                 orphans = rows.anti_join(above, rows.above == above.key)
                 found += _findings(
-                    n_rows(source, orphans),
+                    source.scalar(orphans.count()),
                     f"table {name!r}: {{}} rows have no parent in {table.parent!r}; they do not "
                     "count.",
                 )
                 sizes = rows.group_by("above").agg(n=ibis._.count())
                 most = table.max_children or 1
                 found += _findings(
-                    n_rows(source, sizes.filter(sizes.n > most)),
+                    source.scalar(sizes.filter(sizes.n > most).count()),
                     f"table {name!r}: {{}} rows of {table.parent!r} have more than {most} child "
                     "rows; a uniformly random subset of these counts.",
                 )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from hushtable.domain import Domain
 from hushtable.engine.baskets import (
     ItemGroups,
     ItemPairs,
-    LongTableQuery,
+    ItemQuery,
     Records,
     TupleLimits,
     Tuples,
@@ -103,24 +103,6 @@ class MemoryEngine(Engine):
         """Count the rows."""
         return len(next(iter(self._rows.values())))
 
-    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
-        self._refuse_broken([*columns] if by is None else [*columns, by])
-        sizes, rows = self.schema.domain.sizes, self._rows
-        if by is None:
-            return {
-                name: np.bincount(rows[name], minlength=sizes[name]).astype(np.int64)
-                for name in columns
-            }
-        n_by = sizes[by]
-        return {
-            name: np.bincount(
-                rows[name].astype(np.int64) * n_by + rows[by], minlength=sizes[name] * n_by
-            )
-            .astype(np.int64)
-            .reshape(sizes[name], n_by)
-            for name in columns
-        }
-
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
         self._refuse_broken(columns)
         domain = recoded_domain(self.schema, columns, recode)
@@ -161,30 +143,26 @@ class MemoryEngine(Engine):
             tally.add(part, stop - start)
         return tally.tables()
 
-    def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
-    ) -> Tuples:
-        records = self._wide_records(groups, recode)
-        counted = count_tuples(records, groups, bounds, self._noise)
-        return replace(counted, n_records=self.n_rows())
+    def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples:
+        if query.item_columns is None:
+            records = self._wide_records(groups, query.recode)
+        else:
+            records = self._listed_records(query)
+        return count_tuples(records, groups, limits, self._noise)
 
-    def _listed_tuples(
-        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
-    ) -> Tuples:
-        return count_tuples(self._listed_records(listed), groups, bounds, self._noise)
+    def _pairs(self, query: ItemQuery, items: Sequence[int] | None) -> ItemPairs:
+        return count_pairs(self._listed_records(query), items)
 
-    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
-        return count_pairs(self._listed_records(listed), items)
-
-    def _sizes(self, listed: LongTableQuery) -> Counts:
-        return self._listed_records(listed).sizes
+    def _sizes(self, query: ItemQuery) -> Counts:
+        return self._listed_records(query).sizes
 
     def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
         names = list(self.schema.attributes)
-        self._refuse_broken([names[item] for item in sorted({i for g in groups for i in g})])
+        wanted = sorted(set(chain(*groups)))
+        self._refuse_broken([names[item] for item in wanted])
         missing, n_values = missing_codes(self.schema, recode)
         owners, items, values = [], [], []
-        for item in sorted({item for group in groups for item in group}):
+        for item in wanted:
             column = self._rows[names[item]].astype(np.int64)
             codes = recode[names[item]].apply(column) if names[item] in recode else column
             there = np.flatnonzero(codes != missing[item])
@@ -196,8 +174,9 @@ class MemoryEngine(Engine):
             n_items=len(names), n_values=n_values,
         )  # fmt: skip
 
-    def _listed_records(self, listed: LongTableQuery) -> Records:
-        item_columns, max_values, recode = listed
+    def _listed_records(self, query: ItemQuery) -> Records:
+        item_columns, max_values, recode = query
+        assert item_columns is not None  # noqa: S101 - a long table
         self._refuse_broken([item_columns.item, item_columns.value])
         rows, persons = self._rows_and_persons
         assert persons is not None  # noqa: S101 - require_groups checks the unit

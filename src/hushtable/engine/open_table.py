@@ -9,7 +9,7 @@ also chooses the engine: a new engine needs its own module, a name in `EngineNam
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
@@ -35,6 +35,8 @@ from hushtable.engine.sources.header import (
 from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sources.urls import at_address, is_address
 from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
+from hushtable.engine.sql.cell_counts import encoded_rows
+from hushtable.engine.sql.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.files.memory import parse_memory_limit
@@ -134,11 +136,9 @@ class PrivateTable:
         data = self.data
         if isinstance(data, pa.Table):
             data = data.rename_columns(list(layout.names(data.column_names)))
-            layout_of_header = AS_FOUND
-        else:
-            data = _opened(data.file if isinstance(data, WholeFile) else data, layout)
-            layout_of_header = layout
-        return replace(self, data=data, header=read_header(data, layout_of_header), layout=layout)
+            return replace(self, data=data, header=read_header(data), layout=layout)
+        data = _opened(data.file if isinstance(data, WholeFile) else data, layout)
+        return replace(self, data=data, header=read_header(data, layout), layout=layout)
 
     @property
     def labels(self) -> Mapping[str, Labels]:
@@ -176,21 +176,10 @@ class PrivateTable:
 
         With unit ``person``, `noise` chooses the rows of a person in memory.
         """
-        table = self.read_as(schema.reading)
-        table.check(schema)
-        table._require_unchanged()
-        table = table.loaded()
-        table.check(schema)  # the types of some files are only known now
+        table, noise = self.loaded_as(schema), noise or SecureNoise()
+        in_memory = table.is_for_memory()
         if is_in_spark(table.data) or is_ibis_table(table.data):
-            from hushtable.engine.sql.results import encoded_rows  # noqa: PLC0415 - slow to import
-
-            source = table.numbers_read(schema)
-            if not table.is_for_memory():
-                return _sql_engine(partial(source.coded, schema), schema)
-            return MemoryEngine(
-                partial(encoded_rows, source, schema), schema, noise or SecureNoise()
-            )
-        table.require_different_names()
+            return counting_engine(table.numbers_read(schema), schema, noise, in_memory=in_memory)
         rows = EncodedRows(
             table.data,
             table.header,
@@ -198,9 +187,19 @@ class PrivateTable:
             decimal_comma=table.layout.decimal != ".",
             memory_limit=table.memory_limit,
         )
-        if not table.is_for_memory():
-            return _sql_engine(rows.in_duckdb, schema)
-        return MemoryEngine(rows.in_memory, schema, noise or SecureNoise())
+        if in_memory:
+            return MemoryEngine(rows.in_memory, schema, noise)
+        return SqlEngine(rows.in_duckdb, schema)
+
+    def loaded_as(self, schema: Schema) -> PrivateTable:
+        """Return the table in the schema's file format, loaded if needed, and check its header."""
+        table = self.read_as(schema.reading)
+        table.check(schema)
+        table._require_unchanged()
+        if isinstance(table.data, WholeFile):
+            table = table.loaded()
+            table.check(schema)  # the types are only known now
+        return table
 
     def numbers_read(self, schema: Schema, source: TableSource | None = None) -> TableSource:
         """Return the raw rows, with decimal commas of numeric columns replaced by points."""
@@ -236,8 +235,6 @@ class PrivateTable:
         """Return the raw rows in their own engine or in a new DuckDB, without reading them."""
         if isinstance(self.data, WholeFile):
             return self.loaded().source()
-        self.require_different_names()
-        names = self.header.names
         if is_in_spark(self.data):
             from hushtable.engine.spark.spark_source import open_in_spark  # noqa: PLC0415 - an extra
 
@@ -245,26 +242,11 @@ class PrivateTable:
         if is_ibis_table(self.data):
             from hushtable.engine.sources.database import DatabaseSource  # noqa: PLC0415 - seldom needed
 
+            columns = dict(zip(self.header.names, self.data.columns, strict=True))
             return DatabaseSource(
-                self.data,
-                dict(zip(names, self.data.columns, strict=True)),
-                header=self.header,
-                memory_limit=self.memory_limit,
+                self.data, columns, header=self.header, memory_limit=self.memory_limit
             )
         return open_in_duckdb(self.data, self.header, memory_limit=self.memory_limit)
-
-    def require_different_names(self) -> None:
-        """Raise an error if two columns have the same name."""
-        names = self.header.names
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise DataError(
-                [
-                    f"column {name!r} occurs more than once in the data; set new names by "
-                    "position, such as reading: {rename: {2: new_name}}."
-                    for name in twice
-                ]
-            )
 
     def is_for_memory(self) -> bool:
         """Return whether the rows are counted in memory."""
@@ -278,10 +260,11 @@ class PrivateTable:
         return (few or self.header.is_small_text) and not limited
 
 
-def _sql_engine(coded: Callable[[], Any], schema: Schema) -> Engine:
-    from hushtable.engine.sql.sql_engine import SqlEngine  # noqa: PLC0415 - slow to import
-
-    return SqlEngine(coded, schema)
+def counting_engine(rows: TableSource, schema: Schema, noise: Noise, *, in_memory: bool) -> Engine:
+    """Return an engine that encodes rows where they are, and counts there or in memory."""
+    if in_memory:
+        return MemoryEngine(partial(encoded_rows, rows, schema), schema, noise)
+    return SqlEngine(partial(rows.coded, schema), schema)
 
 
 def open(

@@ -11,21 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import lazy_loader
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.engine import Engine, WavePair
-from hushtable.engine.linked_tables import in_one_place, known_key
-from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.engine.open_table import EngineName, PrivateTable
+from hushtable.engine.linked_tables import check_each, in_one_place, known_key
+from hushtable.engine.open_table import EngineName, PrivateTable, counting_engine
 from hushtable.engine.open_table import open as open_one
 from hushtable.engine.sources.header import Data, is_in_spark
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sql.results import encoded_rows
-from hushtable.engine.sql.sql_engine import SqlEngine
-from hushtable.errors import DataError, ParameterError
+from hushtable.errors import ParameterError
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.privacy.unit import Unit
@@ -73,15 +69,8 @@ class OpenedWaves:
 
     def check(self, schema: Schema) -> None:
         """Raise one error that lists all columns that do not fit the schema."""
-        problems = []
-        for name, table in self.tables.items():
-            try:
-                table.check(schema)
-            except DataError as error:
-                which = "the wave before: " if name == BEFORE else ""
-                problems += [f"{which}{problem}" for problem in error.problems]
-        if problems:
-            raise DataError(problems)
+        labels = {NOW: "", BEFORE: "the wave before: "}
+        check_each({labels[name]: (table, schema) for name, table in self.tables.items()})
 
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> WavePair:
         """Return the engines that count by the schema's rules."""
@@ -89,10 +78,7 @@ class OpenedWaves:
         now = self.tables[NOW].connect(schema, noise=coins)
         if BEFORE not in self.tables:
             return WavePair(now, None)
-        read = {}
-        for name, table in self.tables.items():
-            read[name] = table.read_as(schema.reading).loaded()
-            read[name].check(schema)
+        read = {name: table.loaded_as(schema) for name, table in self.tables.items()}
         return WavePair(now, _followed(read, schema, coins))
 
 
@@ -128,9 +114,8 @@ def _followed(tables: Mapping[str, PrivateTable], schema: Schema, noise: Noise) 
         columns |= {name: f"{NOW}{place}", previous(name): f"{BEFORE}{place}"}
     rows = replace(sources[NOW].keep(both, columns, drawn=True), identified=True)
     wide = followed_schema(schema)
-    if all(table.is_for_memory() for table in tables.values()):
-        return MemoryEngine(partial(encoded_rows, rows, wide), wide, noise)
-    return SqlEngine(partial(rows.coded, wide), wide)
+    in_memory = all(table.is_for_memory() for table in tables.values())
+    return counting_engine(rows, wide, noise, in_memory=in_memory)
 
 
 def _keyed(source: TableSource, schema: Schema, side: str) -> TableSource:

@@ -185,7 +185,7 @@ def _name_problems(header: Header, schema: Schema) -> list[str]:
     problems = [
         f"column {name!r} occurs {header.names.count(name)} times in the data; names must differ. "
         "Set new names by position in the file, such as reading: {rename: {2: new_name}}."
-        for name in found
+        for name in dict.fromkeys(header.names)
         if header.names.count(name) > 1
     ]
     by_case = {name.lower(): name for name in wanted if name not in found}

@@ -85,6 +85,10 @@ class TableSource:
         answer = backend.con.sql(backend.compile(expression)).to_arrow_table()
         return answer.cast(expression.schema().to_pyarrow())
 
+    def scalar(self, expression: Expression) -> int:
+        """Fetch a single number; 0 for NULL."""
+        return int(self.fetch(expression.as_table())[0][0].as_py() or 0)
+
     def batches(self, expression: Expression, names: Sequence[str]) -> Iterator[pa.Table]:
         """Run a query and return its rows batch by batch, under new names; at least one batch."""
         empty = True

@@ -6,16 +6,17 @@ Every function takes the elements of the records: a table of `owner`, `item` and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import lazy_loader
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.engine.baskets import (
-    ItemColumns,
     ItemGroups,
     ItemPairs,
+    ItemQuery,
     Runs,
     TupleLimits,
     Tuples,
@@ -24,19 +25,13 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.encode import Expression, recoded
 from hushtable.engine.sources.source import PERSON, TableSource
-from hushtable.engine.sql.marginals import broken_rules
-from hushtable.engine.sql.results import RuleBreakCounts, integers, union
+from hushtable.engine.sql.cell_counts import RuleBreakCounts, broken_rules, integers, union
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding
 
 ibis = lazy_loader.load("ibis")
 
 MAX_TUPLES = 20_000_000  # occupied tuples fetched in one answer
-
-
-def each_item_once(elements: Expression) -> Expression:
-    """Keep the highest value of an item that a record has more than once."""
-    return elements.group_by(["owner", "item"]).agg(value=elements.value.max())
 
 
 def at_most(elements: Expression, most: int | None) -> Expression:
@@ -52,7 +47,7 @@ def at_most(elements: Expression, most: int | None) -> Expression:
 
 
 def count_tuples(
-    source: TableSource, groups: ItemGroups, bounds: TupleLimits, sizes: tuple[int, int]
+    source: TableSource, groups: ItemGroups, limits: TupleLimits, sizes: tuple[int, int]
 ) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record.
 
@@ -70,25 +65,25 @@ def count_tuples(
     joined = elements.join(members, elements.item == members.member)
     joined = joined.select("owner", "group", element=joined.item * n_values + joined.value)
     tuples = joined.group_by(["owner", "group"]).agg(elements=joined.element.collect().sort())
-    if bounds.max_groups < len(groups):
-        source = source.draw(at_most(tuples, bounds.max_groups))
+    if limits.max_groups < len(groups):
+        source = source.draw(at_most(tuples, limits.max_groups))
         tuples = source.table
     counted = tuples.group_by(["group", "elements"]).agg(n=ibis._.count())
-    answer = source.fetch(counted.filter(counted.n >= bounds.at_least), most=MAX_TUPLES)
+    answer = source.fetch(counted.filter(counted.n >= limits.at_least), most=MAX_TUPLES)
     lists = answer["elements"].combine_chunks()
     lengths = lists.value_lengths().to_numpy(zero_copy_only=False).astype(np.int64)
     flat = lists.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    n_records = source.fetch(elements.agg(n=elements.owner.nunique()))["n"][0].as_py()
+    n_records = source.scalar(elements.owner.nunique())
     runs = Runs(
         integers(answer["group"]), np.cumsum(lengths) - lengths, lengths, flat,
         integers(answer["n"]), n_items, n_values,
     )  # fmt: skip
-    return tally(runs, at_least=bounds.at_least, n_records=int(n_records))
+    return tally(runs, at_least=limits.at_least, n_records=n_records)
 
 
-def count_sizes(source: TableSource, elements: Expression) -> NDArray[np.int64]:
+def count_sizes(source: TableSource) -> Integers:
     """Count records by number of elements, from 0 elements on (always 0 records)."""
-    of_record = elements.group_by("owner").agg(size=ibis._.count())
+    of_record = source.table.group_by("owner").agg(size=ibis._.count())
     answer = source.fetch(of_record.group_by("size").agg(n=ibis._.count()))
     size, n = integers(answer["size"]), integers(answer["n"])
     sizes = np.zeros(int(size.max(initial=0)) + 1, np.int64)
@@ -96,10 +91,9 @@ def count_sizes(source: TableSource, elements: Expression) -> NDArray[np.int64]:
     return sizes
 
 
-def count_pairs(
-    source: TableSource, elements: Expression, *, n_items: int, items: Sequence[int] | None = None
-) -> ItemPairs:
+def count_pairs(source: TableSource, n_items: int, items: Sequence[int] | None) -> ItemPairs:
     """Count pairs of items within records, of all items or of the given ones."""
+    elements = source.table
     alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
     support = np.zeros(n_items, np.int64)
     support[integers(alone["item"])] = integers(alone["n"])
@@ -129,14 +123,10 @@ def count_pairs(
 # An element is a row of `owner`, `item` and `value`. Rows that break a rule are refused on the way.
 
 
-def listed_elements(
-    rows: TableSource,
-    schema: Schema,
-    item_columns: ItemColumns,
-    max_values: int | None,
-    recode: Mapping[str, Recoding],
-) -> TableSource:
+def listed_elements(rows: TableSource, schema: Schema, query: ItemQuery) -> TableSource:
     """Return at most `max_values` elements of each person, chosen once."""
+    item_columns, max_values, recode = query
+    assert item_columns is not None  # noqa: S101 - a long table
     places = {"item": item_columns.item, "value": item_columns.value}
     broken_rules(rows, schema, list(places.values())).refuse()
     elements = recoded(rows.select({"owner": PERSON, **places}), places, recode)
@@ -145,7 +135,8 @@ def listed_elements(
         missing = (recode.get(name) or schema.attributes[name]).missing_code
         if missing is not None:
             elements = elements.filter(elements[place] != missing)
-    elements = each_item_once(elements.select("owner", *places))
+    # Of a repeated item, the highest value is kept.
+    elements = elements.group_by(["owner", "item"]).agg(value=elements.value.max())
     return rows.keep(at_most(elements, max_values), {}, drawn=max_values is not None)
 
 
@@ -155,7 +146,7 @@ def wide_elements(
     """Return the elements of rows; rows are numbered once."""
     names = list(schema.attributes)
     missing, _ = missing_codes(schema, recode)
-    items = sorted({item for group in groups for item in group})
+    items = sorted(set(chain(*groups)))
     places = {f"c{item}": names[item] for item in items}
     coded = recoded(rows.select(places), places, recode)
     numbered = rows.keep_numbered(coded, "owner")

@@ -1,19 +1,19 @@
 """Engine that counts in DuckDB or Spark, through ibis.
 
-Rows stay in the database: a request becomes one or a few queries over codes, and only codes and
-counts are fetched. Every request is processed in the same way:
+Rows stay in the database: each request becomes one or a few queries over codes, and only codes and
+counts are fetched. All requests are processed in the same way:
 
-- *encoded once* (`SqlEngine._all`): at the first question, so that all answers are about the same
-  rows, whatever becomes of the table meanwhile, and no later query sees a raw value;
-- *the rows that count* (`SqlEngine._rows`): with unit ``person`` at most ``max_rows`` of each;
-- *counted by packed codes*: columns one by one in `one_way`, cells in `packing`, many small tables
-  in `blocks`, tuples and pairs of items in `elements` and `baskets`;
-- *broken rules set aside*: a row that the schema refuses has a negative code and is counted like
-  any other, so that the error can name every broken rule at once (`answers.Broken`).
+- *Encode once* (`SqlEngine._all`). Rows are encoded at the first query. So all answers are about
+  the same rows even if the table changes, and no later query sees a raw value.
+- *Select the rows that count* (`SqlEngine._rows`). With unit ``person``, at most ``max_rows`` rows
+  of each person count.
+- *Count packed codes*: cells and small tables in `hushtable.engine.sql.cell_counts`, tuples and
+  pairs of items in `hushtable.engine.sql.baskets`.
+- *Report broken rules*. A row that the schema refuses has a negative code and is counted like any
+  other, so that one error can list every broken rule (`RuleBreakCounts`).
 
-That each row was counted once is checked above this, for all engines: see `Engine`.
-Where the cells might be too many for one machine, executors of Spark publish them themselves: see
-`hushtable.engine.spark.writing`.
+`Engine` checks for all engines that each row was counted once. If the cells might be too many for
+one machine, Spark executors publish them: see `hushtable.engine.spark.writing`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from dataclasses import replace
 from functools import cached_property, partial
 
 import lazy_loader
-import numpy as np
 
 from hushtable.engine.baskets import (
     ItemGroups,
     ItemPairs,
-    LongTableQuery,
+    ItemQuery,
     TupleLimits,
     Tuples,
     listed_sizes,
@@ -47,12 +46,12 @@ from hushtable.engine.sql.baskets import (
     listed_elements,
     wide_elements,
 )
-from hushtable.engine.sql.marginals import broken_rules, count_each, count_groups
-from hushtable.engine.sql.results import (
-    RuleBreakCounts,
+from hushtable.engine.sql.cell_counts import (
+    MAX_CELLS,
+    broken_rules,
     check_some_rows,
     count_cells,
-    n_rows,
+    count_groups,
     tally,
 )
 from hushtable.privacy.noise.noise import Noise
@@ -60,8 +59,6 @@ from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, recoded_domain
 
 ibis = lazy_loader.load("ibis")
-
-MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
 class SqlEngine(Engine):
@@ -83,10 +80,10 @@ class SqlEngine(Engine):
         coded = self._coded()
         if coded.origin is None:
             return coded
-        n_raw = n_rows(coded.origin, coded.origin.table)
+        n_raw = coded.origin.scalar(coded.origin.table.count())
         # What Spark counts is compared with the raw rows (`n_rows`), which saves a scan.
         compared_later = isinstance(coded, SparkSource) and self.schema.unit.column is None
-        if not compared_later and n_rows(coded, coded.table) != n_raw:
+        if not compared_later and coded.scalar(coded.table.count()) != n_raw:
             raise not_once(list(self.schema.attributes))
         check_some_rows(coded.origin, self.schema, n_raw)
         return coded if compared_later else replace(coded, origin=None)
@@ -121,13 +118,13 @@ class SqlEngine(Engine):
     def _most_rows(self) -> int:
         """Return the maximum number of rows of a person; private, for internal use."""
         sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
-        return int(self._all.fetch(sizes.agg(most=sizes.n.max()))["most"][0].as_py() or 0)
+        return self._all.scalar(sizes.n.max())
 
     def _n_nobody(self) -> int:
         if self.schema.unit.column is None:
             return 0
         rows = self._all.select({"person": PERSON})
-        return n_rows(self._all, rows.filter(rows.person.isnull()))
+        return self._all.scalar(rows.filter(rows.person.isnull()).count())
 
     def n_rows(self) -> int:
         """Count the rows."""
@@ -136,28 +133,12 @@ class SqlEngine(Engine):
     @cached_property
     def _n_counted(self) -> int:
         rows = self._rows.origin or self._rows
-        return n_rows(rows, rows.table)
+        return rows.scalar(rows.table.count())
 
     # --- cells ------------------------------------------------------------------------------------
 
-    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
-        sizes, broken = self.schema.domain.sizes, RuleBreakCounts(self.schema)
-        answer: dict[str, Counts] = {}
-        for name, codes, counts in count_each(self._rows, columns, by=by):
-            names = [name] if by is None else [name, by]
-            fine = broken.set_aside(names, codes, counts)
-            answer[name] = np.zeros([sizes[n] for n in names], np.int64)
-            answer[name][tuple(codes[fine].T)] = counts[fine]
-        broken.refuse()
-        return answer
-
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
-        domain = recoded_domain(self.schema, columns, recode)
-        codes, counts = count_cells(self._rows, domain, recode, most=MAX_CELLS)
-        broken = RuleBreakCounts(self.schema)
-        broken.set_aside(columns, codes, counts)
-        broken.refuse()
-        return OccupiedCells(domain, codes, counts)
+        return count_cells(self._rows, self.schema, columns, recode)
 
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
@@ -185,34 +166,28 @@ class SqlEngine(Engine):
 
     # --- tuples and pairs of items ----------------------------------------------------------------
 
-    def _wide_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], bounds: TupleLimits
-    ) -> Tuples:
-        elements = wide_elements(self._rows, self.schema, groups, recode)
-        sizes = len(self.schema.attributes), missing_codes(self.schema, recode)[1]
-        counted = count_tuples(elements, groups, bounds, sizes)
-        return replace(counted, n_records=self.n_rows())
+    def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples:
+        if query.item_columns is None:
+            elements = wide_elements(self._rows, self.schema, groups, query.recode)
+            sizes = len(self.schema.attributes), missing_codes(self.schema, query.recode)[1]
+        else:
+            elements = self._listed_elements(query)
+            sizes = listed_sizes(self.schema, query.item_columns, query.recode)
+        return count_tuples(elements, groups, limits, sizes)
 
-    def _listed_tuples(
-        self, groups: ItemGroups, listed: LongTableQuery, bounds: TupleLimits
-    ) -> Tuples:
-        sizes = listed_sizes(self.schema, listed.item_columns, listed.recode)
-        return count_tuples(self._listed_elements(listed), groups, bounds, sizes)
+    def _pairs(self, query: ItemQuery, items: Sequence[int] | None) -> ItemPairs:
+        assert query.item_columns is not None  # noqa: S101 - a long table
+        n_items = self.schema.attributes[query.item_columns.item].n_values
+        return count_pairs(self._listed_elements(query), n_items, items)
 
-    def _pairs(self, listed: LongTableQuery, items: Sequence[int] | None) -> ItemPairs:
-        elements = self._listed_elements(listed)
-        n_items = self.schema.attributes[listed.item_columns.item].n_values
-        return count_pairs(elements, elements.table, n_items=n_items, items=items)
+    def _sizes(self, query: ItemQuery) -> Counts:
+        return count_sizes(self._listed_elements(query))
 
-    def _sizes(self, listed: LongTableQuery) -> Counts:
-        elements = self._listed_elements(listed)
-        return count_sizes(elements, elements.table)
-
-    def _listed_elements(self, listed: LongTableQuery) -> TableSource:
+    def _listed_elements(self, query: ItemQuery) -> TableSource:
         """Return the elements of persons, chosen once for all queries with the same bounds."""
-        asked = (listed.item_columns, listed.max_values, tuple(listed.recode.items()))
+        asked = (query.item_columns, query.max_values, tuple(query.recode.items()))
         if asked not in self._elements:
-            self._elements[asked] = listed_elements(self._rows, self.schema, *listed)
+            self._elements[asked] = listed_elements(self._rows, self.schema, query)
         return self._elements[asked]
 
     # --- for the custodian ------------------------------------------------------------------------

@@ -1,0 +1,295 @@
+"""Counts of cells where the rows are, and the codes of all rows.
+
+A database groups fastest by one number, so the codes of a cell are packed into keys. Codes of
+broken rules are negative, and an error reports their number of rows; so keys are packed with a
+domain that includes them (`packed_domain`). Many small tables are counted in few scans: groups of
+columns are covered by few blocks (`cover`), whose occupied cells are counted, several blocks in one
+query, and added up here (`add_up`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import lazy_loader
+import numpy as np
+import pyarrow as pa
+
+from hushtable.arrays import Bools, Integers
+from hushtable.domain import Domain
+from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
+from hushtable.engine.encode import Expression, encode, recoded
+from hushtable.engine.engine import N_RULES, not_once, refuse_broken, rule_breaks
+from hushtable.engine.rule_breaks import RuleBreak
+from hushtable.engine.sources.source import PERSON, TableSource, wanted_columns
+from hushtable.schema import Schema
+from hushtable.schema.codes import as_numpy
+from hushtable.schema.recoding import Recoding, recoded_domain
+
+ibis = lazy_loader.load("ibis")
+
+MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
+MAX_BLOCK_CELLS = 1 << 18  # cells of a block, occupied or not
+BLOCKS_PER_QUERY = 16  # a query of more is slow to plan
+
+
+class RuleBreakCounts:
+    """Counts of rows that break rules, collected over the parts of a result."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self._n_rows: dict[tuple[str, int], int] = {}
+
+    def set_aside(self, names: Sequence[str], codes: Integers, counts: Counts) -> Bools:
+        """Record the cells that break rules; return a mask of the others."""
+        fine: Bools = np.all(codes >= 0, axis=1)
+        codes, counts = codes[~fine], counts[~fine]
+        for position, name in enumerate(names):
+            for rule in range(-N_RULES, 0):
+                # A column in several results has the same rows in each.
+                self._n_rows[name, rule] = int(counts[codes[:, position] == rule].sum())
+        return fine
+
+    def breaks(self) -> list[RuleBreak]:
+        """Return the broken rules."""
+        return rule_breaks(self._schema, [(*key, n_rows) for key, n_rows in self._n_rows.items()])
+
+    def refuse(self) -> None:
+        """Raise one error that lists all broken rules, if there are any."""
+        refuse_broken(self.breaks())
+
+
+def integers(column: pa.ChunkedArray) -> Integers:
+    """Return the columns of a result as integers."""
+    return as_numpy(column).astype(np.int64, copy=False)
+
+
+def union(tables: Sequence[Expression]) -> Expression:
+    """Concatenate tables."""
+    return tables[0] if len(tables) == 1 else ibis.union(*tables)
+
+
+def packed_domain(sizes: Mapping[str, int]) -> Domain:
+    """Return the domain that packs the keys of columns of the given sizes."""
+    return Domain({name: size + N_RULES for name, size in sizes.items()})
+
+
+def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
+    """Pack the codes of some columns into one 63-bit key."""
+    key = rows[places[0]].cast("int64") + N_RULES
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        key = key * size + (rows[place].cast("int64") + N_RULES)
+    return key.cast("int64")
+
+
+def unpacked(wide: Domain, keys: Integers) -> Integers:
+    """Unpack keys to codes, including negative codes of broken rules."""
+    return wide.unpack(keys) - N_RULES
+
+
+def tally(
+    rows: TableSource, domain: Domain, recode: Mapping[str, Recoding]
+) -> tuple[Expression, Domain]:
+    """Return a query for the keys and counts of cells, and the domain that packs the keys."""
+    places = {f"c{position}": name for position, name in enumerate(domain.names)}
+    coded = recoded(rows.select(places), places, recode)
+    wide = packed_domain(domain.sizes)
+    keys = {
+        f"key{limb}": packed(coded, list(places)[run], wide.shape[run])
+        for limb, run in enumerate(wide.limbs)
+    }
+    return coded.select(**keys).group_by(list(keys)).agg(n=ibis._.count()), wide
+
+
+def count_cells(
+    rows: TableSource, schema: Schema, columns: Sequence[str], recode: Mapping[str, Recoding]
+) -> OccupiedCells:
+    """Count the occupied cells of some columns, after recoding."""
+    domain = recoded_domain(schema, columns, recode)
+    query, wide = tally(rows, domain, recode)
+    table = rows.fetch(query, most=MAX_CELLS if wide.size > MAX_CELLS else None)
+    keys = np.stack([integers(table[f"key{at}"]) for at in range(len(wide.limbs))], axis=1)
+    order = np.lexsort(keys.T[::-1]) if keys.shape[1] > 1 else np.argsort(keys[:, 0])
+    codes, counts = unpacked(wide, keys[order]), integers(table["n"])[order]
+    broken = RuleBreakCounts(schema)
+    broken.set_aside(columns, codes, counts)
+    broken.refuse()
+    return OccupiedCells(domain, codes, counts)
+
+
+@dataclass(frozen=True)
+class JointCount:
+    """Columns that are counted together, and the groups whose tables are sums of the counts."""
+
+    columns: tuple[str, ...]
+    groups: tuple[int, ...]
+
+
+def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[JointCount]:
+    """Partition groups of columns into few blocks of at most `MAX_BLOCK_CELLS` cells.
+
+    A group that is larger than that has a block of its own. Blocks grow greedily: from the first
+    group that is left, by the column that completes most other groups.
+
+    Examples
+    --------
+    >>> pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+    >>> cover(pairs, {"a": 4, "b": 4, "c": 4})
+    [JointCount(columns=('a', 'b', 'c'), groups=(0, 1, 2))]
+    >>> len(cover(pairs, {"a": 1000, "b": 1000, "c": 1000}))
+    3
+    """
+    left = dict(enumerate(frozenset(group) for group in groups))
+    blocks = []
+    while left:
+        first = next(iter(left))
+        columns = dict.fromkeys(groups[first])
+        n_cells = math.prod(sizes[name] for name in columns)
+        while True:
+            # Weight a column by how nearly it completes groups.
+            pull: dict[str, float] = {}
+            for group in left.values():
+                lacking = group.difference(columns)
+                if lacking and len(lacking) < len(group):
+                    for name in lacking:
+                        pull[name] = pull.get(name, 0.0) + 1 / len(lacking) ** 2
+            fitting = [name for name in pull if n_cells * sizes[name] <= MAX_BLOCK_CELLS]
+            if not fitting:
+                break
+            # Prefer small columns, since more of them fit.
+            best = max(fitting, key=lambda name: pull[name] / math.log(sizes[name] + 1))
+            columns[best] = None
+            n_cells *= sizes[best]
+        inside = tuple(number for number, group in left.items() if group <= columns.keys())
+        blocks.append(JointCount(tuple(columns), inside))
+        for number in inside:
+            del left[number]
+    return blocks
+
+
+def add_up(
+    block: Sequence[str],
+    codes: Integers,
+    counts: Integers,
+    group: Sequence[str],
+    shape: Sequence[int],
+) -> Integers:
+    """Sum the occupied cells of a block to the table of a group inside it.
+
+    Examples
+    --------
+    >>> cells, counts = np.array([[0, 0], [0, 1], [1, 1]]), np.array([5, 2, 3])
+    >>> add_up(("a", "b"), cells, counts, ("b",), (2,))
+    array([5, 5])
+    """
+    key = np.zeros(len(codes), np.int64)
+    for name, size in zip(group, shape, strict=True):
+        key = key * size + codes[:, block.index(name)]
+    table = np.zeros(math.prod(shape), np.int64)
+    np.add.at(table, key, counts)
+    return table.reshape(shape)
+
+
+def count_groups(
+    rows: TableSource,
+    schema: Schema,
+    groups: Sequence[Sequence[str]],
+    shapes: Sequence[tuple[int, ...]],
+    recode: Mapping[str, Recoding],
+) -> list[Counts]:
+    """Count all cells of many groups of columns, several groups in each scan."""
+    columns = list(dict.fromkeys(chain(*groups)))
+    sizes = recoded_domain(schema, columns, recode).sizes
+    places = {f"c{position}": name for position, name in enumerate(columns)}
+    place_of = {name: place for place, name in places.items()}
+    counted = recoded(rows.select(places), places, recode)
+    answers: list[Counts] = [np.empty(0, np.int64)] * len(groups)
+    blocks, broken = cover(groups, sizes), RuleBreakCounts(schema)
+    for start in range(0, len(blocks), BLOCKS_PER_QUERY):
+        batch = blocks[start : start + BLOCKS_PER_QUERY]
+        found = _count_blocks(rows, counted, batch, place_of, sizes)
+        for block, (codes, counts) in zip(batch, found, strict=True):
+            fine = broken.set_aside(block.columns, codes, counts)
+            for group in block.groups:
+                answers[group] = add_up(
+                    block.columns, codes[fine], counts[fine], groups[group], shapes[group]
+                )
+    broken.refuse()
+    return answers
+
+
+def _count_blocks(
+    source: TableSource,
+    rows: Expression,
+    blocks: Sequence[JointCount],
+    place_of: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> list[tuple[Integers, Counts]]:
+    """Count the occupied cells of some blocks in one query."""
+    parts = []
+    wide = [packed_domain({name: sizes[name] for name in block.columns}) for block in blocks]
+    for number, (block, domain) in enumerate(zip(blocks, wide, strict=True)):
+        key = packed(rows, [place_of[name] for name in block.columns], domain.shape)
+        tally = rows.select(key=key).group_by("key").agg(n=ibis._.count())
+        parts.append(tally.select("key", "n", number=ibis.literal(number, "int32")))
+    answer = source.fetch(union(parts))
+    numbers, keys = integers(answer["number"]), integers(answer["key"])
+    counts = integers(answer["n"])
+    of_block = [numbers == number for number in range(len(blocks))]
+    return [
+        (unpacked(domain, keys[mine, None]), counts[mine])
+        for domain, mine in zip(wide, of_block, strict=True)
+    ]
+
+
+def broken_rules(rows: TableSource, schema: Schema, columns: Sequence[str]) -> RuleBreakCounts:
+    """Count the rows that break a rule of some columns."""
+    parts = []
+    for number, name in enumerate(columns):
+        part = rows.select({"code": name})
+        counted = part.filter(part.code < 0).group_by("code").agg(n=ibis._.count())
+        code, column = counted.code.cast("int64"), ibis.literal(number, "int32")
+        parts.append(counted.select("n", code=code, number=column))
+    answer = rows.fetch(union(parts))
+    numbers, codes, counts = (integers(answer[key]) for key in ("number", "code", "n"))
+    broken = RuleBreakCounts(schema)
+    for number, name in enumerate(columns):
+        mine = numbers == number
+        broken.set_aside([name], codes[mine, None], counts[mine])
+    return broken
+
+
+# All rows of a table that a database holds, as codes in memory.
+
+
+def encoded_rows(source: TableSource, schema: Schema) -> Encoded:
+    """Encode all rows where they are, and fetch their codes."""
+    source = source.here(wanted_columns(schema))
+    query, columns = source.code_view(schema)
+    table = source.fetch(query)
+    n_raw = source.scalar(source.table.count())
+    if len(table) != n_raw:
+        raise not_once(list(schema.attributes))
+    check_some_rows(source, schema, n_raw)
+    columns.pop(PERSON, None)
+    codes = {name: np.asarray(table[place].to_numpy(), np.int32) for name, place in columns.items()}
+    if schema.unit.column is None:
+        return Encoded(codes, None)
+    numbers = table["person"].combine_chunks().dictionary_encode().indices
+    return Encoded(codes, numbers.fill_null(-1).to_numpy().astype(np.int32))
+
+
+def check_some_rows(source: TableSource, schema: Schema, n_raw: int) -> None:
+    """Fetch a few random rows with their codes, and compare these with the reference encoder."""
+    places = {f"c{position}": name for position, name in enumerate(schema.attributes)}
+    raw = {f"r{position}": name for position, name in enumerate(schema.attributes)}
+    rows = source.select(places | raw)
+    chosen = rows.filter(ibis.random() < 2 * CHECKED_ROWS / max(n_raw, 1)).limit(CHECKED_ROWS)
+    table = source.fetch(encode(chosen, schema, places))
+    if len(table):
+        codes = {name: table[place].to_numpy() for place, name in places.items()}
+        spot_check({name: table[place] for place, name in raw.items()}, codes, schema)
