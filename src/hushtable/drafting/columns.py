@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -70,10 +72,7 @@ def propose_calendar(profile: Profile) -> Proposal | None:
         return None
     if profile.family == "moment":
         texts = [_IN_UTC.sub("", text) for text in texts]
-    for read in (_days, _moments, _clocks, _lengths):
-        if (found := read(profile, texts)) is not None:
-            return found
-    return None
+    return _days(profile, texts) or _timestamps(texts) or _clocks(texts) or _durations(texts)
 
 
 def _days(profile: Profile, texts: list[str]) -> Proposal | None:
@@ -100,49 +99,43 @@ def _days(profile: Profile, texts: list[str]) -> Proposal | None:
     )
 
 
-def _moments(_: Profile, texts: list[str]) -> Proposal | None:
-    seconds = _read(texts, read_time)
-    if seconds is None or len(seconds) == 1:
+def _timestamps(texts: list[str]) -> Proposal | None:
+    try:
+        seconds = [read_time(text) for text in texts]
+    except ValueError:
+        return None
+    if len(seconds) == 1:
         return None
     step = _step(seconds, ("second", "minute", "hour", "day"))
+    remark = f"timestamps by {step}; consider a coarser step."
     if step == "day":
         low, high = Date.written(min(seconds)), Date.written(max(seconds))
-        content = {"type": "date", "low": low, "high": high, "step": step}
-        return Proposal(
-            content, ["timestamps, proposed by day; use type: timestamp for finer steps."]
-        )
+        remark = "timestamps, proposed by day; use type: timestamp for finer steps."
+        return Proposal({"type": "date", "low": low, "high": high, "step": step}, [remark])
     low, high = Timestamp.written(min(seconds)), Timestamp.written(max(seconds))
     grid = Timestamp(type="timestamp", low=low, high=high, step=step)
-    content = {
-        "type": "timestamp", "low": grid.value(0), "high": grid.value(grid.n_values - 1),
-        "step": step,
-    }  # fmt: skip
-    return Proposal(content, [f"timestamps by {step}; consider a coarser step."])
+    bounds = {"low": grid.value(0), "high": grid.value(grid.n_values - 1)}
+    return Proposal({"type": "timestamp", **bounds, "step": step}, [remark])
 
 
-def _clocks(_: Profile, texts: list[str]) -> Proposal | None:
-    if _read(texts, read_clock) is None:
+def _clocks(texts: list[str]) -> Proposal | None:
+    try:
+        for text in texts:
+            read_clock(text)
+    except ValueError:
         return None
     return Proposal({"type": "time", "step": "hour"}, ["times of day, by hour."])
 
 
-def _lengths(_: Profile, texts: list[str]) -> Proposal | None:
+def _durations(texts: list[str]) -> Proposal | None:
     by_second = Duration(type="duration", low=0, high=0, step="second")
-    seconds = [steps_of(text, by_second) for text in texts]
-    known = [second for second in seconds if second is not None]
-    if len(known) < len(texts):
+    seconds = [second for text in texts if (second := steps_of(text, by_second)) is not None]
+    if len(seconds) < len(texts):
         return None
-    step = _step(known, ("second", "minute", "hour", "day", "week"))
-    low, high = min(known) // SHORT[step], max(known) // SHORT[step]
+    step = _step(seconds, ("second", "minute", "hour", "day", "week"))
+    low, high = min(seconds) // SHORT[step], max(seconds) // SHORT[step]
     content = {"type": "duration", "low": low, "high": high, "step": step}
     return Proposal(content, [f"durations in whole {step}s."])
-
-
-def _read(texts: list[str], read: Callable[[str], int]) -> list[int] | None:
-    try:
-        return [read(text) for text in texts]
-    except ValueError:
-        return None
 
 
 def _step(seconds: Sequence[int], steps: Sequence[str]) -> Any:
@@ -244,13 +237,18 @@ def propose(profile: Profile) -> Proposal:
         found = _number(profile) or propose_calendar(profile) or _listed(profile)
     if found.content.get("role") == "identifier":
         return found
-    has_missing = profile.n_missing > 0
-    content = found.content
-    content["missing"] = "category" if has_missing else "other"
-    listed = "missing" if has_missing else "other"
-    content["outside"] = listed if content["type"] in _LISTED else "clip"
-    if len(profile.values) == 1 and not has_missing:
+    if len(profile.values) == 1 and not profile.n_missing:
         found.remarks.append("constant in all rows; it can be left out.")
+    return with_rules(found, profile)
+
+
+def with_rules(found: Proposal, profile: Profile) -> Proposal:
+    """Add the rules for missing and out-of-domain values."""
+    content, has_missing = found.content, profile.n_missing > 0
+    content["missing"] = "category" if has_missing else "other"
+    content["outside"] = "missing" if has_missing else "other"
+    if content["type"] not in _LISTED:
+        content["outside"] = "clip"
     return found
 
 
@@ -292,60 +290,60 @@ def _is_named_so(profile: Profile) -> bool:
 
 def _number(profile: Profile) -> Proposal | None:
     """Return the proposal for a column of numbers, or None if some values are not numbers."""
-    values, remarks = profile.values, list[str]()
+    values = profile.values
     if profile.family not in ("text", "number") or has_leading_zero(values):
         return None
     commas = profile.family == "text" and with_decimal_commas(values)
     read = [as_number(value.replace(",", ".") if commas else value) for value in values]
-    is_number = [number is not None for number in read]
-    unsaid = [is_nan_text(value) for value in values]
-    if not all(one or other for one, other in zip(is_number, unsaid, strict=True)):
+    if any(
+        number is None and not is_nan_text(value)
+        for number, value in zip(read, values, strict=True)
+    ):
         return None
-    numbers = [number for number in read if number is not None]
-    finite = [number for number in numbers if math.isfinite(number.real)]
+    finite = [number for number in read if number is not None and math.isfinite(number.real)]
     if not finite:
         return identifier("it has no finite number to propose bounds from")
-    if commas:
-        remarks.append("its numbers use a decimal comma; see reading.")
-    all_whole = all(number.whole is not None for number in finite)
-    if all_whole and profile.all_differ and profile.n_values >= _MANY_ROWS:
-        return identifier(f"its {profile.n_values:,} whole numbers all differ, like row numbers")
-    if all_whole:
-        proposal = _whole(profile, read, remarks)
-        if proposal is not None:
-            return Proposal(proposal.content, proposal.remarks, decimal_comma=commas)
-    return Proposal(_grid(finite), remarks, decimal_comma=commas)
+    remarks = ["its numbers use a decimal comma; see reading."] if commas else []
+    content = None
+    if all(number.whole is not None for number in finite):
+        if profile.all_differ and profile.n_values >= _MANY_ROWS:
+            return identifier(
+                f"its {profile.n_values:,} whole numbers all differ, like row numbers"
+            )
+        content = _whole(profile, read, remarks)
+    return Proposal(content or _grid(finite), remarks, decimal_comma=commas)
 
 
-def _whole(profile: Profile, read: list[NumberRead | None], remarks: list[str]) -> Proposal | None:
-    """Return the proposal for integers with special codes; None if the range is too wide."""
-    counts: dict[int, int] = {}
+def _whole(
+    profile: Profile, read: list[NumberRead | None], remarks: list[str]
+) -> dict[str, Any] | None:
+    """Return the domain of integers with special codes and add remarks; None if it is too wide."""
+    counts = Counter[int]()
     for number, n in zip(read, profile.counts.tolist(), strict=True):
         if number is not None and number.whole is not None:
-            counts[number.whole] = counts.get(number.whole, 0) + n
-    coded = sentinels(counts)
-    if coded:
-        listed = ", ".join(map(str, coded))
+            counts[number.whole] += n
+    codes = sentinels(counts)
+    if codes:
         remarks.append(
-            f"Possible codes: {listed}. If they are codes, name the meaning of each under special; "
-            "otherwise widen the bounds."
+            f"Possible codes: {', '.join(map(str, codes))}. If they are codes, name the meaning of "
+            "each under special; otherwise widen the bounds."
         )
-    plain = sorted(counts.keys() - set(coded))
+    plain = sorted(counts.keys() - set(codes))
     low, high = plain[0], plain[-1]
     if high - low >= MAX_COLUMN_SIZE:
         return None
     content: dict[str, Any] = {"type": "integer", "low": low, "high": high}
-    if coded:
-        content["special"] = {code: f"code {code}" for code in coded}
-    total = sum(counts.values())
-    spikes = [v for v in plain if counts[v] >= _SPIKE * total]
+    if codes:
+        content["special"] = {code: f"code {code}" for code in codes}
+    most = max(counts[value] for value in plain)
+    spikes = [value for value in plain if counts[value] >= _SPIKE * counts.total()]
     if high - low >= _WIDE and spikes:
-        share = max(counts[value] for value in spikes) / total
         remarks.append(
-            f"{', '.join(map(str, spikes))}: up to {share:.0%} of the rows have one value in a "
-            f"range of {high - low + 1:,}. Set public bins, or name the value under special."
+            f"{', '.join(map(str, spikes))}: up to {most / counts.total():.0%} of the rows have "
+            f"one value in a range of {high - low + 1:,}. Set public bins, or name the value under "
+            "special."
         )
-    return Proposal(content, remarks)
+    return content
 
 
 def _grid(finite: list[NumberRead]) -> dict[str, Any]:
@@ -421,30 +419,21 @@ def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
     "refused" become special values named by their labels, and the rest is drafted as usual.
     """
     if profile.n_values and _are_names(labels) and all(value in labels for value in profile.values):
-        has_missing = profile.n_missing > 0
-        content = {
-            "type": "categorical",
-            "values": list(labels.values()),
-            "missing": "category" if has_missing else "other",
-            "outside": "missing" if has_missing else "other",
-        }
-        return Proposal(
-            content,
-            [f"values replaced by their labels in the file: {_shown(labels)}."],
-            by_label=True,
-        )
-    apart = _codes(profile, labels)
-    plain = np.array([value not in apart for value in profile.values], np.bool_)
+        content = {"type": "categorical", "values": list(labels.values())}
+        remark = f"values replaced by their labels in the file: {_shown(labels)}."
+        return with_rules(Proposal(content, [remark], by_label=True), profile)
+    special = _codes(profile, labels)
+    plain = np.array([value not in special for value in profile.values], np.bool_)
     found = propose(
         replace(
             profile,
             n_rows=profile.n_rows - int(profile.counts[~plain].sum()),
-            values=[value for value, here in zip(profile.values, plain, strict=True) if here],
+            values=list(compress(profile.values, plain)),
             counts=profile.counts[plain],
         )
     )
     if found.content.get("type") in ("integer", "number"):
-        if special := found.content.get("special", {}) | apart:
+        if special := found.content.get("special", {}) | special:
             found.content["special"] = dict(sorted(special.items()))
         found.remarks.append(f"labels in the file: {_shown(labels)}.")
     return found

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hushtable.arrays import Integers
 from hushtable.drafting.codebooks import Codebook, read_codebook
-from hushtable.drafting.columns import Proposal, identifier, propose, propose_labeled
+from hushtable.drafting.columns import Proposal, identifier, propose, propose_labeled, with_rules
 from hushtable.drafting.profile import (
     MISSING_WORDS,
     Profile,
@@ -34,13 +34,8 @@ from hushtable.engine.sources.header import Data
 from hushtable.engine.sources.urls import is_address, name_at
 from hushtable.engine.sources.whole_files import Labels
 from hushtable.errors import DataError
-from hushtable.extras import needing
 from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat, proposed_names
-
-with needing("publish", "drafting"):
-    import ibis
-
 
 # Functional dependencies between columns: derived columns, and ages derived from birthdays.
 
@@ -81,25 +76,20 @@ def _determines(source: Profile, follower: Profile) -> bool:
 
 def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
     """Yield remarks on ages that a column of days determines."""
-    days: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+    days: dict[str, tuple[Integers, Integers]] = {}
     for profile in profiles:
         spelling = day_format(profile.values)
         if profile.codes is not None and spelling is not None and len(profile.values) > 10:
-            days[profile.name] = (
-                np.array([day.year for day in days_of(profile.values, spelling)]), profile.codes
-            )  # fmt: skip
+            years = [day.year for day in days_of(profile.values, spelling)]
+            days[profile.name] = np.array(years), profile.codes
     for profile in profiles if days else ():
-        read = [as_number(value) for value in profile.values]
-        if (
-            profile.codes is None
-            or len(read) < 10
-            or any(r is None or r.whole is None for r in read)
-        ):
+        read = [number.whole for value in profile.values if (number := as_number(value))]
+        if profile.codes is None or len(read) < max(len(profile.values), 10) or None in read:
             continue
-        years = np.array([number.whole for number in read if number is not None], np.float64)
+        ages = np.array(read, np.float64)
         for name, (births, codes) in days.items():
             both = (profile.codes >= 0) & (codes >= 0)
-            sums = years[profile.codes[both]] + births[codes[both]]
+            sums = ages[profile.codes[both]] + births[codes[both]]
             # Birth year plus age is the year of the survey, or the one before.
             if len(sums) > 10 and np.ptp(sums) <= 3 and 1900 < sums.mean() < 2100:
                 yield (
@@ -213,24 +203,18 @@ class Draft:
 
     def to_yaml(self) -> str:
         """Return the schema as YAML, with remarks as comments."""
+        from hushtable.files.yaml_text import write_yaml  # noqa: PLC0415 - only for this
+
+        # Column names by their YAML spelling.
+        named = {write_yaml({name: 0}).removesuffix(": 0\n"): name for name in self.schema.columns}
         lines = []
         for line in self.schema.to_yaml().splitlines():
             found = re.fullmatch(r"  (\S.*):", line)
-            name = self._named.get(found[1]) if found else None
-            lines += [f"  # {remark}" for remark in self.remarks.get(name or "", ()) if name]
+            if found and found[1] in named:
+                lines += [f"  # {remark}" for remark in self.remarks.get(named[found[1]], ())]
             lines.append(line)
         about = [f"# {remark}" for remark in self.remarks.get("", ())]
         return "\n".join([*about, *lines]) + "\n"
-
-    @property
-    def _named(self) -> dict[str, str]:
-        """Column names by their YAML spelling."""
-        from hushtable.files.yaml_text import write_yaml  # noqa: PLC0415 - only for this
-
-        written = {}
-        for name in self.schema.columns:
-            written[write_yaml({name: 0}).removesuffix(": 0\n")] = name
-        return written
 
 
 def draft(
@@ -314,8 +298,7 @@ def drafted(
     if name is None:
         name = _called(data, header.files)
     source = source.here(header.names)
-    rows = source.select({f"c{i}": column for i, column in enumerate(header.names)})
-    n_rows = int(source.fetch(rows.agg(n=ibis._.count()))["n"][0].as_py())
+    n_rows = source.scalar(source.table.count())
     if n_rows == 0:
         raise DataError("the data has no rows to draft a schema from.")
     seen = list(profiles(source, header, n_rows))
@@ -382,16 +365,11 @@ def _make_target(proposal: Proposal, profile: Profile) -> None:
     content = proposal.content
     content["role"] = "target"
     if content["type"] == "integer":
-        has_missing = profile.n_missing > 0
         for part in ("low", "high", "special"):
             content.pop(part, None)
-        content |= {
-            "type": "categorical",
-            "values": sorted(
-                {str(number.whole) for v in profile.values if (number := as_number(v))}, key=int
-            ),
-            "outside": "missing" if has_missing else "other",
-        }
+        classes = {str(number.whole) for v in profile.values if (number := as_number(v))}
+        content |= {"type": "categorical", "values": sorted(classes, key=int)}
+        with_rules(proposal, profile)
 
 
 def _from_codebook(book: Codebook, name: str) -> Proposal | None:
