@@ -51,11 +51,11 @@ from hushtable import engine as engines
 from hushtable.datasets import sample, sample_schema
 from hushtable.domain import Domain
 from hushtable.engine import SqlEngine, connect
+from hushtable.engine import sql_engine as sql
 from hushtable.engine.cells import OccupiedCells
 from hushtable.engine.engine import N_RULES
 from hushtable.engine.linked_tables import open_linked
 from hushtable.engine.spark import writing as spark_writing
-from hushtable.engine.sql import sql_engine as sql
 from hushtable.engine.two_waves import open_waves
 from hushtable.errors import DataError, ParameterError, ReleaseError, TooLarge
 from hushtable.methods import (

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 import hushtable
 from hushtable.engine.spark import writing as spark_writing
-from hushtable.engine.sql import sql_engine as sql
+from hushtable.engine import sql_engine as sql
 
 root = Path(sys.argv[1])
 seen, out = root / "seen", root / "published" / "out"

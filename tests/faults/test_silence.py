@@ -48,7 +48,7 @@ import pyarrow.parquet as pq
 
 import hushtable
 from hushtable import NoisyCounts, Schema, publish
-from hushtable.engine.sql import sql_engine as sql
+from hushtable.engine import sql_engine as sql
 from hushtable.methods.counts.noisy_counts import NoisyCountsPlan
 
 ENGINE, ROOT = sys.argv[1], Path(sys.argv[2])
@@ -223,7 +223,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession, functions
 from hushtable import NoisyCounts, Schema, publish
 from hushtable.engine.spark import writing as spark_writing
-from hushtable.engine.sql import sql_engine as sql
+from hushtable.engine import sql_engine as sql
 
 ROOT = Path(sys.argv[1])
 spark = (

@@ -20,7 +20,7 @@ from hushtable.engine.coded_rows import Encoded, EncodedRows
 from hushtable.engine.encode_arrow import encode_here
 from hushtable.engine.sources.arrow_rows import plain_column
 from hushtable.engine.sources.header import read_header
-from hushtable.engine.sql.cell_counts import encoded_rows
+from hushtable.engine.sql_counting import encoded_rows
 from hushtable.errors import DataError, SchemaError
 from hushtable.schema import Schema
 from seeds import shifted

@@ -4,7 +4,7 @@ from .memory_engine import MemoryEngine
 from .open_table import EngineName, PrivateTable, connect, open
 from .rule_breaks import RuleBreak
 from .sources.header import Data
-from .sql.sql_engine import SqlEngine
+from .sql_engine import SqlEngine
 
 __all__ = [
     "Counts",

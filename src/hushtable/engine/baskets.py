@@ -14,9 +14,9 @@ takes three steps, whose memory is proportional to the number of elements:
 - *cut*: each element is assigned to every group that contains its item. After sorting by record,
   group and element, each run of equal record and group is a tuple (`_cut`);
 - *add up*: all tuples are compared element by element. Prefixes shared by too few records are
-  dropped early, which removes most long tuples (`tally`).
+  dropped early, which removes most long tuples (`add_equal`).
 
-The first two steps run here for tables in memory, and in `hushtable.engine.sql.baskets` for
+The first two steps run here for tables in memory, and in `hushtable.engine.sql_counting` for
 databases. The third is shared, so both return the same tuples in the same order.
 """
 
@@ -193,7 +193,7 @@ def count_tuples(records: Records, groups: ItemGroups, limits: TupleLimits, nois
     """Count the tuples of all groups, with at most `max_groups` tuples of each record."""
     owners, runs = _cut(records, groups)
     kept = keep_some(owners, limits.max_groups, noise)
-    return tally(runs.take(kept), at_least=limits.at_least, n_records=records.n_records)
+    return add_equal(runs.take(kept), at_least=limits.at_least, n_records=records.n_records)
 
 
 def _cut(records: Records, groups: ItemGroups) -> tuple[Integers, Runs]:
@@ -233,7 +233,7 @@ def _sorted(keys: Integers, elements: Integers, n_elements: int) -> tuple[Intege
     return keys[order], elements[order]
 
 
-def tally(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
+def add_equal(runs: Runs, *, at_least: int, n_records: int) -> Tuples:
     """Add up the counts of equal tuples and sort them.
 
     Tuples are compared exactly, element by element: after d rounds, tuples have the same number if

@@ -26,9 +26,9 @@ from hushtable.engine.baskets import (
     Runs,
     TupleLimits,
     Tuples,
+    add_equal,
     missing_codes,
     most_listed,
-    tally,
 )
 from hushtable.engine.cells import (
     AllCells,
@@ -363,7 +363,7 @@ class Engine(ABC):
         )
         starts = np.cumsum(lengths) - lengths
         runs = Runs(of_group, starts, lengths, elements, counts, len(names), n_values)
-        return tally(runs, at_least=at_least, n_records=self.n_rows())
+        return add_equal(runs, at_least=at_least, n_records=self.n_rows())
 
     def pairs(
         self,

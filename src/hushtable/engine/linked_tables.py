@@ -23,7 +23,7 @@ from hushtable.engine.open_table import open as open_one
 from hushtable.engine.sources.duckdb_files import import_together
 from hushtable.engine.sources.header import Data, is_ibis_table, is_in_spark, read_header
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sql.sql_engine import SqlEngine
+from hushtable.engine.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import SecureNoise

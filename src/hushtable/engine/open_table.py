@@ -35,8 +35,8 @@ from hushtable.engine.sources.header import (
 from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sources.urls import at_address, is_address
 from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
-from hushtable.engine.sql.cell_counts import encoded_rows
-from hushtable.engine.sql.sql_engine import SqlEngine
+from hushtable.engine.sql_counting import encoded_rows
+from hushtable.engine.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.files.memory import parse_memory_limit

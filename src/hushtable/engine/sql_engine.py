@@ -7,8 +7,7 @@ counts are fetched. All requests are processed in the same way:
   the same rows even if the table changes, and no later query sees a raw value.
 - *Select the rows that count* (`SqlEngine._rows`). With unit ``person``, at most ``max_rows`` rows
   of each person count.
-- *Count packed codes*: cells and small tables in `hushtable.engine.sql.cell_counts`, tuples and
-  pairs of items in `hushtable.engine.sql.baskets`.
+- *Count packed codes* (`hushtable.engine.sql_counting`).
 - *Report broken rules*. A row that the schema refuses has a negative code and is counted like any
   other, so that one error can list every broken rule (`RuleBreakCounts`).
 
@@ -39,26 +38,25 @@ from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource
 from hushtable.engine.spark.spark_source import SparkSource
 from hushtable.engine.spark.writing import publish_on_executors
-from hushtable.engine.sql.baskets import (
-    count_pairs,
-    count_sizes,
-    count_tuples,
-    listed_elements,
-    wide_elements,
-)
-from hushtable.engine.sql.cell_counts import (
-    MAX_CELLS,
+from hushtable.engine.sql_counting import (
     broken_rules,
     check_some_rows,
     count_cells,
     count_groups,
+    count_pairs,
+    count_sizes,
+    count_tuples,
+    listed_elements,
     tally,
+    wide_elements,
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
 from hushtable.schema.recoding import Recoding, recoded_domain
 
 ibis = lazy_loader.load("ibis")
+
+MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
 class SqlEngine(Engine):
@@ -138,7 +136,7 @@ class SqlEngine(Engine):
     # --- cells ------------------------------------------------------------------------------------
 
     def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
-        return count_cells(self._rows, self.schema, columns, recode)
+        return count_cells(self._rows, self.schema, columns, recode, most=MAX_CELLS)
 
     def _executors(
         self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise

@@ -1,1 +1,0 @@
-"""A table that stays where it is: encoded and counted by SQL."""
