@@ -30,8 +30,8 @@ from hushtable.drafting.profile import (
 )
 from hushtable.engine import open_table
 from hushtable.engine.output_guard import silenced
-from hushtable.engine.sources.header import Data
-from hushtable.engine.sources.urls import is_address, name_at
+from hushtable.engine.sources.header import Data, is_address
+from hushtable.engine.sources.urls import name_at
 from hushtable.engine.sources.whole_files import Labels
 from hushtable.errors import DataError
 from hushtable.schema import Schema

@@ -86,7 +86,8 @@ def inspect_graph(
         if data is None and what == "nodes":
             continue
         try:
-            _inspect(what, data, names)
+            if _opened(what, data, names) is None and isinstance(data, str | Path):
+                _refuse_names(what, Path(data), names)
         except DataError as error:
             problems += error.problems
     if problems:
@@ -94,7 +95,6 @@ def inspect_graph(
 
 
 def _simple_graph(ids: pa.Array, one: Integers, two: Integers, *, listed: bool) -> Graph:
-
     n_nodes, proper = len(ids), one != two
     low = np.minimum(one, two)[proper].astype(np.uint64)
     keys = low * np.uint64(n_nodes) + np.maximum(one, two)[proper].astype(np.uint64)
@@ -131,10 +131,6 @@ class _Ids:
 # --- formats ---------------------------------------------------------------------------------
 
 
-def _is_path(data: Any) -> bool:
-    return isinstance(data, str | Path)
-
-
 def _kind(path: Path) -> str:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     if suffixes and suffixes[-1] == ".gz":
@@ -142,19 +138,18 @@ def _kind(path: Path) -> str:
     return suffixes[-1] if suffixes and suffixes[-1] in {".csv", ".parquet"} else "text"
 
 
-def _inspect(what: str, data: Any, names: Sequence[str]) -> None:
-    if not _opened(what, data, names) and _is_path(data):
-        _refuse_names(what, Path(data), names)
-
-
 def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
     """Open data with named columns and check them; return None for pairs and plain text.
 
     Only the header is read.
     """
-    if _is_path(data) and not Path(data).is_file():
-        raise DataError(f"{what}: file {str(data)!r} does not exist.")
-    if not (_kind(Path(data)) != "text" if _is_path(data) else hasattr(data, "__arrow_c_stream__")):
+    if isinstance(data, str | Path):
+        if not Path(data).is_file():
+            raise DataError(f"{what}: file {str(data)!r} does not exist.")
+        has_names = _kind(Path(data)) != "text"
+    else:
+        has_names = hasattr(data, "__arrow_c_stream__")
+    if not has_names:
         return None
     table = open_table.open(data)
     _check_names(what, table.header.names, names)
@@ -194,7 +189,7 @@ def _read(what: str, data: Any, names: Sequence[str]) -> _Ids:
     """Read columns of ids as trimmed text."""
     opened = _opened(what, data, names)
     if opened is None:
-        if _is_path(data):
+        if isinstance(data, str | Path):
             return _from_text(what, Path(data), len(names))
         return _Ids.of(_from_pairs(what, data, len(names)))
     table = _from_file(what, opened, names) if opened.header.files else opened.data
@@ -241,10 +236,7 @@ def _content(what: str, path: Path) -> bytearray:
 
 
 def _from_text(what: str, path: Path, per_line: int) -> _Ids:
-
-    raw = _content(what, path)
-    raw = raw.removeprefix(b"\xef\xbb\xbf")
-    text = np.frombuffer(raw, np.uint8)
+    text = np.frombuffer(_content(what, path).removeprefix(b"\xef\xbb\xbf"), np.uint8)
     kept = np.empty(len(text) + 1, np.uint8)
     ends = np.zeros(len(text) // 2 + 2, np.int64)
     n_words, n_bad, first_bad = kernels.graph_edges.split_pairs(text, per_line, kept, ends[1:])
@@ -266,29 +258,25 @@ def _from_text(what: str, path: Path, per_line: int) -> _Ids:
     return _Ids(encoded.dictionary, tuple(codes[column::per_line] for column in range(per_line)))
 
 
-def _from_pairs(what: str, data: Any, width: int) -> tuple[pa.Array, ...]:
+def _from_pairs(what: str, data: Any, width: int) -> list[pa.Array]:
     if isinstance(data, np.ndarray):
         if data.shape[1:] != ((width,) if width > 1 else ()):
             shape = "(n, 2)" if width > 1 else "(n,)"
             raise DataError(f"{what}: the array has shape {data.shape}; it must be {shape}.")
-        parts: list[Any] = list(data.T) if width > 1 else [data]
+        columns = [pa.array(column) for column in (data.T if width > 1 else [data])]
     else:
         try:
-            rows = list(data)
-            parts = [list(part) for part in zip(*rows, strict=True)] if width > 1 else [rows]
+            rows = list(data) if width > 1 else [(one,) for one in data]
+            parts = list(zip(*rows, strict=True)) if rows else [()] * width
         except (TypeError, ValueError):
-            parts = []
-        if width > 1 and not parts and not isinstance(data, Sequence):
+            rows, parts = [], []
+        if width > 1 and not rows and not isinstance(data, Sequence):
             raise DataError(f"{what}: a {type(data).__name__} is not an edge list.")
-        if width > 1 and not parts:
-            if len(data):
-                raise DataError(f"{what}: every edge must be a pair of node ids.")
-            parts = [[], []]
         if len(parts) != width:
             raise DataError(f"{what}: every edge must be a pair of node ids.")
-        parts = [[None if value is None else str(value) for value in part] for part in parts]
-        return tuple(_text(what, "id", pa.array(part, pa.large_string())) for part in parts)
-    return tuple(_text(what, "id", pa.array(part)) for part in parts)
+        texts = ([None if value is None else str(value) for value in part] for part in parts)
+        columns = [pa.array(column, pa.large_string()) for column in texts]
+    return [_text(what, "id", column) for column in columns]
 
 
 def _text(what: str, name: str, column: Any) -> pa.Array:

@@ -320,18 +320,14 @@ def whole_bounds(column: BaseColumn) -> tuple[int, int] | None:
 
 @dataclass(frozen=True)
 class RuleCodes:
-    """Codes that a column's rules give to out-of-domain values, as integers or expressions.
+    """Codes that a column's rules give to out-of-domain values."""
 
-    A text that is not listed has the code `above`. `low` and `high` are the bounds of an integer
-    column.
-    """
-
-    no_value: Expression
-    unreadable: Expression
-    below: Expression
-    above: Expression
-    low: Expression = 0
-    high: Expression = 0
+    no_value: int
+    unreadable: int
+    below: int
+    above: int  # also of a text that is not listed
+    low: int  # bounds of a column that is read as integers
+    high: int
 
     @classmethod
     def of(cls, column: BaseColumn) -> RuleCodes:
@@ -368,9 +364,7 @@ class RuleCodes:
     def integer_code(self, reading: Reading) -> Expression:
         """Return the code of an integer."""
         whole, real = reading.whole, reading.real
-        low, high = self.low, self.high
-        if isinstance(low, int):
-            low, high = ibis.literal(low, "int64"), ibis.literal(high, "int64")
+        low, high = ibis.literal(self.low, "int64"), ibis.literal(self.high, "int64")
         if reading.always_whole:
             return self.whole_code(reading, inside=whole - low)
         # Clamped before the subtraction, so that it cannot overflow in rows that are outside.
@@ -466,13 +460,10 @@ def encode(rows: Expression, schema: Schema, columns: Mapping[str, str]) -> Expr
     joined = rows.mutate(**first)
     for place, lookup in lookups.items():
         joined = joined.left_join(lookup, [(place, f"{place}_text")])
-    codes = {}
-    for place, name in columns.items():
-        code = joined[place]
-        if place in lookups:
-            rules = RuleCodes.of(schema.attributes[name])
-            code = rules.listed_code(code, joined[f"{place}_code"])
-        codes[place] = code
+    codes = {place: joined[place] for place in columns}
+    for place in lookups:
+        rules = RuleCodes.of(schema.attributes[columns[place]])
+        codes[place] = rules.listed_code(codes[place], joined[f"{place}_code"])
     return joined.select(*others, **codes)
 
 

@@ -39,7 +39,6 @@ from hushtable.engine.cells import (
     WrittenParts,
     publish_here,
 )
-from hushtable.engine.encode import RuleCodes
 from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKind, RuleBreak
 from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.privacy.noise.noise import Noise
@@ -133,6 +132,8 @@ _ADVICE = (
 
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
     """Return the description of a negative code's rows, and of how they are handled."""
+    from hushtable.engine.encode import RuleCodes  # noqa: PLC0415 - imports ibis
+
     column = schema.attributes[name]
     rules = RuleCodes.of(column)
     taken = {MISSING: rules.no_value, UNREADABLE: rules.unreadable, OUTSIDE: rules.above}[code]

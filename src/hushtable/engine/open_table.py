@@ -28,15 +28,13 @@ from hushtable.engine.sources.header import (
     Header,
     check_header,
     files_of,
+    is_address,
     is_ibis_table,
     is_in_spark,
     read_header,
 )
 from hushtable.engine.sources.source import TableSource
-from hushtable.engine.sources.urls import at_address, is_address
 from hushtable.engine.sources.whole_files import Labels, WholeFile, deferred_all
-from hushtable.engine.sql_counting import encoded_rows
-from hushtable.engine.sql_engine import SqlEngine
 from hushtable.errors import DataError, ParameterError
 from hushtable.extras import require
 from hushtable.files.memory import parse_memory_limit
@@ -189,6 +187,8 @@ class PrivateTable:
         )
         if in_memory:
             return MemoryEngine(rows.in_memory, schema, noise)
+        from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415 - not for small tables
+
         return SqlEngine(rows.in_duckdb, schema)
 
     def loaded_as(self, schema: Schema) -> PrivateTable:
@@ -262,6 +262,9 @@ class PrivateTable:
 
 def counting_engine(rows: TableSource, schema: Schema, noise: Noise, *, in_memory: bool) -> Engine:
     """Return an engine that encodes rows where they are, and counts there or in memory."""
+    from hushtable.engine.sql_counting import encoded_rows  # noqa: PLC0415 - not for small tables
+    from hushtable.engine.sql_engine import SqlEngine  # noqa: PLC0415
+
     if in_memory:
         return MemoryEngine(partial(encoded_rows, rows, schema), schema, noise)
     return SqlEngine(partial(rows.coded, schema), schema)
@@ -314,7 +317,11 @@ def open(
 
         data = read_in_spark(data, memory_limit=memory_limit)
     else:
-        data = as_arrow(_opened(at_address(data) if is_address(data) else data, as_named))
+        if is_address(data):
+            from hushtable.engine.sources.urls import at_address  # noqa: PLC0415 - seldom needed
+
+            data = at_address(data)
+        data = as_arrow(_opened(data, as_named))
     header = read_header(data, as_named)
     in_spark = is_in_spark(data)
     if (in_spark or is_ibis_table(data)) and engine == ("duckdb" if in_spark else "spark"):

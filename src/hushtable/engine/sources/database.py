@@ -9,8 +9,9 @@ snapshot, and all comparisons run in our own DuckDB, which compares texts by byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import lazy_loader
@@ -18,16 +19,15 @@ import pyarrow as pa
 
 from hushtable.engine.encode import Expression
 from hushtable.engine.sources.arrow_rows import plain_column
-from hushtable.engine.sources.duckdb_files import connect_duckdb
+from hushtable.engine.sources.duckdb_files import connect_duckdb, store
 from hushtable.engine.sources.header import ColumnType, Header
-from hushtable.engine.sources.source import TableSource, explained
+from hushtable.engine.sources.source import TableSource
 from hushtable.engine.sources.whole_files import texts_of
 
 ibis = lazy_loader.load("ibis")
 
-BATCH = 122_880  # rows that travel together: one row group of DuckDB
+BATCH = 122_880  # rows; one row group of DuckDB
 
-_ROWS = "private_rows"
 _MAX_DIGITS = 38  # of a decimal of DuckDB
 
 
@@ -46,16 +46,11 @@ class DatabaseSource(TableSource):
         assert self.header is not None  # noqa: S101 - see `hushtable.engine.open_table`
         places = {f"c{position}": name for position, name in enumerate(dict.fromkeys(names))}
         raw = self.select(places)
-        backend = self.table.get_backend()
         kinds = dict(zip(self.header.names, self.header.kinds, strict=True))
         travel = {place: _travelling(raw[place], kinds[name]) for place, name in places.items()}
         connection = connect_duckdb(self.header, self.memory_limit)
-        try:
-            _copy(connection.con, backend, raw.select(**travel))
-        except Exception as error:  # engines raise what they like
-            raise explained(error) from None
+        copy = store(connection, _plain_batches(self.table.get_backend(), raw.select(**travel)))
         connection.raw_sql("SET lock_configuration = true")
-        copy = connection.table(_ROWS)
         arrived = {
             place: _arrived(copy[place], raw[place].type(), kinds[name])
             for place, name in places.items()
@@ -80,7 +75,7 @@ def _arrived(copy: Expression, kind: Any, header: ColumnType) -> Expression:
     if kind.is_timestamp():
         kind = kind.copy(timezone=None)  # instants arrive as timestamps in UTC
     if kind.is_boolean() or kind.is_decimal() or kind.is_temporal():
-        # What SQLite only calls so may be anything else, and is then no value.
+        # SQLite does not enforce declared types; a value of another type becomes NULL.
         return copy if copy.type() == kind else copy.try_cast(kind)
     return copy
 
@@ -89,42 +84,35 @@ def _is_long_decimal(kind: Any) -> bool:
     return bool(kind.is_decimal()) and (kind.precision is None or kind.precision > _MAX_DIGITS)
 
 
-def _copy(duck: Any, backend: Any, rows: Expression) -> None:
-    """Copy rows in batches, in this thread, since some drivers cannot be used in another."""
-    names = ", ".join(f'"{name}"' for name in rows.columns)
+def _plain_batches(backend: Any, rows: Expression) -> Iterator[pa.Table]:
+    """Run a query and yield its rows in batches, at least one.
+
+    It runs in this thread, since some drivers cannot be used in another.
+    """
     fields = rows.schema().to_pyarrow()
     if backend.name == "sqlite":
         fields = pa.schema([(name, pa.string()) for name in rows.columns])
-    there = False
-    for batch in _batches(backend, rows):
-        duck.register("batch", _plain(pa.Table.from_batches([batch]).cast(fields)))
-        made = f"INSERT INTO {_ROWS}" if there else f"CREATE TABLE {_ROWS} AS"
-        duck.execute(f"{made} SELECT {names} FROM batch")  # noqa: S608 - our own names
-        duck.unregister("batch")
-        there = True
-    if not there:
-        duck.register("batch", _plain(fields.empty_table()))
-        duck.execute(f"CREATE TABLE {_ROWS} AS SELECT {names} FROM batch")  # noqa: S608
-        duck.unregister("batch")
+    for batch in chain([fields.empty_table()], _batches(backend, rows)):
+        columns = [plain_column(column) for column in batch.cast(fields).columns]
+        yield pa.Table.from_arrays(columns, fields.names)
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    columns = [plain_column(column) for column in table.columns]
-    return pa.Table.from_arrays(columns, table.column_names)
-
-
-def _batches(backend: Any, rows: Expression) -> Iterator[pa.RecordBatch]:
+def _batches(backend: Any, rows: Expression) -> Iterator[pa.Table]:
     """Run a query and yield its rows in batches, if the database supports them."""
-    if backend.name == "duckdb":
-        backend._run_pre_execute_hooks(rows)  # tables of the session that it may ask for
-        yield from backend.con.sql(backend.compile(rows)).to_arrow_reader(BATCH)
-    elif backend.name == "sqlite":
-        # Whatever a column is called, each of its cells has a type of its own; where it is called
-        # nothing, as in queries that compute, ibis would take that of the first row for all.
+    found: Iterable[pa.RecordBatch]
+    if backend.name == "sqlite":
+        # Each cell has its own type, whatever the declared type of its column. Without a declared
+        # type, as in computed columns, ibis would use the type of the first row for all rows.
         backend._run_pre_execute_hooks(rows)
-        found = backend.con.execute(backend.compile(rows))
-        while cells := found.fetchmany(BATCH):
+        cursor = backend.con.execute(backend.compile(rows))
+        while cells := cursor.fetchmany(BATCH):
             columns = [texts_of(column) for column in zip(*cells, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, list(rows.columns))
+            yield pa.Table.from_arrays(columns, list(rows.columns))
+        return
+    if backend.name == "duckdb":
+        backend._run_pre_execute_hooks(rows)  # registers in-memory tables that the query uses
+        found = backend.con.sql(backend.compile(rows)).to_arrow_reader(BATCH)
     else:
-        yield from rows.to_pyarrow_batches(chunk_size=BATCH)
+        found = rows.to_pyarrow_batches(chunk_size=BATCH)
+    for batch in found:
+        yield pa.Table.from_batches([batch])

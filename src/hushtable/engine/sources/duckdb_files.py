@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +64,7 @@ def import_together(
         _csv(connection, header)
         if header.delimiter is not None
         else _imported(
-            connection,
-            data,
-            header,
-            [*schema.columns],
-            [*(schema.columns.keys() - schema.attributes)],
+            connection, data, header, [*schema.columns], schema.columns.keys() - schema.attributes
         )
         for data, header, schema in tables
     ]
@@ -101,25 +97,35 @@ def _csv(connection: Any, header: Header) -> TableSource:
 
 
 def _imported(
-    connection: Any, data: Data, header: Header, names: Sequence[str], keys: Sequence[str] = ()
+    connection: Any, data: Data, header: Header, names: Sequence[str], keys: Iterable[str] = ()
 ) -> TableSource:
     """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB."""
     places = {name: f"raw{position}" for position, name in enumerate(names)}
-    kept = f"private_rows_{uuid.uuid4().hex}"
-    made = f"CREATE TABLE {kept} AS"
-    try:
+
+    def batches() -> Iterator[pa.Table]:
         for batch in read_batches(data, header, list(names)):
             plain = {place: plain_column(batch[name]) for name, place in places.items()}
             for name in keys:
                 if is_long_decimal(batch[name].type):  # bytes: a number is never a missing text
                     plain[places[name]] = plain[places[name]].cast(pa.binary())
-            connection.con.register("batch", pa.table(plain))
+            yield pa.table(plain)
+
+    return TableSource(store(connection, batches()), places)
+
+
+def store(connection: Any, batches: Iterable[pa.Table]) -> Expression:
+    """Copy batches, at least one, into a new table of DuckDB."""
+    name = f"private_rows_{uuid.uuid4().hex}"
+    made = f"CREATE TABLE {name} AS"
+    try:
+        for batch in batches:
+            connection.con.register("batch", batch)
             connection.con.execute(f"{made} SELECT * FROM batch")  # noqa: S608 - our own names
             connection.con.unregister("batch")
-            made = f"INSERT INTO {kept}"
+            made = f"INSERT INTO {name}"
     except Exception as error:  # engines raise what they like
         raise explained(error) from None
-    return TableSource(connection.table(kept), places)
+    return connection.table(name)
 
 
 def _literal_path(file: Path) -> str:

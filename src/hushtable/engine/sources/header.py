@@ -116,6 +116,11 @@ def _header(data: Data, layout: FileFormat) -> Header:
     )
 
 
+def is_address(data: Data) -> bool:
+    """Return whether data is a URL and not a path."""
+    return isinstance(data, str) and "://" in data
+
+
 def is_ibis_table(data: Data) -> bool:
     """Return whether data is an ibis table, without importing ibis."""
     types = sys.modules.get("ibis.expr.types")

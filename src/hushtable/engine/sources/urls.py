@@ -23,11 +23,6 @@ WEB_TIMEOUT = 60.0  # seconds that a web server may be silent
 _QUERY = "hushtable_query"  # what is asked of a database, as a view that only this session has
 
 
-def is_address(data: Any) -> bool:
-    """Return whether data is a URL and not a path."""
-    return isinstance(data, str) and "://" in data
-
-
 def name_at(address: str) -> str:
     """Return the table or file name in a URL, without other parts, which may hold a password.
 
