@@ -33,7 +33,7 @@ from hushtable import kernels
 from hushtable.arrays import Integers
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding, recoded_domain
+from hushtable.schema.recoding import Recoding
 
 ItemGroups = Sequence[Sequence[int]]
 
@@ -292,18 +292,20 @@ def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) ->
     return Tuples(runs.groups[chosen], begins, items, values, counts, n_records)
 
 
-def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[Integers, int]:
+def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[dict[str, int], int]:
     """Return the code for missing of each column (-1: none), and a number above all codes."""
-    sizes = recoded_domain(schema, list(schema.attributes), recode).shape
-    columns = [recode.get(name) or column for name, column in schema.attributes.items()]
-    codes = [-1 if column.missing_code is None else column.missing_code for column in columns]
-    return np.array(codes, np.int64), max(sizes)
+    columns = {name: recode.get(name) or column for name, column in schema.attributes.items()}
+    missing = {
+        name: -1 if column.missing_code is None else column.missing_code
+        for name, column in columns.items()
+    }
+    return missing, max(column.size for column in columns.values())
 
 
-def most_listed(schema: Schema, item_columns: ItemColumns) -> int:
+def most_listed(schema: Schema, item_columns: ItemColumns, max_values: int | None = None) -> int:
     """Return the public maximum number of values of a person in a long table."""
-    n_items = schema.attributes[item_columns.item].n_values
-    return min(n_items, schema.unit.max_rows or n_items)
+    bounds = (schema.attributes[item_columns.item].n_values, schema.unit.max_rows, max_values)
+    return min(bound for bound in bounds if bound is not None)
 
 
 def listed_sizes(

@@ -166,8 +166,7 @@ def _out_of_domain(column: Column, code: int) -> str:
 def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
     """Return broken rules in the order of the schema, from (column, negative code, rows)."""
     order = {name: position for position, name in enumerate(schema.attributes)}
-    rank = {MISSING: 0, UNREADABLE: 1, OUTSIDE: 2}
-    ordered = sorted(found, key=lambda item: (order[item[0]], rank[item[1]]))
+    ordered = sorted(found, key=lambda item: (order[item[0]], -item[1]))
     return [rule_break(schema, *item) for item in ordered if item[2] > 0]
 
 
@@ -353,7 +352,7 @@ class Engine(ABC):
         for number, items in enumerate(groups):
             group = sorted(items)
             cells = self.counts([names[item] for item in group], recode=recode)
-            there = cells.codes != missing[group]
+            there = cells.codes != [missing[names[item]] for item in group]
             kept = there.any(axis=1) & (cells.counts >= at_least)
             codes, there = cells.codes[kept], there[kept]
             elements = (np.array(group, np.int64) * n_values + codes)[there]

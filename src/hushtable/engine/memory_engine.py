@@ -8,10 +8,9 @@ from itertools import chain
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from hushtable import kernels
-from hushtable.arrays import Codes32
+from hushtable.arrays import Codes32, Integers
 from hushtable.domain import Domain
 from hushtable.engine.baskets import (
     ItemGroups,
@@ -108,8 +107,7 @@ class MemoryEngine(Engine):
         domain = recoded_domain(self.schema, columns, recode)
         codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
         for position, name in enumerate(columns):
-            column = self._rows[name]
-            codes[:, position] = _recoded(column, recode[name]) if name in recode else column
+            codes[:, position] = self._recoded(name, recode)
         keys, counts = _tally(domain, domain.pack(codes))
         return OccupiedCells(domain, domain.unpack(keys), counts)
 
@@ -120,27 +118,20 @@ class MemoryEngine(Engine):
         recode: Mapping[str, Recoding],
     ) -> list[Counts]:
         """Count all tables in one pass over the rows."""
-        columns = list(dict.fromkeys(name for group in groups for name in group))
+        columns = list(dict.fromkeys(chain(*groups)))
         self._refuse_broken(columns)
-        rows, n_rows = self._rows, self.n_rows()
         place = {name: position for position, name in enumerate(columns)}
         tally = kernels.counting.Tally(
             [[place[name] for name in group] for group in groups], shapes
         )
         new_codes = {
-            name: recode[name].apply(np.arange(column.size)).astype(np.int32)
-            for name, column in self.schema.attributes.items()
-            if name in place and name in recode
+            name: recode[name].of_all.astype(np.int32) for name in columns if name in recode
         }
-        part = np.empty((len(columns), _PART), np.int32)
-        for start in range(0, n_rows, _PART):
-            stop = min(start + _PART, n_rows)
-            for name, position in place.items():
-                codes = rows[name][start:stop]
-                part[position, : stop - start] = (
-                    new_codes[name][codes] if name in new_codes else codes
-                )
-            tally.add(part, stop - start)
+        for start in range(0, self.n_rows(), _PART):
+            parts = {name: self._rows[name][start : start + _PART] for name in columns}
+            parts |= {name: codes[parts[name]] for name, codes in new_codes.items()}
+            part = np.stack(list(parts.values()))
+            tally.add(part, part.shape[1])
         return tally.tables()
 
     def _tuples(self, groups: ItemGroups, query: ItemQuery, limits: TupleLimits) -> Tuples:
@@ -163,9 +154,8 @@ class MemoryEngine(Engine):
         missing, n_values = missing_codes(self.schema, recode)
         owners, items, values = [], [], []
         for item in wanted:
-            column = self._rows[names[item]].astype(np.int64)
-            codes = recode[names[item]].apply(column) if names[item] in recode else column
-            there = np.flatnonzero(codes != missing[item])
+            codes = self._recoded(names[item], recode).astype(np.int64)
+            there = np.flatnonzero(codes != missing[names[item]])
             owners.append(there)
             items.append(np.full(len(there), item, np.int64))
             values.append(codes[there])
@@ -177,21 +167,13 @@ class MemoryEngine(Engine):
     def _listed_records(self, query: ItemQuery) -> Records:
         item_columns, max_values, recode = query
         assert item_columns is not None  # noqa: S101 - a long table
-        self._refuse_broken([item_columns.item, item_columns.value])
-        rows, persons = self._rows_and_persons
+        item, value = item_columns.item, item_columns.value
+        self._refuse_broken([item, value])
+        persons = self._rows_and_persons.persons
         assert persons is not None  # noqa: S101 - require_groups checks the unit
-        items, values = (
-            rows[name].astype(np.int64) for name in (item_columns.item, item_columns.value)
-        )
-        value_column = recode.get(item_columns.value)
-        if value_column is not None:
-            values = value_column.apply(values)
-        no_value = (value_column or self.schema.attributes[item_columns.value]).missing_code
-        no_item = self.schema.attributes[item_columns.item].missing_code
-        there = np.ones(len(items), np.bool_)
-        for codes, missing in ((items, no_item), (values, no_value)):
-            if missing is not None:
-                there &= codes != missing
+        items, values = (self._recoded(name, recode).astype(np.int64) for name in (item, value))
+        missing, _ = missing_codes(self.schema, recode)
+        there = (items != missing[item]) & (values != missing[value])
         n_items, n_values = listed_sizes(self.schema, item_columns, recode)
         records = Records.of(
             persons[there].astype(np.int64), items[there], values[there],
@@ -199,7 +181,16 @@ class MemoryEngine(Engine):
         )  # fmt: skip
         return records.at_most(max_values, self._noise)
 
-    def codes(self, columns: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+    def _recoded(self, name: str, recode: Mapping[str, Recoding]) -> Integers | Codes32:
+        """Return a column of the rows that count, after recoding."""
+        codes = self._rows[name]
+        if name not in recode:
+            return codes
+        if recode[name].n_values <= len(codes):  # a lookup table is faster for many rows
+            return recode[name].of_all[codes]
+        return recode[name].apply(codes.astype(np.int64))
+
+    def codes(self, columns: Sequence[str]) -> dict[str, Integers]:
         """Return the rows as codes; only for tables that the caller owns."""
         require_columns(self.schema, columns)
         self._refuse_broken(columns)
@@ -229,14 +220,7 @@ def _negative(
     return found
 
 
-def _recoded(codes: Codes32, recoding: Recoding) -> NDArray[np.int64]:
-    """Recode rows; by a lookup table if there are more rows than values."""
-    if recoding.n_values <= len(codes):
-        return recoding.of_all[codes]
-    return recoding.apply(codes.astype(np.int64))
-
-
-def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray[np.int64]:
+def _bounded(persons: Codes32, max_rows: int, noise: Noise) -> Integers:
     """Choose at most `max_rows` rows of each person, uniformly and independently.
 
     The promise does not depend on this choice. The rows of other persons are chosen in the same way
@@ -254,7 +238,7 @@ def _bounded(persons: NDArray[np.int32], max_rows: int, noise: Noise) -> NDArray
     return np.sort(order[place < max_rows])
 
 
-def _tally(domain: Domain, keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], Counts]:
+def _tally(domain: Domain, keys: Integers) -> tuple[Integers, Counts]:
     """Return the sorted distinct keys and their counts."""
     n_rows, n_limbs = keys.shape
     if domain.size <= _DENSE_PER_ROW * n_rows:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from hushtable.engine.baskets import ItemColumns, ItemGroups
+from hushtable.engine.baskets import ItemColumns, ItemGroups, most_listed
 from hushtable.engine.cells import AllCells, OccupiedCells, WrittenParts
 from hushtable.engine.engine import Engine, LinkedEngines, WavePair
 from hushtable.engine.graph import Graph, SealedGraph
@@ -195,12 +195,7 @@ class SealedTable:
         """Return the maximum number of values of a record."""
         if item_columns is None:
             return len(self.schema.attributes)
-        bounds = (
-            self.schema.attributes[item_columns.item].n_values,
-            max_values,
-            self.schema.unit.max_rows,
-        )
-        return min(bound for bound in bounds if bound is not None)
+        return most_listed(self.schema, item_columns, max_values)
 
     def exact_engine(self, what: str) -> Engine:
         """Return the engine, for methods that declare that they see exact counts."""

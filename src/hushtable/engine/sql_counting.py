@@ -398,7 +398,7 @@ def wide_elements(
         part = table.select(
             "owner", item=ibis.literal(item, "int64"), value=table[f"c{item}"].cast("int64")
         )
-        parts.append(part.filter(part.value != int(missing[item])))
+        parts.append(part.filter(part.value != missing[names[item]]))
     elements = union(parts)
     wrong = elements.filter(elements.value < 0).group_by(["item", "value"])
     found = numbered.fetch(wrong.agg(n=ibis._.count()))

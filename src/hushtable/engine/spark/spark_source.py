@@ -207,11 +207,8 @@ def _fresh_name() -> str:
 def _backend(spark: Any) -> Any:
     """Connect ibis to a session without changing its settings."""
     names = ("spark.sql.session.timeZone", "spark.sql.mapKeyDedupPolicy")
-    before = {name: spark.conf.get(name) for name in names}
-    backend = ibis.pyspark.connect(spark)
-    for name, value in before.items():
-        spark.conf.set(name, value)
-    return backend
+    with _settings(spark.conf, {name: spark.conf.get(name) for name in names}):
+        return ibis.pyspark.connect(spark)
 
 
 def _is_plain_scan(plan: Any) -> bool:
