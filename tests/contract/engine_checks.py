@@ -829,12 +829,18 @@ def check_tuples_refuse(make: Make) -> None:
     broken = Schema.from_dict(
         {"name": "t", "columns": {
             "sex": {"type": "categorical", "values": ["F"], "outside": "refuse"},
-            "age": {"type": "integer", "low": 0, "high": 9}}}
+            "age": {"type": "integer", "low": 0, "high": 9, "missing": "forbid"}}}
     )  # fmt: skip
-    wide = make(pa.table({"sex": ["F", "secretword"], "age": [1, 2]}), broken)
-    for max_groups in (1, 2):
-        with pytest.raises(DataError, match="column 'sex': 1 rows lie outside"):
-            wide.tuples([[0], [1]], max_groups=max_groups)
+    outside = pa.table({"sex": ["F", "secretword"], "age": [1, 2]})
+    missing = pa.table({"sex": ["F", "F"], "age": [1, None]})
+    for table, problem in (
+        (outside, "column 'sex': 1 rows lie outside"),
+        (missing, "column 'age': 1 rows have no value"),
+    ):
+        wide = make(table, broken)
+        for max_groups in (1, 2):
+            with pytest.raises(DataError, match=problem):
+                wide.tuples([[0], [1]], max_groups=max_groups)
 
 
 # --- one row, one cell ----------------------------------------------------------------------------

@@ -391,6 +391,7 @@ def wide_elements(
     missing, _ = missing_codes(schema, recode)
     items = sorted(set(chain(*groups)))
     places = {f"c{item}": names[item] for item in items}
+    broken_rules(rows, schema, list(places.values())).refuse()
     coded = recoded(rows.select(places), places, recode)
     numbered = rows.keep_numbered(coded, "owner")
     table, parts = numbered.table, []
@@ -399,16 +400,7 @@ def wide_elements(
             "owner", item=ibis.literal(item, "int64"), value=table[f"c{item}"].cast("int64")
         )
         parts.append(part.filter(part.value != missing[names[item]]))
-    elements = union(parts)
-    wrong = elements.filter(elements.value < 0).group_by(["item", "value"])
-    found = numbered.fetch(wrong.agg(n=ibis._.count()))
-    broken = RuleBreakCounts(schema)
-    for item in items:
-        here = integers(found["item"]) == item
-        codes = integers(found["value"])[here, None]
-        broken.set_aside([names[item]], codes, integers(found["n"])[here])
-    broken.refuse()
-    return numbered.keep(elements, {})
+    return numbered.keep(union(parts), {})
 
 
 # All rows of a table that a database holds, as codes in memory.
