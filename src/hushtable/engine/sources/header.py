@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -39,15 +39,18 @@ _LONGEST_HEADER = 4_000_000  # characters; a file without line ends must not be 
 _INT64_LOW, _INT64_HIGH = -(2**63), 2**63 - 1
 
 
+Family = Literal[
+    "text", "number", "boolean", "nothing", "date", "time", "timestamp", "instant", "duration",
+    "moment", "bytes", "other",
+]  # fmt: skip
+
+
 @dataclass(frozen=True)
 class ColumnType:
     """Stored type of a column, and the family of types that it can be read as."""
 
     name: str
-    family: Literal[
-        "text", "number", "boolean", "nothing", "date", "time", "timestamp", "instant", "duration",
-        "moment", "bytes", "other",
-    ]  # fmt: skip
+    family: Family
 
     def __str__(self) -> str:
         """Return the type without its fields, whose names may come from the data."""
@@ -233,40 +236,35 @@ def _spark_header(frame: Any) -> Header:
     return Header(tuple(field.name for field in fields), kinds)
 
 
-def _arrow_kind(kind: pa.DataType) -> ColumnType:  # noqa: PLR0911 - one for each family
+# Families of types, by the names of their tests in `pyarrow.types` and in ibis.
+_FAMILIES: dict[str, Family] = {
+    "string": "text", "large_string": "text", "string_view": "text", "boolean": "boolean",
+    "null": "nothing", "integer": "number", "floating": "number", "decimal": "number",
+    "timestamp": "timestamp", "date": "date", "time": "time", "duration": "duration",
+    "uuid": "moment", "binary": "bytes", "large_binary": "bytes", "fixed_size_binary": "bytes",
+}  # fmt: skip
+
+
+def _arrow_kind(kind: pa.DataType) -> ColumnType:
     if pa.types.is_dictionary(kind):
         return _arrow_kind(kind.value_type)
-    of, name = pa.types, str(kind)
-    if of.is_string(kind) or of.is_large_string(kind) or kind == pa.string_view():
-        return TEXT
-    if of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind):
-        return ColumnType(name, "number")
-    if of.is_boolean(kind) or of.is_null(kind):
-        return ColumnType(name, "boolean" if of.is_boolean(kind) else "nothing")
-    if of.is_timestamp(kind):
-        return ColumnType(name, "instant" if kind.tz else "timestamp")
-    if of.is_date(kind) or of.is_time(kind) or of.is_duration(kind):
-        return ColumnType(
-            name, "date" if of.is_date(kind) else "time" if of.is_time(kind) else "duration"
-        )
-    is_bytes = of.is_binary(kind) or of.is_large_binary(kind) or of.is_fixed_size_binary(kind)
-    return ColumnType(name, "bytes" if is_bytes else "other")
+    tests = {name: getattr(pa.types, f"is_{name}", None) for name in _FAMILIES}
+    found = (name for name, test in tests.items() if test is not None and test(kind))
+    return _column_type(kind, found, getattr(kind, "tz", None))
 
 
 def _ibis_kind(kind: Any) -> ColumnType:
-    if kind.is_string():
+    tests = {name: getattr(kind, f"is_{name}", None) for name in _FAMILIES}
+    found = (name for name, test in tests.items() if test is not None and test())
+    return _column_type(kind, found, getattr(kind, "timezone", None))
+
+
+def _column_type(kind: Any, names: Iterator[str], zone: str | None) -> ColumnType:
+    """Return a type, given the names of the tests that it passes."""
+    family = _FAMILIES.get(next(names, ""), "other")
+    if family == "text":
         return TEXT
-    if kind.is_boolean() or kind.is_null():
-        return ColumnType(str(kind), "boolean" if kind.is_boolean() else "nothing")
-    if kind.is_numeric():
-        return ColumnType(str(kind), "number")
-    if kind.is_timestamp():
-        return ColumnType(str(kind), "timestamp" if kind.timezone is None else "instant")
-    if kind.is_date() or kind.is_time() or kind.is_uuid():
-        return ColumnType(
-            str(kind), "date" if kind.is_date() else "time" if kind.is_time() else "moment"
-        )
-    return ColumnType(str(kind), "bytes" if kind.is_binary() else "other")
+    return ColumnType(str(kind), "instant" if family == "timestamp" and zone else family)
 
 
 def _stored_kind(kind: Any) -> ColumnType:
