@@ -22,7 +22,7 @@ databases. The third is shared, so both return the same tuples in the same order
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 
 from hushtable import kernels
 from hushtable.arrays import Integers
+from hushtable.engine.cells import Recodings
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding
 
 ItemGroups = Sequence[Sequence[int]]
 
@@ -51,7 +51,7 @@ class ItemQuery(NamedTuple):
 
     item_columns: ItemColumns | None  # of a long table
     max_values: int | None  # per person of a long table
-    recode: Mapping[str, Recoding]
+    recode: Recodings
 
 
 class TupleLimits(NamedTuple):
@@ -292,7 +292,7 @@ def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) ->
     return Tuples(runs.groups[chosen], begins, items, values, counts, n_records)
 
 
-def missing_codes(schema: Schema, recode: Mapping[str, Recoding]) -> tuple[dict[str, int], int]:
+def missing_codes(schema: Schema, recode: Recodings) -> tuple[dict[str, int], int]:
     """Return the code for missing of each column (-1: none), and a number above all codes."""
     columns = {name: recode.get(name) or column for name, column in schema.attributes.items()}
     missing = {
@@ -308,9 +308,7 @@ def most_listed(schema: Schema, item_columns: ItemColumns, max_values: int | Non
     return min(bound for bound in bounds if bound is not None)
 
 
-def listed_sizes(
-    schema: Schema, item_columns: ItemColumns, recode: Mapping[str, Recoding]
-) -> tuple[int, int]:
+def listed_sizes(schema: Schema, item_columns: ItemColumns, recode: Recodings) -> tuple[int, int]:
     """Return the numbers of items and of non-missing values of a long table."""
     value = recode.get(item_columns.value)
     column = schema.attributes[item_columns.value]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 
 from hushtable.domain import Domain
 from hushtable.privacy.noise.noise import Noise
+from hushtable.schema.recoding import Recoding
 
 Counts = NDArray[np.int64]
+Recodings = Mapping[str, Recoding]  # by column name
+ColumnGroups = Sequence[Sequence[str]]  # by column names
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -32,9 +32,11 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import (
     AllCells,
+    ColumnGroups,
     Counts,
     Keys,
     OccupiedCells,
+    Recodings,
     RowsOf,
     WrittenParts,
     publish_here,
@@ -43,7 +45,7 @@ from hushtable.engine.rule_breaks import MISSING, OUTSIDE, UNREADABLE, MisfitKin
 from hushtable.errors import DataError, ParameterError, TooLarge, shown
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Column, Schema
-from hushtable.schema.recoding import Recoding, recoded_domain
+from hushtable.schema.recoding import recoded_domain
 
 if TYPE_CHECKING:
     from hushtable.schema.linked_schema import LinkedSchema  # many models: slow to import
@@ -75,9 +77,7 @@ def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = 
         raise ParameterError(problems)
 
 
-def require_dense(
-    schema: Schema, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding]
-) -> list[tuple[int, ...]]:
+def require_dense(schema: Schema, groups: ColumnGroups, recode: Recodings) -> list[tuple[int, ...]]:
     """Return the shapes of dense tables; raise an error if one has too many cells or columns."""
     sizes = recoded_domain(schema, list(dict.fromkeys(chain(*groups))), recode).sizes
     shapes = [tuple(sizes[name] for name in group) for group in groups]
@@ -117,11 +117,7 @@ def require_groups(schema: Schema, groups: ItemGroups, item_columns: ItemColumns
         raise ParameterError(f"each group must consist of distinct items from 0 to {n_items - 1}.")
 
 
-_KINDS: dict[int, MisfitKind] = {
-    MISSING: "missing",
-    UNREADABLE: "unreadable",
-    OUTSIDE: "outside",
-}
+_KINDS: dict[int, MisfitKind] = {MISSING: "missing", UNREADABLE: "unreadable", OUTSIDE: "outside"}
 CODES = {kind: code for code, kind in _KINDS.items()}
 
 _ADVICE = (
@@ -226,9 +222,7 @@ class Engine(ABC):
         groups = [[name] if by is None else [name, by] for name in columns]
         return dict(zip(columns, self._dense_tables(groups, {}), strict=True))
 
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> OccupiedCells:
+    def counts(self, columns: Sequence[str], *, recode: Recodings | None = None) -> OccupiedCells:
         """Count the occupied cells of some columns, after recoding."""
         require_columns(self.schema, columns)
         cells = self._counts(columns, recode or {})
@@ -241,7 +235,7 @@ class Engine(ABC):
         rows_of: RowsOf,
         noise: Noise,
         *,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
         also: Keys | AllCells | None = None,
     ) -> pa.Table | WrittenParts:
         """Return the published rows of the occupied cells, with independent noise per cell.
@@ -261,17 +255,12 @@ class Engine(ABC):
         return publish_here(cells, rows_of, noise, also=also)
 
     def _executors(
-        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+        self, columns: Sequence[str], recode: Recodings, noise: Noise
     ) -> Callable[..., WrittenParts] | None:
         """Return rows that executors write, if the cells may be too many to fetch, else None."""
         return None
 
-    def marginals(
-        self,
-        groups: Sequence[Sequence[str]],
-        *,
-        recode: Mapping[str, Recoding] | None = None,
-    ) -> list[Counts]:
+    def marginals(self, groups: ColumnGroups, *, recode: Recodings | None = None) -> list[Counts]:
         """Return the marginal table of each group of columns, including empty cells.
 
         The axes of a table are the group's columns in the given order. The engine uses as few
@@ -283,9 +272,7 @@ class Engine(ABC):
             require_columns(self.schema, group)
         return self._dense_tables(groups, recode or {})
 
-    def _dense_tables(
-        self, groups: Sequence[Sequence[str]], recode: Mapping[str, Recoding]
-    ) -> list[Counts]:
+    def _dense_tables(self, groups: ColumnGroups, recode: Recodings) -> list[Counts]:
         shapes = require_dense(self.schema, groups, recode)
         tables = self._marginals(groups, shapes, recode)
         for group, table in zip(groups, tables, strict=True):
@@ -300,7 +287,7 @@ class Engine(ABC):
         at_least: int = 1,
         item_columns: ItemColumns | None = None,
         max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> Tuples:
         """Count the tuples of records in groups of items, see `hushtable.engine.baskets`.
 
@@ -342,9 +329,7 @@ class Engine(ABC):
             raise not_once(columns)
         return tuples
 
-    def _unbounded_tuples(
-        self, groups: ItemGroups, recode: Mapping[str, Recoding], *, at_least: int
-    ) -> Tuples:
+    def _unbounded_tuples(self, groups: ItemGroups, recode: Recodings, *, at_least: int) -> Tuples:
         """Count the tuples of rows without a limit: the cells of each group."""
         names = list(self.schema.attributes)
         missing, n_values = missing_codes(self.schema, recode)
@@ -371,7 +356,7 @@ class Engine(ABC):
         *,
         items: Sequence[int] | None = None,
         max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> ItemPairs:
         """Count the persons of a long table who have both items of a pair, by equality of values.
 
@@ -385,9 +370,7 @@ class Engine(ABC):
             raise not_once([item_columns.item, item_columns.value])
         return pairs
 
-    def sizes(
-        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
-    ) -> Counts:
+    def sizes(self, item_columns: ItemColumns, *, recode: Recodings | None = None) -> Counts:
         """Count the persons of a long table by their number of values, starting at 1."""
         require_groups(self.schema, [[0]], item_columns)
         most = most_listed(self.schema, item_columns)
@@ -405,14 +388,11 @@ class Engine(ABC):
             raise not_once(columns)
 
     @abstractmethod
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells: ...
+    def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells: ...
 
     @abstractmethod
     def _marginals(
-        self,
-        groups: Sequence[Sequence[str]],
-        shapes: Sequence[tuple[int, ...]],
-        recode: Mapping[str, Recoding],
+        self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings
     ) -> list[Counts]: ...
 
     @abstractmethod

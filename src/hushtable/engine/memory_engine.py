@@ -24,7 +24,7 @@ from hushtable.engine.baskets import (
     listed_sizes,
     missing_codes,
 )
-from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.engine import (
     N_RULES,
@@ -37,7 +37,7 @@ from hushtable.engine.engine import (
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding, recoded_domain
+from hushtable.schema.recoding import recoded_domain
 
 _PART = 1 << 14  # rows counted together, so that their codes stay in the cache
 _DENSE_PER_ROW = 4  # cells per row up to which counting in an array is faster than sorting
@@ -102,7 +102,7 @@ class MemoryEngine(Engine):
         """Count the rows."""
         return len(next(iter(self._rows.values())))
 
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
+    def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
         self._refuse_broken(columns)
         domain = recoded_domain(self.schema, columns, recode)
         codes = np.empty((self.n_rows(), len(columns)), np.int64, order="F")  # packed by columns
@@ -112,10 +112,7 @@ class MemoryEngine(Engine):
         return OccupiedCells(domain, domain.unpack(keys), counts)
 
     def _marginals(
-        self,
-        groups: Sequence[Sequence[str]],
-        shapes: Sequence[tuple[int, ...]],
-        recode: Mapping[str, Recoding],
+        self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings
     ) -> list[Counts]:
         """Count all tables in one pass over the rows."""
         columns = list(dict.fromkeys(chain(*groups)))
@@ -147,7 +144,7 @@ class MemoryEngine(Engine):
     def _sizes(self, query: ItemQuery) -> Counts:
         return self._listed_records(query).sizes
 
-    def _wide_records(self, groups: ItemGroups, recode: Mapping[str, Recoding]) -> Records:
+    def _wide_records(self, groups: ItemGroups, recode: Recodings) -> Records:
         names = list(self.schema.attributes)
         wanted = sorted(set(chain(*groups)))
         self._refuse_broken([names[item] for item in wanted])
@@ -181,7 +178,7 @@ class MemoryEngine(Engine):
         )  # fmt: skip
         return records.at_most(max_values, self._noise)
 
-    def _recoded(self, name: str, recode: Mapping[str, Recoding]) -> Integers | Codes32:
+    def _recoded(self, name: str, recode: Recodings) -> Integers | Codes32:
         """Return a column of the rows that count, after recoding."""
         codes = self._rows[name]
         if name not in recode:

@@ -8,7 +8,7 @@ allowed. Everything else about sensitivity is derived from that.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.baskets import ItemColumns, ItemGroups, most_listed
-from hushtable.engine.cells import AllCells, OccupiedCells, WrittenParts
+from hushtable.engine.cells import AllCells, ColumnGroups, OccupiedCells, Recodings, WrittenParts
 from hushtable.engine.engine import Engine, LinkedEngines, WavePair
 from hushtable.engine.graph import Graph, SealedGraph
 from hushtable.errors import SealedError
@@ -27,7 +27,6 @@ from hushtable.privacy.accounting.sensitivity import Sensitivity
 from hushtable.privacy.mechanisms.cells import CellMechanism, NoisyCells, SealedTuples
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
     from hushtable.schema.linked_schema import LinkedSchema  # many models: slow to import
@@ -87,15 +86,13 @@ class SealedTable:
         answer = self.__engine.histograms(columns, by=by)
         return {name: self._sealed(counts) for name, counts in answer.items()}
 
-    def counts(
-        self, columns: Sequence[str], *, recode: Mapping[str, Recoding] | None = None
-    ) -> SealedCells:
+    def counts(self, columns: Sequence[str], *, recode: Recodings | None = None) -> SealedCells:
         """Count the occupied cells of some columns, after recoding."""
         cells = self.__engine.counts(columns, recode=recode)
         return SealedCells(cells, self.sensitivity, self._part)
 
     def marginals(
-        self, groups: Sequence[Sequence[str]], *, recode: Mapping[str, Recoding] | None = None
+        self, groups: ColumnGroups, *, recode: Recodings | None = None
     ) -> list[SealedCounts]:
         """Return the marginal table of each group of columns, in as few scans as possible."""
         return [self._sealed(table) for table in self.__engine.marginals(groups, recode=recode)]
@@ -108,7 +105,7 @@ class SealedTable:
         noise: Noise,
         *,
         what: str,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> pa.Table | WrittenParts:
         """Open the occupied cells and return their published rows, on executors if needed.
 
@@ -133,7 +130,7 @@ class SealedTable:
         at_least: int = 1,
         item_columns: ItemColumns | None = None,
         max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> SealedTuples:
         """Count the tuples of records in groups of items; see `Engine.tuples`.
 
@@ -160,7 +157,7 @@ class SealedTable:
         item_columns: ItemColumns,
         *,
         max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> SealedCounts:
         """Count the persons of a long table with each item; a person changes those they have."""
         pairs = self.__engine.pairs(item_columns, items=(), max_values=max_values, recode=recode)
@@ -173,7 +170,7 @@ class SealedTable:
         *,
         items: Sequence[int],
         max_values: int | None = None,
-        recode: Mapping[str, Recoding] | None = None,
+        recode: Recodings | None = None,
     ) -> SealedCounts:
         """Count the persons with both items of a pair: with equal and with different values.
 
@@ -185,7 +182,7 @@ class SealedTable:
         return SealedCounts(np.stack((pairs.agree, pairs.differ)), moved, self._part)
 
     def basket_sizes(
-        self, item_columns: ItemColumns, *, recode: Mapping[str, Recoding] | None = None
+        self, item_columns: ItemColumns, *, recode: Recodings | None = None
     ) -> SealedCounts:
         """Count the persons of a long table by number of values; a person is in one count."""
         sizes = self.__engine.sizes(item_columns, recode=recode)

@@ -30,7 +30,7 @@ from hushtable.engine.baskets import (
     add_equal,
     missing_codes,
 )
-from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import CHECKED_ROWS, Encoded, spot_check
 from hushtable.engine.encode import Expression, encode, recoded
 from hushtable.engine.engine import N_RULES, not_once, refuse_broken, rule_breaks
@@ -38,7 +38,7 @@ from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource, wanted_columns
 from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy
-from hushtable.schema.recoding import Recoding, recoded_domain
+from hushtable.schema.recoding import recoded_domain
 
 ibis = lazy_loader.load("ibis")
 
@@ -101,9 +101,7 @@ def unpacked(wide: Domain, keys: Integers) -> Integers:
     return wide.unpack(keys) - N_RULES
 
 
-def tally(
-    rows: TableSource, domain: Domain, recode: Mapping[str, Recoding]
-) -> tuple[Expression, Domain]:
+def tally(rows: TableSource, domain: Domain, recode: Recodings) -> tuple[Expression, Domain]:
     """Return a query for the keys and counts of cells, and the domain that packs the keys."""
     places = {f"c{position}": name for position, name in enumerate(domain.names)}
     coded = recoded(rows.select(places), places, recode)
@@ -116,12 +114,7 @@ def tally(
 
 
 def count_cells(
-    rows: TableSource,
-    schema: Schema,
-    columns: Sequence[str],
-    recode: Mapping[str, Recoding],
-    *,
-    most: int,
+    rows: TableSource, schema: Schema, columns: Sequence[str], recode: Recodings, *, most: int
 ) -> OccupiedCells:
     """Count the occupied cells of some columns, after recoding; at most `most` are fetched."""
     domain = recoded_domain(schema, columns, recode)
@@ -144,7 +137,7 @@ class JointCount:
     groups: tuple[int, ...]
 
 
-def cover(groups: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> list[JointCount]:
+def cover(groups: ColumnGroups, sizes: Mapping[str, int]) -> list[JointCount]:
     """Partition groups of columns into few blocks of at most `MAX_BLOCK_CELLS` cells.
 
     A group that is larger than that has a block of its own. Blocks grow greedily: from the first
@@ -212,9 +205,9 @@ def add_up(
 def count_groups(
     rows: TableSource,
     schema: Schema,
-    groups: Sequence[Sequence[str]],
+    groups: ColumnGroups,
     shapes: Sequence[tuple[int, ...]],
-    recode: Mapping[str, Recoding],
+    recode: Recodings,
 ) -> list[Counts]:
     """Count all cells of many groups of columns, several groups in each scan."""
     columns = list(dict.fromkeys(chain(*groups)))
@@ -384,7 +377,7 @@ def listed_elements(rows: TableSource, schema: Schema, query: ItemQuery) -> Tabl
 
 
 def wide_elements(
-    rows: TableSource, schema: Schema, groups: ItemGroups, recode: Mapping[str, Recoding]
+    rows: TableSource, schema: Schema, groups: ItemGroups, recode: Recodings
 ) -> TableSource:
     """Return the elements of rows; rows are numbered once."""
     names = list(schema.attributes)

@@ -17,7 +17,7 @@ one machine, Spark executors publish them: see `hushtable.engine.spark.writing`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -32,7 +32,7 @@ from hushtable.engine.baskets import (
     listed_sizes,
     missing_codes,
 )
-from hushtable.engine.cells import Counts, OccupiedCells, WrittenParts
+from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings, WrittenParts
 from hushtable.engine.engine import Engine, not_once, person_break
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource
@@ -52,7 +52,7 @@ from hushtable.engine.sql_counting import (
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding, recoded_domain
+from hushtable.schema.recoding import recoded_domain
 
 ibis = lazy_loader.load("ibis")
 
@@ -135,11 +135,11 @@ class SqlEngine(Engine):
 
     # --- cells ------------------------------------------------------------------------------------
 
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
+    def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
         return count_cells(self._rows, self.schema, columns, recode, most=MAX_CELLS)
 
     def _executors(
-        self, columns: Sequence[str], recode: Mapping[str, Recoding], noise: Noise
+        self, columns: Sequence[str], recode: Recodings, noise: Noise
     ) -> Callable[..., WrittenParts] | None:
         domain = recoded_domain(self.schema, columns, recode)
         # A seeded run is for comparing engines: one machine, one order of draws.
@@ -155,10 +155,7 @@ class SqlEngine(Engine):
         )
 
     def _marginals(
-        self,
-        groups: Sequence[Sequence[str]],
-        shapes: Sequence[tuple[int, ...]],
-        recode: Mapping[str, Recoding],
+        self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings
     ) -> list[Counts]:
         return count_groups(self._rows, self.schema, groups, shapes, recode)
 
