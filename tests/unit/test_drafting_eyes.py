@@ -294,3 +294,17 @@ def test_columns_that_methods_add_are_known_to_drafts():
         region_table.NOISY_COUNT,
     }
     assert set(METHODS_OWN) == own
+
+
+def test_a_table_may_have_a_column_that_its_schema_derives() -> None:
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "columns": {"x": {"type": "integer", "low": 0, "high": 3, "bins": [2]}},
+            "derived": {"group": "band(x)"},
+        }
+    )
+    table = pa.table({"x": [1, 5, 2], "group": ["a", "b", "c"]})
+    assert [(found.kind, found.n_rows) for found in out_of_domain(table, schema)] == [
+        ("outside", 1)
+    ]

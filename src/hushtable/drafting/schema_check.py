@@ -35,7 +35,7 @@ def out_of_domain(data: Data, schema: Schema) -> list[RuleBreak]:
     column 'age': 1 rows cannot be read as a whole number, and count as missing (missing: category).
     column 'age': 1 rows lie outside 0 to 99, and count as the nearest bound (outside: clip).
     """
-    strict = connect(data, _strict(schema))
+    strict = connect(data, _with_rules(schema, missing="forbid", outside="refuse"))
     fitting = [
         found if found.kind == "nobody"
         else rule_break(schema, found.column, CODES[found.kind], found.n_rows)
@@ -64,12 +64,7 @@ def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:
     rules = rules_of(schema)
     if not rules:
         return []
-    lenient = {
-        name: column if isinstance(column, Identifier)
-        else column.model_copy(update={"missing": "category", "outside": "missing", "other": None})
-        for name, column in schema.columns.items()
-    }  # fmt: skip
-    engine = connect(data, schema.model_copy(update={"columns": lenient}))
+    engine = connect(data, _with_rules(schema, missing="category", outside="missing"))
     found = []
     for rule in rules:
         columns = list(rule.kept.columns)
@@ -83,17 +78,11 @@ def _broken_rules(data: Data, schema: Schema) -> list[RuleBreak]:
     return found
 
 
-def _strict(schema: Schema) -> Schema:
-    """Return the schema with rules that refuse all out-of-domain values."""
-    rules = {"missing": "forbid", "outside": "refuse", "other": None}
+def _with_rules(schema: Schema, *, missing: str, outside: str) -> Schema:
+    """Return the schema with other rules for missing and out-of-domain values."""
+    rules = {"missing": missing, "outside": outside, "other": None}
     columns = {
         name: column if isinstance(column, Identifier) else column.model_copy(update=rules)
         for name, column in schema.columns.items()
     }
-    return Schema(
-        name=schema.name,
-        unit=schema.unit,
-        missing_values=schema.missing_values,
-        reading=schema.reading,
-        columns=columns,
-    )
+    return schema.model_copy(update={"columns": columns})
