@@ -9,9 +9,7 @@ nothing about single rows.
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +26,7 @@ from hushtable.arrays import Codes32, Integers
 from hushtable.engine import open_table
 from hushtable.engine.graph import EDGE_COLUMNS, Graph
 from hushtable.engine.open_table import PrivateTable
+from hushtable.engine.sources.header import plain_bytes
 from hushtable.errors import DataError, TooLarge
 from hushtable.files.memory import physical_memory
 
@@ -158,11 +157,8 @@ def _opened(what: str, data: Any, names: Sequence[str]) -> PrivateTable | None:
 
 def _refuse_names(what: str, path: Path, names: Sequence[str]) -> None:
     """Raise an error if a plain text file starts with column names, which would become nodes."""
-    try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            first = file.readline(4096)
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(what, path, error) from None
+    with plain_bytes(path, f"{what}: ") as file:
+        first = file.readline(4096)
     words = first.replace(b",", b" ").split()
     if tuple(words) == tuple(name.encode() for name in names):
         raise DataError(
@@ -220,13 +216,10 @@ def _from_file(what: str, opened: PrivateTable, names: Sequence[str]) -> pa.Tabl
 def _content(what: str, path: Path) -> bytearray:
     """Read and decompress a file; a small compressed file may exceed the memory."""
     most = physical_memory() // 8  # IDs and their indices take about six times the text
-    try:
-        with (gzip.open if path.suffix.lower() == ".gz" else open)(path, "rb") as file:
-            content = bytearray()
-            while len(content) <= most and (piece := file.read(2**24)):
-                content += piece
-    except (OSError, EOFError, zlib.error) as error:
-        raise _unreadable(what, path, error) from None
+    content = bytearray()
+    with plain_bytes(path, f"{what}: ") as file:
+        while len(content) <= most and (piece := file.read(2**24)):
+            content += piece
     if len(content) > most:
         raise TooLarge(
             f"{what}: {str(path)!r} has more than {most / 2**30:,.1f} GB of text, which is the "
@@ -308,11 +301,3 @@ def _digits(array: pa.Array) -> pa.Array:
     whole = pa.array(np.where(is_whole, numbers, 0.0).astype(np.int64)).cast(pa.large_string())
     texts = pc.if_else(pa.array(is_whole), whole, doubles.cast(pa.large_string()))
     return pc.if_else(pa.array(np.isnan(numbers)), pa.scalar(None, pa.large_string()), texts)
-
-
-def _unreadable(what: str, path: Path, error: Exception) -> DataError:
-    if isinstance(error, gzip.BadGzipFile):
-        return DataError(f"{what}: file {str(path)!r} is not gzip-compressed.")
-    if isinstance(error, EOFError | zlib.error):
-        return DataError(f"{what}: file {str(path)!r} is truncated or damaged.")
-    return DataError(f"{what}: cannot read {str(path)!r}: {getattr(error, 'strerror', error)}.")

@@ -9,6 +9,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -350,17 +351,23 @@ def _parquet_header(files: Sequence[Path]) -> Header:
     return replace(headers[0], files=tuple(files), n_rows=n_rows)
 
 
-def _csv_header(file: Path, layout: FileFormat) -> Header:
-    opener = gzip.open if file.suffix.lower() == ".gz" else open
+@contextmanager
+def plain_bytes(file: Path, label: str = "") -> Iterator[Any]:
+    """Open a file, decompressed; errors name the file after `label`."""
     try:
-        with opener(file, "rb") as raw:
-            line = _first_record(raw)
+        with (gzip.open if file.suffix.lower() == ".gz" else open)(file, "rb") as raw:
+            yield raw
     except gzip.BadGzipFile:
-        raise DataError(f"file {str(file)!r} is not gzip-compressed.") from None
+        raise DataError(f"{label}file {str(file)!r} is not gzip-compressed.") from None
     except (EOFError, zlib.error):
-        raise DataError(f"file {str(file)!r} is truncated or damaged.") from None
+        raise DataError(f"{label}file {str(file)!r} is truncated or damaged.") from None
     except OSError as error:
-        raise DataError(f"cannot read {str(file)!r}: {error.strerror}.") from None
+        raise DataError(f"{label}cannot read {str(file)!r}: {error.strerror}.") from None
+
+
+def _csv_header(file: Path, layout: FileFormat) -> Header:
+    with plain_bytes(file) as raw:
+        line = _first_record(raw)
     try:
         text = line.decode("utf-8-sig")
     except UnicodeDecodeError:
