@@ -78,43 +78,30 @@ def read_ddi(file: Path) -> dict[str, Content]:
         raise InvalidInput(f"{file.name}: codebooks with a DOCTYPE are not supported; remove it.")
     root = ElementTree.fromstring(text)  # noqa: S314 - without entities there is nothing to expand
     found = {}
-    for variable in root.iter():
-        name = variable.get("name")
-        if _tag(variable) != "var" or not name:
-            continue
-        content = _variable(variable)
-        if content is not None:
+    for variable in root.iterfind(".//{*}var"):
+        name, content = variable.get("name"), _variable(variable)
+        if name and content is not None:
             found[name] = content
     return found
 
 
-def _tag(element: ElementTree.Element) -> str:
-    return element.tag.rpartition("}")[2]
-
-
-def _children(element: ElementTree.Element, tag: str) -> list[ElementTree.Element]:
-    return [child for child in element if _tag(child) == tag]
-
-
 def _variable(variable: ElementTree.Element) -> Content | None:
     values, codes = [], dict[int, str]()
-    for category in _children(variable, "catgry"):
-        value = "".join(_children(category, "catValu")[0].itertext()).strip()
-        if category.get("missing", "").upper() in {"Y", "YES", "TRUE"}:
-            label = "".join(
-                text for part in _children(category, "labl") for text in part.itertext()
-            )
-            if _WHOLE.fullmatch(value):
-                codes[int(value)] = label.strip() or f"code {value}"
-        else:
+    for category in variable.iterfind("{*}catgry"):
+        value = "".join(category.findall("{*}catValu")[0].itertext()).strip()
+        if category.get("missing", "").upper() not in {"Y", "YES", "TRUE"}:
             values.append(value)
+        elif _WHOLE.fullmatch(value):
+            label = "".join(
+                text for part in category.iterfind("{*}labl") for text in part.itertext()
+            )
+            codes[int(value)] = label.strip() or f"code {value}"
     if values:
         return listed(values, ordered=variable.get("nature") == "ordinal")
-    for ranges in _children(variable, "valrng"):
-        for bounds in _children(ranges, "range"):
-            low, high = bounds.get("min"), bounds.get("max")
-            if low is not None and high is not None:
-                return _with_codes(between(low, high), codes)
+    for bounds in variable.iterfind("{*}valrng/{*}range"):
+        low, high = bounds.get("min"), bounds.get("max")
+        if low is not None and high is not None:
+            return _with_codes(between(low, high), codes)
     return None
 
 

@@ -165,7 +165,7 @@ _EDGE = 2**63
 _FEW_WORDS = 5  # maximum non-numeric words reported in a column of many numbers
 _LONG = 400  # characters; longer texts are not parsed as numbers
 
-_DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+,[0-9]+ *")
+_DECIMAL_COMMA = re.compile(r" *[+-]?[0-9]+(,[0-9]+)? *")
 _LEADING_ZERO = re.compile(r" *0[0-9]")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}")
 _DAYS = (
@@ -175,8 +175,7 @@ _DAYS = (
     ("%d/%m/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
     ("%m/%d/%Y", re.compile(r"[0-9]{1,2}/[0-9]{1,2}/[0-9]{4}")),
 )
-_THOUSANDS = re.compile(r" *[+-]?[1-9][0-9]{0,2}(,[0-9]{3})+ *")
-_BELOW_THOUSAND = re.compile(r" *[+-]?[0-9]{1,3} *")
+_THOUSANDS = re.compile(r" *[+-]?([0-9]{1,3}|[1-9][0-9]{0,2}(,[0-9]{3})+) *")
 _SIGNED = re.compile(r" *[$€£¥]? *[+-]?[0-9][0-9.,]* *[%$€£¥]? *")
 _SIGN = re.compile(r"[%$€£¥]")
 
@@ -233,12 +232,10 @@ def with_decimal_commas(values: Sequence[Any]) -> bool:
     >>> with_decimal_commas(["1,5", "2", "-0,25"]), with_decimal_commas(["1", "2"])
     (True, False)
     """
-    if with_marks_of_thousands(values):
-        return False
-    commas = [isinstance(value, str) and bool(_DECIMAL_COMMA.fullmatch(value)) for value in values]
-    return any(commas) and all(
-        comma or (isinstance(value, str) and re.search(WHOLE, value) is not None)
-        for comma, value in zip(commas, values, strict=True)
+    return (
+        not with_marks_of_thousands(values)
+        and all(isinstance(value, str) and _DECIMAL_COMMA.fullmatch(value) for value in values)
+        and any("," in value for value in values)
     )
 
 
@@ -251,11 +248,7 @@ def with_marks_of_thousands(values: Sequence[Any]) -> bool:
     (True, False)
     """
     texts = [value for value in values if isinstance(value, str)]
-    grouped = [bool(_THOUSANDS.fullmatch(text)) for text in texts]
-    return any(grouped) and all(
-        one or bool(_BELOW_THOUSAND.fullmatch(text))
-        for one, text in zip(grouped, texts, strict=True)
-    )
+    return all(map(_THOUSANDS.fullmatch, texts)) and any("," in text for text in texts)
 
 
 def with_a_sign(values: Sequence[str]) -> bool:

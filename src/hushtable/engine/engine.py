@@ -159,22 +159,20 @@ def _out_of_domain(column: Column, code: int) -> str:
     return f"lie outside {column.bounds}"
 
 
-def rule_breaks(schema: Schema, found: Iterable[tuple[str, int, int]]) -> list[RuleBreak]:
-    """Return broken rules in the order of the schema, from (column, negative code, rows)."""
+def rule_breaks(
+    schema: Schema, found: Iterable[tuple[str, int, int]], *, n_nobody: int = 0
+) -> list[RuleBreak]:
+    """Return broken rules in the order of the schema, and the rows without a person.
+
+    `found` has column, negative code and number of rows.
+    """
     order = {name: position for position, name in enumerate(schema.attributes)}
     ordered = sorted(found, key=lambda item: (order[item[0]], -item[1]))
-    return [rule_break(schema, *item) for item in ordered if item[2] > 0]
-
-
-def person_break(schema: Schema, n_rows: int) -> RuleBreak:
-    """Return the finding that rows have no person."""
-    return RuleBreak(
-        schema.unit.column or "",
-        "have no person and do not count, since a person's contribution could not be bounded",
-        n_rows,
-        "nobody",
-        refused=False,
-    )
+    breaks = [rule_break(schema, *item) for item in ordered if item[2] > 0]
+    if n_nobody:
+        why = "have no person and do not count, since a person's contribution could not be bounded"
+        breaks.append(RuleBreak(schema.unit.column or "", why, n_nobody, "nobody", refused=False))
+    return breaks
 
 
 def refuse_broken(breaks: Sequence[RuleBreak]) -> None:

@@ -29,7 +29,6 @@ from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.engine import (
     N_RULES,
     Engine,
-    person_break,
     refuse_broken,
     require_columns,
     rule_breaks,
@@ -196,9 +195,9 @@ class MemoryEngine(Engine):
     def rule_breaks(self) -> list[RuleBreak]:
         """Return all broken rules of the table, for the custodian."""
         codes, persons = self._encoded
-        breaks = rule_breaks(self.schema, _negative(codes, self.schema.attributes))
         n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
-        return [*breaks, person_break(self.schema, n_nobody)] if n_nobody else breaks
+        found = _negative(codes, self.schema.attributes)
+        return rule_breaks(self.schema, found, n_nobody=n_nobody)
 
     def _refuse_broken(self, columns: Sequence[str]) -> None:
         refuse_broken(rule_breaks(self.schema, _negative(self._rows, dict.fromkeys(columns))))

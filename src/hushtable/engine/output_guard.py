@@ -74,15 +74,6 @@ def silence_also(quiet: contextlib.AbstractContextManager[Any]) -> None:
     _SILENCE.also(quiet)
 
 
-def is_logged(logger: logging.Logger, level: int) -> bool:
-    """Return whether the user enabled a hushtable logger at a level.
-
-    The suppression of other loggers during a run is ignored.
-    """
-    off = _LOGGING_OFF[-1] if _LOGGING_OFF else logging.root.manager.disable
-    return off < level and logger.getEffectiveLevel() <= level
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 
@@ -305,7 +296,9 @@ class _Phases:
 
 
 def _log(work: str, phase: str, seconds: float) -> None:
-    if not is_logged(LOG, logging.INFO):
+    # The user's setting, not the suppression during a run.
+    off = _LOGGING_OFF[-1] if _LOGGING_OFF else logging.root.manager.disable
+    if off >= logging.INFO or LOG.getEffectiveLevel() > logging.INFO:
         return
     fields = {"work": work, "phase": phase, "seconds": round(seconds, 3)}
     # Not `LOG.info`: logging is disabled while private rows are read, except for these records.

@@ -64,9 +64,10 @@ class RuleBreakCounts:
                 self._n_rows[name, rule] = int(counts[codes[:, position] == rule].sum())
         return fine
 
-    def breaks(self) -> list[RuleBreak]:
-        """Return the broken rules."""
-        return rule_breaks(self._schema, [(*key, n_rows) for key, n_rows in self._n_rows.items()])
+    def breaks(self, *, n_nobody: int = 0) -> list[RuleBreak]:
+        """Return the broken rules, and the rows without a person."""
+        found = [(*key, n_rows) for key, n_rows in self._n_rows.items()]
+        return rule_breaks(self._schema, found, n_nobody=n_nobody)
 
     def refuse(self) -> None:
         """Raise one error that lists all broken rules, if there are any."""

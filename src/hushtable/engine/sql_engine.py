@@ -33,7 +33,7 @@ from hushtable.engine.baskets import (
     missing_codes,
 )
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings, WrittenParts
-from hushtable.engine.engine import Engine, not_once, person_break
+from hushtable.engine.engine import Engine, not_once
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.engine.sources.source import PERSON, TableSource
 from hushtable.engine.spark.spark_source import SparkSource
@@ -92,7 +92,8 @@ class SqlEngine(Engine):
         person, max_rows = self.schema.unit.column, self.schema.unit.max_rows
         if person is None or max_rows is None:
             return self._all
-        if not self._n_nobody() and self._most_rows() <= max_rows:
+        sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
+        if not self._n_nobody() and self._all.scalar(sizes.n.max()) <= max_rows:
             return self._all  # no person has too many rows, and ranking is slower than counting
         return self._chosen(max_rows)
 
@@ -112,11 +113,6 @@ class SqlEngine(Engine):
         kept = ranked.filter(ranked.place < max_rows).select("person", *places)
         columns = {name: place for place, name in places.items()}
         return self._all.keep(kept, {**columns, PERSON: "person"}, drawn=True)
-
-    def _most_rows(self) -> int:
-        """Return the maximum number of rows of a person; private, for internal use."""
-        sizes = self._all.select({"person": PERSON}).group_by("person").agg(n=ibis._.count())
-        return self._all.scalar(sizes.n.max())
 
     def _n_nobody(self) -> int:
         if self.schema.unit.column is None:
@@ -189,6 +185,5 @@ class SqlEngine(Engine):
 
     def rule_breaks(self) -> list[RuleBreak]:
         """Return all broken rules, and the rows without a person, for the custodian."""
-        breaks = broken_rules(self._all, self.schema, list(self.schema.attributes)).breaks()
-        n_nobody = self._n_nobody()
-        return [*breaks, person_break(self.schema, n_nobody)] if n_nobody else breaks
+        broken = broken_rules(self._all, self.schema, list(self.schema.attributes))
+        return broken.breaks(n_nobody=self._n_nobody())

@@ -4,7 +4,7 @@ Column names are read from the start of the file. Rows are read into memory at t
 after the charge.
 
 In Excel and JSON lines, cells have types and columns do not, so each cell is read as text
-(`hushtable.engine.sources.whole_files`).
+(`texts_of`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -152,16 +153,14 @@ def deferred_all(given: str | Path, files: Sequence[Path], layout: FileFormat) -
 
 def deferred(file: Path, layout: FileFormat) -> WholeFile | None:
     """Open a file that is read as a whole; return None for other types."""
-    ending = file.suffix.lower()
-    if ending in _TEXTS and not layout.is_utf8:
-        return _open(file, "text", lambda: _csv(file, layout))
-    opener = _OPENERS.get(ending)
-    return None if opener is None else _open(file, ending, lambda: opener(file, layout))
-
-
-def _open(file: Path, kind: str, opener: Callable[[], WholeFile]) -> WholeFile:
+    kind = file.suffix.lower()
+    opener = _OPENERS.get(kind)
+    if kind in _TEXTS and not layout.is_utf8:
+        kind, opener = "text", _csv
+    if opener is None:
+        return None
     with _explained(file, kind):
-        opened = opener()
+        opened = opener(file, layout)
     return replace(opened, load=lambda: _load(opened, kind))
 
 
@@ -308,34 +307,30 @@ def _feather(file: Path, _: FileFormat) -> WholeFile:
 # --- Stata, SPSS, SAS -----------------------------------------------------------------------------
 
 
-def _statistical(
-    reader: str, *, declares_missing: bool = False
-) -> Callable[[Path, FileFormat], WholeFile]:
-    def opener(file: Path, layout: FileFormat) -> WholeFile:
-        import pyreadstat  # noqa: PLC0415 - an extra
+def _statistical(reader: str, file: Path, layout: FileFormat) -> WholeFile:
+    import pyreadstat  # noqa: PLC0415 - an extra
 
-        read = getattr(pyreadstat, reader)
-        missing = {"user_missing": True} if declares_missing else {}  # only so they are told
-        _, meta = read(file, metadataonly=True, output_format="dict", **missing)
-        labels = labels_of(meta)
-        require_labels(layout.labels, labels)
+    read = getattr(pyreadstat, reader)
+    # SPSS files declare missing values; with this option, the metadata lists them.
+    options = {"user_missing": True} if reader == "read_sav" else {}
+    _, meta = read(file, metadataonly=True, output_format="dict", **options)
+    labels = labels_of(meta)
+    require_labels(layout.labels, labels)
 
-        def load() -> pa.Table:
-            columns, _ = read(file, output_format="dict")
-            read_cells = {name: _plain(columns[name]) for name in meta.column_names}
-            # Column types come from the file's metadata, not from the rows.
-            return pa.table(
-                {
-                    name: pa.array(by_label(cells, labels[name]), pa.string())
-                    if name in layout.labels
-                    else pa.array(cells)
-                    for name, cells in read_cells.items()
-                }
-            )
+    def load() -> pa.Table:
+        columns, _ = read(file, output_format="dict")
+        read_cells = {name: _plain(columns[name]) for name in meta.column_names}
+        # Column types come from the file's metadata, not from the rows.
+        return pa.table(
+            {
+                name: pa.array(by_label(cells, labels[name]), pa.string())
+                if name in layout.labels
+                else pa.array(cells)
+                for name, cells in read_cells.items()
+            }
+        )
 
-        return WholeFile(file, tuple(meta.column_names), load, labels)
-
-    return opener
+    return WholeFile(file, tuple(meta.column_names), load, labels)
 
 
 def _plain(values: Any) -> list[Any]:
@@ -351,12 +346,12 @@ _OPENERS: Mapping[str, Callable[[Path, FileFormat], WholeFile]] = {
     ".ndjson": _json_lines,
     ".feather": _feather,
     ".arrow": _feather,
-    ".dta": _statistical("read_dta"),
-    ".sav": _statistical("read_sav", declares_missing=True),
-    ".zsav": _statistical("read_sav", declares_missing=True),
-    ".por": _statistical("read_por"),
-    ".sas7bdat": _statistical("read_sas7bdat"),
-    ".xpt": _statistical("read_xport"),
+    ".dta": partial(_statistical, "read_dta"),
+    ".sav": partial(_statistical, "read_sav"),
+    ".zsav": partial(_statistical, "read_sav"),
+    ".por": partial(_statistical, "read_por"),
+    ".sas7bdat": partial(_statistical, "read_sas7bdat"),
+    ".xpt": partial(_statistical, "read_xport"),
 }
 WHOLE_FILES = tuple(_OPENERS)
 """File name extensions of files that are read as a whole."""
