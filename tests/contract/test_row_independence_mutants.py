@@ -18,9 +18,8 @@ from contract.test_row_independence import (
     _with_beside,
     check_codes,
 )
-from hushtable.engine import coded_rows, encode_arrow
+from hushtable.engine import coded_rows, encode_arrow, sql_counting
 from hushtable.engine.sources import duckdb_files
-from hushtable.engine.sql import results
 from hushtable.errors import InternalError
 from raw_values import PERSON, ROW, RawTable
 
@@ -69,7 +68,7 @@ def _rounded(patch: pytest.MonkeyPatch) -> None:
 
 
 def _without_guard(patch: pytest.MonkeyPatch) -> None:
-    for module in (coded_rows, results):
+    for module in (coded_rows, sql_counting):
         patch.setattr(module, "spot_check", lambda *_: None)
     patch.setattr(coded_rows, "_check_identities", lambda *_: None)
 

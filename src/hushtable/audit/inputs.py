@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hushtable.audit.events import Event
-from hushtable.engine.cells import Counts, OccupiedCells
+from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import Encoded
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
@@ -20,7 +20,6 @@ from hushtable.engine.memory_engine import MemoryEngine
 from hushtable.privacy.guarantee import Neighbors
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema
-from hushtable.schema.recoding import Recoding
 
 Row = tuple[int, ...]
 
@@ -77,13 +76,17 @@ class CodedEngine(MemoryEngine):
         super().resample_rows(noise)
         self._answers.clear()
 
-    def _histograms(self, columns: Sequence[str], by: str | None) -> dict[str, Counts]:
-        key = (*columns, by)
+    def _marginals(
+        self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings
+    ) -> list[Counts]:
+        if recode:
+            return super()._marginals(groups, shapes, recode)
+        key = tuple(map(tuple, groups))
         if key not in self._answers:
-            self._answers[key] = super()._histograms(columns, by)
-        return {name: counts.copy() for name, counts in self._answers[key].items()}
+            self._answers[key] = super()._marginals(groups, shapes, recode)
+        return [counts.copy() for counts in self._answers[key]]
 
-    def _counts(self, columns: Sequence[str], recode: Mapping[str, Recoding]) -> OccupiedCells:
+    def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
         if recode:
             return super()._counts(columns, recode)
         key = tuple(columns)
