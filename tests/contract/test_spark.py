@@ -191,7 +191,7 @@ def test_what_spark_cannot_take_is_refused(session: Any, tmp_path: Path) -> None
         connect(frame, ONE)
     with pytest.raises(ParameterError, match="cannot count a table that is in pyspark"):
         connect(frame, ONE, engine="duckdb")
-    with pytest.raises(ParameterError, match="this one is there already"):
+    with pytest.raises(ParameterError, match="but a session is running"):
         connect(tmp_path, ONE, engine="spark", memory_limit="1GB")
 
 

@@ -167,7 +167,7 @@ def sentinels(counts: Mapping[int, int]) -> list[int]:
     """Return likely codes among integers, given the count of each.
 
     Negative values are codes if all of them are usual codes. A high value is one if it is a usual
-    code and lies far above all other values.
+    code and is far above all other values.
 
     Examples
     --------
@@ -201,7 +201,7 @@ _GRID_POINTS = 1000  # approximate maximum number of grid points proposed
 _MAX_DECIMALS = 6
 _WIDE = 200  # values; spikes are reported in wider ranges
 _SPIKE = 0.2  # share of the rows that makes a value a spike
-_OFTEN = 1.5  # mean rows per text from which the remark mentions it
+_OFTEN = 1.5  # minimum mean rows per text for the remark to mention it
 
 _LISTED = ("categorical", "boolean")  # types without bounds
 
@@ -413,7 +413,7 @@ _MOST_LABELS = 1000  # a longer list is not proposed as categories
 
 
 def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
-    """Return the proposal for a column of which some or all values have labels.
+    """Return the proposal for a column with labels for some or all values.
 
     If all values have one, the labels become its categories. Otherwise codes such as -9 for
     "refused" become special values named by their labels, and the rest is drafted as usual.

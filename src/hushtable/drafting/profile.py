@@ -1,4 +1,4 @@
-"""Distinct values of each column and their counts, from which a draft is made.
+"""Distinct values of each column and their counts, the basis of a draft.
 
 A table that fits in memory is fetched once. For a larger table, the engine counts each column.
 """

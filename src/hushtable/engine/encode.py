@@ -64,7 +64,7 @@ from hushtable.schema.recoding import Intervals, Recoding
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
-Expression = Any  # ibis has no types that a checker could follow
+Expression = Any  # ibis expressions have no static types
 
 DATE = r"^ *[0-9]{4}-[0-9]{2}-[0-9]{2}"
 CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?"
@@ -195,12 +195,12 @@ def steps_of(text: str, column: Duration) -> int | None:
     return None
 
 
-# Spelled out, because engines differ in what else they take for a number (1_000, 0x1F, 1d).
+# Explicit patterns, since engines differ in which other texts they read as numbers (1_000, 0x1F).
 WHOLE = r"^ *[+-]?[0-9]+ *$"
 NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)? *$"
 NOT_A_NUMBER = r"^ *[+-]?[nN][aA][nN] *$"
 ABOVE_ALL = r"^ *\+?[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
-NOT_PLAIN = r"[^ -~]"  # to some engines, $ is also before a line end
+NOT_PLAIN = r"[^ -~]"  # in some engines, $ also matches before a line end
 BELOW_ALL = r"^ *-[iI][nN][fF]([iI][nN][iI][tT][yY])? *$"
 
 
@@ -290,9 +290,9 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
         real = (plain & raw.re_search(NUMBER)).ifelse(text.try_cast("float64"), by_name)
         # Digits are read as digits: a double would round whole numbers beyond 2**53.
         whole = (plain & raw.re_search(WHOLE)).ifelse(text.try_cast("int64"), _whole(real))
-        unsaid = plain & raw.re_search(NOT_A_NUMBER)
+        is_nan = plain & raw.re_search(NOT_A_NUMBER)
         return Reading(
-            missing | unsaid.fill_null(False), missing.ifelse(ibis.null("float64"), real), whole
+            missing | is_nan.fill_null(False), missing.ifelse(ibis.null("float64"), real), whole
         )
     if kind.is_signed_integer():
         return Reading(missing, raw.cast("float64"), raw.cast("int64"), always_whole=True)
@@ -306,7 +306,7 @@ def read_number(raw: Expression, missing_values: Sequence[str]) -> Reading:
 
 
 def _whole(real: Expression) -> Expression:
-    # Some engines stop at a number that does not fit, whatever is asked of them.
+    # Some engines raise an error for a number that does not fit, even in try_cast.
     whole = (real.abs() < float(2**63)).ifelse(real, ibis.null("float64")).try_cast("int64")
     return (whole.cast("float64") == real).ifelse(whole, ibis.null("int64"))
 
@@ -390,7 +390,7 @@ class RuleCodes:
 def number_code(column: Number, reading: Reading) -> Expression:
     """Return the code of the nearest grid point."""
     low, high, step = float(column.low), float(column.high), float(column.step)
-    # What is far outside is brought nearer, since some engines stop where a double overflows.
+    # Values far outside are clipped first, since some engines fail if a double overflows.
     far = high - low + step
     lowest, highest = low - far - abs(low), high + far + abs(high)
     real = ibis.cases(
@@ -500,7 +500,7 @@ def numeric_code(raw: Expression, column: GridColumn, missing_values: Sequence[s
     if isinstance(column, Integer):
         code = RuleCodes.of(column).integer_code(reading)
         return _with_special(code, raw, (reading.missing, reading.whole), column)
-    assert isinstance(column, Number)  # noqa: S101 - there is no other kind
+    assert isinstance(column, Number)  # noqa: S101 - the only other type
     return _with_special(number_code(column, reading), raw, (reading.missing, reading.real), column)
 
 
@@ -509,11 +509,11 @@ def _calendar_code(
 ) -> Expression:
     """Return the code of the period that contains a date or time."""
     rules = RuleCodes.of(column)
-    if not (raw.type().is_string() or raw.type().is_temporal()):  # the type of nothing but NULL
+    if not (raw.type().is_string() or raw.type().is_temporal()):  # a column of NULL only
         return raw.isnull().ifelse(rules.no_value, rules.unreadable).cast("int64")
-    moment = read_time(raw, column)
-    period = moment.period(column.step)
-    valid = moment.seconds.notnull()  # a date whose clock is wrong is none
+    time = read_time(raw, column)
+    period = time.period(column.step)
+    valid = time.seconds.notnull()  # a date with an invalid time is unreadable
     missing = is_missing(raw, missing_values)
     code = ibis.cases(
         (missing, rules.no_value),
@@ -522,7 +522,7 @@ def _calendar_code(
         (period > rules.high, rules.above),
         else_=period - ibis.literal(rules.low, "int64"),
     ).cast("int64")
-    special = moment.days * DAY if isinstance(column, Date) else moment.seconds
+    special = time.days * DAY if isinstance(column, Date) else time.seconds
     return _with_special(code, raw, (missing, special), column)
 
 

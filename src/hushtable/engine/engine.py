@@ -373,7 +373,7 @@ class Engine(ABC):
         require_groups(self.schema, [[0]], item_columns)
         most = most_listed(self.schema, item_columns)
         found = self._sizes(ItemQuery(item_columns, None, recode or {}))
-        # Each value has its own row, and nobody has more rows than the unit allows.
+        # Each value has its own row, and a person has at most as many rows as the unit allows.
         n_values = int((found * np.arange(len(found))).sum())
         if len(found) > most + 1 or n_values > self.n_rows() or found[:1].any():
             raise not_once([item_columns.item, item_columns.value])
@@ -406,7 +406,7 @@ class Engine(ABC):
 class LinkedEngines(ABC):
     """Counting queries on linked tables: one engine per table.
 
-    The engines count wide rows, each of which belongs to a person; see
+    The engines count wide rows, and each row belongs to a person; see
     `hushtable.engine.linked_tables`.
     """
 
@@ -426,4 +426,4 @@ class WavePair:
     """Engines of a wave, and of the people who are also in the previous wave."""
 
     now: Engine
-    followed: Engine | None  # None if there is no previous wave
+    followed: Engine | None  # None without a previous wave

@@ -66,7 +66,7 @@ class MemoryEngine(Engine):
         """Return an engine on rows that are given as codes.
 
         `codes` has every published column; `persons` has the number of each row's person (-1:
-        nobody), if the unit is a person.
+        none), if the unit is a person.
         """
         return cls(lambda: Encoded(dict(codes), persons), schema, noise)
 
@@ -77,7 +77,7 @@ class MemoryEngine(Engine):
 
     @cached_property
     def _encoded(self) -> Encoded:
-        assert self._read is not None  # noqa: S101 - let go only below, and this runs once
+        assert self._read is not None  # noqa: S101 - set to None only below, and this runs once
         encoded = self._read()
         self._read = None  # the raw rows are not needed any more
         return encoded

@@ -74,12 +74,12 @@ class OpenedWaves:
 
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> WavePair:
         """Return the engines that count by the schema's rules."""
-        coins = noise or SecureNoise()
-        now = self.tables[NOW].connect(schema, noise=coins)
+        noise = noise or SecureNoise()
+        now = self.tables[NOW].connect(schema, noise=noise)
         if BEFORE not in self.tables:
             return WavePair(now, None)
         read = {name: table.loaded_as(schema) for name, table in self.tables.items()}
-        return WavePair(now, _followed(read, schema, coins))
+        return WavePair(now, _followed(read, schema, noise))
 
 
 def open_waves(

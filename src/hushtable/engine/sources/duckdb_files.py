@@ -76,7 +76,7 @@ def _parquet(connection: Any, header: Header) -> Expression:
     paths = [_literal_path(file) for file in header.files]
     try:
         return connection.read_parquet(paths, hive_partitioning=False)
-    except Exception as error:  # a file that is damaged beyond its header
+    except Exception as error:  # the file is damaged after its header
         raise explained(error) from None
 
 
@@ -123,7 +123,7 @@ def store(connection: Any, batches: Iterable[pa.Table]) -> Expression:
             connection.con.execute(f"{made} SELECT * FROM batch")  # noqa: S608 - our own names
             connection.con.unregister("batch")
             made = f"INSERT INTO {name}"
-    except Exception as error:  # engines raise what they like
+    except Exception as error:  # engines raise any type
         raise explained(error) from None
     return connection.table(name)
 
@@ -151,7 +151,7 @@ def connect_duckdb(
     connection.raw_sql("SET enable_progress_bar = false")
     if memory_limit is not None:
         connection.raw_sql(f"SET memory_limit = {_quoted(memory_limit)}")
-    # DuckDB asks for the pattern and then for the file it stands for.
+    # DuckDB checks the pattern and then the file that it matches.
     paths = {
         path
         for one in headers
@@ -165,7 +165,7 @@ def connect_duckdb(
 
 def _remove_spill(connection: Any, spill: str, process: int) -> None:
     if os.getpid() != process:
-        return  # a forked child: both are its parent's
+        return  # in a forked child, both belong to the parent
     connection.close()
     shutil.rmtree(spill, ignore_errors=True)
 

@@ -70,7 +70,7 @@ class TableSource:
             answer = self._answer(expression.limit(most + 1))
         except HushtableError:
             raise
-        except Exception as error:  # engines raise what they like
+        except Exception as error:  # engines raise any type
             raise explained(error) from None
         if len(answer) > most:
             raise too_many_cells(most)
@@ -101,7 +101,7 @@ class TableSource:
                 empty = False
         except HushtableError:
             raise
-        except Exception as error:  # engines raise what they like
+        except Exception as error:  # engines raise any type
             raise explained(error) from None
         if empty:
             yield expression.schema().to_pyarrow().empty_table().rename_columns(list(names))
@@ -139,7 +139,7 @@ class TableSource:
         name = f"hushtable_{uuid.uuid4().hex}"
         try:
             table = backend.create_table(name, rows, temp=True)
-        except Exception as error:  # engines raise what they like
+        except Exception as error:  # engines raise any type
             raise explained(error) from None
         return TableSource(table, columns, lease=Lease(drop_table, backend, name))
 

@@ -20,7 +20,7 @@ DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
 WEB = ("http", "https")
 WEB_TIMEOUT = 60.0  # seconds that a web server may be silent
 
-_QUERY = "hushtable_query"  # what is asked of a database, as a view that only this session has
+_QUERY = "hushtable_query"  # temporary view of a query
 
 
 def name_at(address: str) -> str:
@@ -74,15 +74,15 @@ def _table(address: str) -> Any:
             connection = ibis.connect(where)
         if table is not None:
             return connection.table(table)
-        if parts.scheme != "sqlite":  # where the way in which ibis asks for types fails
+        if parts.scheme != "sqlite":  # ibis cannot find the types of a view there
             connection.con.execute(f"CREATE TEMP VIEW {_QUERY} AS {query}")
             if DATABASES[parts.scheme] == "postgres":
-                connection.con.commit()  # an error later on would take it back
+                connection.con.commit()  # a later error would roll it back
             return connection.table(_QUERY)
         return connection.sql(query)
     except DataError:
         raise
-    except Exception as error:  # drivers raise what they like, with passwords in it
+    except Exception as error:  # of any type; its message may contain a password
         raise DataError(
             f"{parts.scheme}://: the database or the table cannot be opened "
             f"({type(error).__name__}); check the address, and that the driver is installed."
@@ -109,7 +109,7 @@ def _copy(address: str) -> Path:
             shutil.copyfileobj(there, here)
     except HushtableError:
         raise
-    except Exception as error:  # file systems raise what they like, with passwords in it
+    except Exception as error:  # of any type; its message may contain a password
         what = type(error).__name__ + (f" {error.code}" if isinstance(error, HTTPError) else "")
         raise DataError(
             f"{scheme}://: the file cannot be fetched ({what}); check the address, and that you "
@@ -123,14 +123,14 @@ def _opened_web(address: str) -> Any:
     parts = urlsplit(address)
     head = {}
     if parts.username is not None:
-        told = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-        head["Authorization"] = "Basic " + b64encode(told.encode()).decode()
+        credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+        head["Authorization"] = "Basic " + b64encode(credentials.encode()).decode()
     host = parts.netloc.rpartition("@")[2]
     plain = urlunsplit((parts.scheme, host, quote(parts.path, safe="/%"), parts.query, ""))
     asked = Request(plain)  # noqa: S310 - http or https
     for name, value in head.items():
         asked.add_unredirected_header(name, value)
-    # The opener that a process shares keeps the certificates of its first use, in newer Pythons.
+    # In newer Python versions, the shared opener keeps the certificates of its first use.
     return build_opener().open(asked, timeout=WEB_TIMEOUT)
 
 
@@ -140,6 +140,9 @@ def _opened_elsewhere(address: str) -> Any:
         import fsspec  # noqa: PLC0415 - an extra
     try:
         fsspec.get_filesystem_class(scheme)
-    except (ImportError, ValueError) as error:  # says what to install, or that there is no such
+    except (
+        ImportError,
+        ValueError,
+    ) as error:  # says what to install
         raise DataError(f"{scheme}://: the file cannot be fetched: {error}.") from None
     return fsspec.open(address, "rb")

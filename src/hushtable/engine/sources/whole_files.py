@@ -188,7 +188,7 @@ def _explained(file: Path, kind: str) -> Iterator[None]:
         raise DataError(
             f"file {str(file)!r} is not text in the given encoding (reading: encoding)."
         ) from None
-    except Exception as error:  # readers raise what they like
+    except Exception as error:  # readers raise any type
         raise DataError(
             f"file {str(file)!r} cannot be read as a {kind} file ({type(error).__name__})."
         ) from None

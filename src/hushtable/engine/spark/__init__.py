@@ -1,1 +1,1 @@
-"""A table that is in Spark: executors count, draw noise and write."""
+"""Tables in Spark: executors count, draw noise and write."""

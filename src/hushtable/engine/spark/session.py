@@ -1,6 +1,6 @@
-"""The Spark session that counts: found or started, and refused where it cannot keep the promise.
+"""Spark sessions: find or start one, and refuse one that cannot keep the promise.
 
-pyspark is imported when Spark is asked for, never before.
+pyspark is imported only if Spark is requested.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def session(memory_limit: str | None = None) -> Any:
     if running is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
         if memory_limit is not None:
             raise ParameterError(
-                "memory_limit is for a Spark session that hushtable starts; this one is there "
-                "already: set spark.driver.memory and spark.executor.memory where it is started."
+                "memory_limit applies to a Spark session that hushtable starts, but a session is "
+                "running; set spark.driver.memory and spark.executor.memory where it is started."
             )
         running = running or SparkSession.builder.appName("hushtable").getOrCreate()
         silence_also(quiet_spark(running.sparkContext))
@@ -57,8 +57,8 @@ def session(memory_limit: str | None = None) -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
         "spark.driver.memory": _java_size(memory_limit or "2GB"),
-        "spark.local.dir": spill_folder(),  # what does not fit memory is private rows
-        "spark.ui.enabled": "false",  # a port that anybody on this machine could open
+        "spark.local.dir": spill_folder(),  # private rows that do not fit in memory
+        "spark.ui.enabled": "false",  # its port is open to all users of this machine
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "OFF",  # messages of failed tasks may quote values
         "spark.driver.bindAddress": "127.0.0.1",
@@ -80,7 +80,7 @@ def _start_java(settings: Mapping[str, str]) -> None:
     from pyspark.java_gateway import launch_gateway  # noqa: PLC0415
 
     if SparkContext._gateway is not None:
-        return  # of a session that was stopped
+        return  # the gateway of a stopped session is reused
     conf = SparkConf().setAppName("hushtable").setAll(list(settings.items()))
     nowhere = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     SparkContext(conf=conf, gateway=launch_gateway(conf, nowhere))
@@ -108,7 +108,7 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
         _require_fit_session(data)
         return data
     if is_ibis_table(data):
-        return data  # refused later, by the name of where it is
+        return data  # `open` refuses it and names its backend
     if not isinstance(data, str | Path):
         raise ParameterError(
             "engine 'spark' counts tables that are in Spark: give the path of Parquet files, a "
@@ -122,8 +122,8 @@ def read_in_spark(data: Data, *, memory_limit: str | None = None) -> Data:
         )
     found = session(memory_limit)
     files = [path]
-    # Files that differ in their columns are found out here and not in the middle, and what stands
-    # in the names of folders is no column.
+    # Files with different columns are detected here, not during the run. Names of folders do not
+    # define columns.
     options = {"mergeSchema": "true", "recursiveFileLookup": "true"}
     if _is_local(path, found):
         files = [_literal_path(file) for file in read_header(path).files]
@@ -175,15 +175,15 @@ def require_one_run(data: Data) -> None:
 def require_hushtable(data: Data) -> None:
     """Raise an error if executors lack this version of hushtable, since they may draw noise.
 
-    They are asked for their version, as any task is sent to them: one task for each core, which
-    Spark deals out to its executors in turn. No row of the table is touched.
+    One task per core returns the version there; Spark distributes the tasks over its executors. No
+    row of the table is read.
     """
     spark = session_of(data)
     n_tasks = spark.sparkContext.defaultParallelism
     asked = spark.range(0, n_tasks, 1, n_tasks).mapInArrow(_versions_there, "version string")
     try:
         others = {row.version for row in asked.collect()} - {version("hushtable")}
-    except Exception as error:  # Spark raises what it likes
+    except Exception as error:  # Spark raises any type
         found = re.search(r"^[\w.]+Error: .*$", str(error), re.MULTILINE)
         raise unfit_executors(found[0].rstrip(".") if found else type(error).__name__) from None
     if others:
@@ -192,7 +192,7 @@ def require_hushtable(data: Data) -> None:
 
 def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return the version of hushtable on an executor; fail if a needed package is missing."""
-    import hushtable.engine.spark.writing  # noqa: F401, PLC0415 - what a task there needs
+    import hushtable.engine.spark.writing  # noqa: F401, PLC0415 - imported by tasks
 
     for batch in batches:
         yield pa.record_batch({"version": [version("hushtable")] * batch.num_rows})

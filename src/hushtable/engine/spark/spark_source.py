@@ -1,4 +1,4 @@
-"""A table in Spark: the executors count; the driver gets counts, and a few rows to verify codes."""
+"""Tables in Spark: executors count; the driver gets counts, and a few rows to verify codes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def open_in_spark(data: Data, header: Header) -> TableSource:
     """Open a frame of Spark, or an ibis table of a Spark session; reads no row."""
     if is_ibis_table(data):
         data = SparkSource(data, {}).frame(data)
-    # Plain names: Spark takes a dot for a field, and case for nothing.
+    # Plain names: in Spark, a dot selects a field, and names are case-insensitive.
     places = {name: f"raw{position}" for position, name in enumerate(header.names)}
     name = _fresh_name()
     plain = _in_utc(_by_bytes(data.toDF(*places.values())))
@@ -40,8 +40,8 @@ def open_in_spark(data: Data, header: Header) -> TableSource:
     return SparkSource(
         _backend(data.sparkSession).table(name),
         places,
-        # Computed once: a row that comes out differently when a lost part is computed again would
-        # be counted twice, in two cells, and the noise is for once.
+        # Other plans may give different rows if Spark recomputes a lost part. A row could then be
+        # counted in two cells, which the noise does not cover.
         copied=not _is_plain_scan(data._jdf.queryExecution().analyzed()),
         lease=Lease(_forget, data.sparkSession, name),
     )
@@ -76,7 +76,7 @@ def _in_utc(frame: Any) -> Any:
 
 
 class SparkSource(TableSource):
-    """A table that is in Spark."""
+    """Table in Spark."""
 
     def coded(self, schema: Schema) -> TableSource:
         """Return the rows as codes, computed for each query unless rows must be copied."""
@@ -100,7 +100,7 @@ class SparkSource(TableSource):
         try:
             return backend.raw_sql(f"TABLE {name}")
         finally:
-            backend.raw_sql(f"DROP VIEW IF EXISTS {name}")  # the frame knows its plan by now
+            backend.raw_sql(f"DROP VIEW IF EXISTS {name}")  # the frame has its plan
 
     def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
         """Run a query and fetch its rows; raise an error if there are more than `most`."""
@@ -108,7 +108,7 @@ class SparkSource(TableSource):
             frame = self.frame(expression)
             if most is None:
                 return frame.toArrow()
-            # Counted by the executors first: a limit would send everything through one of them.
+            # Executors count first, since a limit would send all rows through one of them.
             frame.persist()
             try:
                 if frame.count() > most:
@@ -159,7 +159,7 @@ class SparkSource(TableSource):
                 yield
         except HushtableError:
             raise
-        except Exception as error:  # Spark raises what it likes
+        except Exception as error:  # Spark raises any type
             raise _explained(error) from None
 
 
@@ -185,7 +185,7 @@ def _explained(error: Exception) -> HushtableError:
             "an executor was lost with rows that are chosen or computed once, and not a second "
             "time; run again, with executors that stay (spark.dynamicAllocation.enabled=false)."
         )
-    if "no module named" in message:  # an executor that came after they were asked
+    if "no module named" in message:  # an executor that was added after the check
         return unfit_executors("one of them lacks a package")
     if "outofmemory" in message or "java heap space" in message:
         return TooLarge(

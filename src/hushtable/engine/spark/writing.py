@@ -1,30 +1,27 @@
-"""Published rows that executors make and write, each with its own randomness.
+"""Published rows that executors create and write, each with its own randomness.
 
-Noise must be drawn once for each cell, and what was drawn must be written once: who sees two draws
-for the same cell learns more than was promised. Spark runs tasks again when they fail, computes
-lost results again, and may run two copies of a slow task. What keeps the promise, and is checked or
-follows from how the query is built:
+The noise of each cell must be drawn once and published once: two draws for one cell reveal more
+than promised. But Spark repeats failed tasks, recomputes lost results, and may run two copies of a
+slow task. The promise holds for these reasons, which are checked or follow from the query:
 
-- *The noise is drawn in the last stage.* The stages before it count, and counting again gives the
-  same counts: rows come from files, or were kept once and for all (`SparkSource.keep`). After it
-  comes no exchange of rows between executors, so nothing that was drawn is ever read by a later
-  stage, and nothing drawn has to be computed again.
-- *One action.* The frame with the noise is private to `_write`, which writes it and nothing else.
-  How many rows there are is counted while they are written, not by asking the frame once more.
-- *One attempt of each task is published.* An attempt writes into a folder of its own. The driver
-  allows one attempt per task to commit, a commit is one renaming of that folder, and only committed
-  folders are moved into the release when all tasks are done (Hadoop's committer in version 1, which
-  is set here whatever the session says). An attempt that failed is deleted unread, inside a hidden
-  folder that only its owner can open. That folder is not the release: committed files are moved
-  from it by name, so that an executor that was given up and still writes can add nothing.
-- *Which attempt it is does not depend on what was drawn.* A second attempt is made only after the
-  first one failed, and no draw makes a task fail. Two copies of a task that race would be decided
-  by their running times, which depend on the draws a little; so a session with speculative
-  execution is refused (`require_one_run`).
-- *Where a row lies says nothing more than the row.* The file is chosen by a hash of the cell, the
-  number of files is a setting, and rows lie in the order of their cells.
-- *Nothing is lost or doubled on the way.* The counts must add up to the rows of the table, and the
-  rows in the files must be as many as were made; otherwise the files do not become a release.
+- *Noise is drawn in the last stage.* Earlier stages count, and repeated counting gives the same
+  counts: rows come from files or were kept once (`SparkSource.keep`). Rows are not exchanged after
+  the last stage, so no later stage reads a draw, and no draw is recomputed.
+- *There is one action.* The frame with noise is local to `_write`, which only writes it. Rows are
+  counted while they are written, not by a second query.
+- *One attempt of each task is published.* Each attempt writes into its own folder. The driver
+  allows one attempt per task to commit. A commit renames the folder, and only committed folders are
+  moved when all tasks are done (Hadoop's committer, version 1, set here for every session). Failed
+  attempts are deleted unread, in a hidden folder that only its owner can open. Committed files are
+  moved from there into the release by name, so an abandoned executor cannot add files.
+- *The published attempt does not depend on the draws.* A second attempt starts only after the first
+  failed, and no draw makes a task fail. Of two copies of a task, the faster would be published, and
+  running times depend on the draws; so sessions with speculative execution are refused
+  (`require_one_run`).
+- *The position of a row reveals no more than the row.* A hash of the cell selects the file, the
+  number of files is a setting, and rows are sorted by cell.
+- *No row is lost or duplicated.* The counts must sum to the rows of the table, and the files must
+  have as many rows as were created; otherwise they do not become a release.
 """
 
 from __future__ import annotations
@@ -51,7 +48,7 @@ from hushtable.privacy.noise.noise import Noise
 COUNT = "n"
 
 _SETTINGS = {
-    # Files must not be fewer where there are fewer private cells.
+    # The number of files must not depend on the number of occupied cells, which is private.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.sources.commitProtocolClass": (
         "org.apache.spark.sql.execution.datasources.SQLHadoopMapReduceCommitProtocol"
@@ -65,8 +62,7 @@ _SETTINGS = {
 class _Task:
     """Picklable task that creates the published rows of one executor's cells.
 
-    `SecureNoise` has no state: wherever it is, each draw reads the randomness of the operating
-    system there.
+    `SecureNoise` has no state: each draw uses the randomness of the executor's operating system.
     """
 
     domain: Domain
@@ -76,7 +72,7 @@ class _Task:
     schema: pa.Schema
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # What fails here is logged there, and the logs of executors are the cluster's.
+        # Executors log errors of tasks, and their logs belong to the cluster.
         published = silenced(self._published)
         for batch in batches:
             yield from published(batch).to_batches()
