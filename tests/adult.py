@@ -1,4 +1,4 @@
-"""The UCI Adult table, where it is found on the machine."""
+"""The UCI Adult table, if the machine has a copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADULT_NUMBERS = {
 
 
 def adult(folder: str | Path, *, complete: bool = True) -> tuple[pa.Table, Schema]:
-    """Read the UCI Adult table (1994 census extract) and give it a schema.
+    """Return the UCI Adult table (1994 census extract) and its schema.
 
     Value lists and taxonomies come from the hierarchy file of the "top-down specialization"
     experiments, not from the rows.
@@ -31,7 +31,7 @@ def adult(folder: str | Path, *, complete: bool = True) -> tuple[pa.Table, Schem
     Parameters
     ----------
     folder : path
-        The folder that holds ``adult/adult_all.csv.gz`` and ``adult/tds_taxonomytree.json``.
+        The folder that contains ``adult/adult_all.csv.gz`` and ``adult/tds_taxonomytree.json``.
     complete : bool
         Keep only the 45,222 rows without missing values; otherwise all 48,842.
     """

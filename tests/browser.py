@@ -36,11 +36,11 @@ class Browser:
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        # Above the two numbers that they are about to get in the browser.
+        # Above the two descriptor numbers that the browser will use.
         high = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (to_read, to_write)]
 
         def connect() -> None:
-            """Return the browser the descriptors it takes commands from and answers on."""
+            """Set up the file descriptors for the browser's commands and answers."""
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
@@ -125,7 +125,7 @@ class Browser:
         deadline = time.monotonic() + PATIENCE
         while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
             self.events.append(self._message(deadline))
-        self.value("document.readyState")  # takes in what was said until now
+        self.value("document.readyState")  # reads all pending messages
 
     def value(self, expression: str) -> Any:
         """Evaluate an expression in the page."""

@@ -1,4 +1,4 @@
-"""A small clinic: persons, visits and tests that hang on each other, and their wide rows."""
+"""A small clinic: linked tables of persons, visits and tests, and their wide rows."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ DATA = {"persons": PERSONS, "visits": VISITS, "tests": TESTS}
 
 
 def rows(engine: Any, columns: list[str]) -> Counter[tuple[Any, ...]]:
-    """Return the rows that count, with their values."""
+    """Return the counted rows with their values."""
     cells = engine.counts(columns)
     kinds = [engine.schema.attributes[name] for name in columns]
     return Counter(
@@ -57,7 +57,7 @@ def rows(engine: Any, columns: list[str]) -> Counter[tuple[Any, ...]]:
 
 
 def check_wide_rows(tables: LinkedData) -> None:
-    """Numbers, facts and rows before are those of each person; what hangs on nobody is left out."""
+    """Check child counts, facts and previous rows of each person; orphan rows are left out."""
     tables.check(SCHEMA)
     engines = tables.connect(SCHEMA)
     told = ["n_visits", "any_icu", "late"]

@@ -1,4 +1,4 @@
-"""Where tests find the reference numbers and the real data."""
+"""Shared fixtures: reference numbers, real data, and settings of all tests."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import HealthCheck, settings
 import spark_session
 from seeds import VARIABLE
 
-# A machine may be slow, or busy: how long an example takes decides nothing. Examples are the same
-# in every run, as all other draws are, until the shift asks for new ones: then for any.
+# No deadline: a machine may be slow or busy. Examples are the same in every run, like all other
+# draws, unless the seed shift asks for new ones.
 settings.register_profile(
     "hushtable",
     deadline=None,
@@ -27,7 +27,7 @@ settings.load_profile("hushtable")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep tests that share a fixture of their module in one process: it is made once."""
+    """Run tests that share a module fixture in one process, so that it is created once."""
     for item in items:
         made = getattr(item, "_fixtureinfo", None)
         if made is None or item.get_closest_marker("xdist_group"):
@@ -37,13 +37,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Set aside what was imported and collected: nobody has to look whether it may go."""
+    """Exclude imported and collected objects from garbage collection."""
     gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Leave no session of Spark to tests that do without."""
+    """Stop the Spark session before tests that do not use Spark."""
     spark_session.stop_after(item, nextitem)
 
 
@@ -52,7 +52,7 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """Folder of real data; the tests that want it skip where it is absent."""
+    """Folder of real data; tests that need it are skipped without it."""
     folder = Path(os.environ.get("HUSHTABLE_DATA", SHARED / "data"))
     if not folder.is_dir():
         pytest.skip("no real data: set HUSHTABLE_DATA to the folder that holds it")

@@ -1,7 +1,7 @@
-"""The distribution of DiffGen's cuts on a small table, by going through all of them.
+"""The distribution of DiffGen's cuts on a small table, by enumeration.
 
-Written from the definitions, on rows and sets of values, without the code that is tested: no
-histograms, no runs, every split on its own.
+Written from the definitions, on rows and sets of values, independently of the tested code: no
+histograms, no runs of values, every split separately.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from hushtable.schema import Schema
 
 Row = tuple[str, int, str]  # job, age, class
 Part = str | tuple[int, int]
-Outcome = tuple[tuple[Part, int | None], ...]  # what was split, and before which age
+Outcome = tuple[tuple[Part, int | None], ...]  # split column, and the first age of the right side
 Cut = tuple[Part, ...]
 
 TREE = {"Any": ("Pro", "Art"), "Pro": ("E", "L"), "Art": ("D", "W")}
@@ -52,7 +52,7 @@ def total_variation(children: Sequence[Sequence[int]]) -> float:
 
 
 def ways(part: Part) -> list[tuple[int | None, list[Part]]]:
-    """List the ways to split a part: where, and into what."""
+    """List the ways to split a part: position and resulting parts."""
     if isinstance(part, str):
         return [(None, list(TREE[part]))] if part in TREE else []
     low, high = part
@@ -116,7 +116,7 @@ def paper(rows: Sequence[Row], *, rounds: int, eta: float, score: Score) -> dict
         return result
 
     def settle(parts: list[Part]) -> list[tuple[dict[Part, tuple[int | None, list[Part]]], float]]:
-        """Lines 4 and 9: a split for each new part, with its probability."""
+        """Return a split for each new part, with its probability (lines 4 and 9)."""
         if not parts:
             return [({}, 1.0)]
         first, *others = parts

@@ -1,4 +1,4 @@
-"""Hockey-stick divergences of count mechanisms, bounded by fractions: no float takes part."""
+"""Hockey-stick divergences of count mechanisms, bounded by fractions without floats."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hushtable.privacy.rational import exp_bounds
 BITS = 256
 
 ROUNDING = 1 + Fraction(1, 2**180)
-"""What the width of all the bounds together may add to a divergence."""
+"""Largest total width of all bounds, which may be added to a divergence."""
 
 BEYOND = 3
-"""Published counts above both private ones that are looked at one by one; from there on the two
+"""Number of published counts above both private ones that are computed one by one; above, the two
 distributions fall by the same factor, so the rest is a geometric series."""
 
 
@@ -35,7 +35,8 @@ def hockey_stick(
 ) -> Fraction:
     """Bound the sum of max(0, P - e**epsilon Q) over all outcomes from above.
 
-    P and Q are what `count` and `other` are published as; `merge` coarsens the outcomes first.
+    P and Q are the distributions of published counts for `count` and `other`; `merge` coarsens
+    the outcomes first.
     """
     top = max(count, other) + BEYOND
     if isinstance(mechanism, OneSidedGeometric):
@@ -50,7 +51,7 @@ def hockey_stick(
 
 @cache
 def _masses(mechanism: CountMechanism, count: int, top: int) -> dict[int, FractionBounds]:
-    """Bound the probability of every published count; `top` stands for all from there on."""
+    """Bound the probability of every published count; `top` represents all counts from there on."""
     first = 0
     if isinstance(mechanism, OneSidedGeometric):
         first = mechanism.offset + mechanism.k - 1

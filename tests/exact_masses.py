@@ -1,4 +1,4 @@
-"""What the count mechanisms publish, bounded by fractions: no float takes part."""
+"""Probabilities of published counts, bounded by fractions without floats."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hushtable.privacy.rational import exp_bounds
 def mass_bounds(
     mechanism: CountMechanism, count: int, published: int, *, bits: int = BITS
 ) -> FractionBounds:
-    """Bound the chance that a count is published as another."""
+    """Bound the probability that a count is published as another."""
     if isinstance(mechanism, OneSidedGeometric):
         return _one_sided(mechanism, count, published, bits)
     if isinstance(mechanism, ThresholdMatrix):

@@ -1,7 +1,7 @@
 """The errors of paper 004, each with a test that fails if it returns; and attacks.
 
 The attacks look at many tuples at once: tuples are treated independently of each other, so a table
-that holds half of a domain gives as many trials with t in the table as with t outside it.
+with half of a domain gives as many trials with t in the table as with t outside it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SCHEMA = Schema.from_dict(
 
 
 def lower_bound_of_epsilon(inside: int, outside: int, trials: int = N) -> float:
-    """Clopper and Pearson: what epsilon must be at least, given how often an event was seen."""
+    """Return the Clopper-Pearson lower bound of epsilon from the frequencies of an event."""
     tail = (1 - CONFIDENCE) / 2
     least = beta_distribution.ppf(tail, inside, trials - inside + 1) if inside else 0.0
     most = beta_distribution.ppf(1 - tail, outside + 1, trials - outside)
@@ -52,7 +52,7 @@ def lower_bound_of_epsilon(inside: int, outside: int, trials: int = N) -> float:
 
 
 def seen(method: AlphaBeta, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Publish once and say of each tuple of the domain whether it was published."""
+    """Publish once and return whether each tuple of the domain was published."""
     table = pa.table({"x": rows})
     released = method.run(connect(table, SCHEMA), SecureNoise())
     there = np.zeros(2 * N, np.bool_)
@@ -79,7 +79,7 @@ EVERYONE = np.arange(N)
 
 @pytest.mark.parametrize("adversary", ["exclusive", "independent"])
 def test_t_in_or_out(adversary: str) -> None:
-    """The promise survives the best attack, which comes close to it; false alarm 1e-6."""
+    """The best attack nearly reaches the promised epsilon; false alarms have probability 1e-6."""
     method = AlphaBeta(d="1/50", n_public=1, gamma="1/5", adversary=adversary)  # type: ignore[arg-type]
     view = seen(method, EVERYONE)
     found = max(
@@ -115,7 +115,7 @@ def test_memoized_views_survive_the_same_attack(tmp_path: Path) -> None:
 
 
 def test_a_tuple_that_comes_later_hides_among_fresh_insertions(tmp_path: Path) -> None:
-    """Without them, "in view 2 and not in view 1" would be certain to be new."""
+    """Without them, a tuple in view 2 but not in view 1 would certainly be new."""
     method = AlphaBeta(
         d="1/50", n_public=1, gamma="1/5", views=2, view_history=tmp_path / "history"
     )
@@ -146,7 +146,7 @@ def all_views(keep: Fraction, insert: Fraction, views: int) -> tuple[int, int]:
 
 
 def test_algorithm_4_with_the_noise_of_one_view_is_caught() -> None:
-    """004-2: what is enough for one view is not for two; keep most so that the event is common."""
+    """004-2: rates that suffice for one view do not for two; a high rate makes the event common."""
     keep, insert = Fraction(9, 10), Fraction(1, 10)
     found = lower_bound_of_epsilon(*all_views(keep, insert, 2))
     assert found > float(Ratios.of_one_view(keep=keep, insert=insert).epsilon) * 1.1
@@ -167,7 +167,7 @@ def test_algorithm_4_one_view_too_many_is_caught() -> None:
     )
     limit = math.log(odds_limit(d, gamma))
     assert lower_bound_of_epsilon(*all_views(Fraction(7, 10), insert, 2)) <= limit
-    # Rerunning the two-view schedule for a third view: fading of two views, three chances.
+    # The two-view schedule run for a third view: rates for two views, used three times.
     law = UniformInsertions(SCHEMA.domain, alpha=Fraction(7, 10) - insert, beta=insert)
     table, drawn = TupleSet(SCHEMA.domain, EVERYONE[:, None]), list[Any]()
     for _ in range(3):
@@ -207,7 +207,7 @@ def test_algorithm_5_as_printed_is_caught() -> None:
     claimed = epsilon_of(method)
     printed = lower_bound_of_epsilon(*both_sides(algorithm_5_as_printed(EVERYONE)))
     assert printed > 1.2 * claimed
-    # The repaired one, looking at each class of tuples by itself.
+    # The corrected algorithm, with each class of tuples tested separately.
     law = method.plan(SCHEMA).noise
     assert isinstance(law, SourceInsertions)
     mine = np.arange(0, 2 * N, 2)
@@ -216,7 +216,7 @@ def test_algorithm_5_as_printed_is_caught() -> None:
         inside, outside = int(view[part][::2].sum()), int(view[part][1::2].sum())
         found = lower_bound_of_epsilon(inside, outside, N // 2)
         assert found <= claimed
-        assert found > 0.65 * claimed  # the likelier class is protected a little better
+        assert found > 0.65 * claimed  # the more likely class is protected slightly better
 
 
 # --- 004-2 to 004-12, exactly ---------------------------------------------------------------------
@@ -295,7 +295,7 @@ def test_004_8_bernstein_where_theorem_4_4_fails() -> None:
     coins = TwoRateCount(n_seen=1, n_items=1, low=Fraction(1, 100), high=HALF, most=1)
     low, high = coins.bernstein(1e-6)
     assert (low, high) == (0.0, 1.0)
-    # Exact failure probabilities for all q on a small domain stay below what is allowed.
+    # Exact failure probabilities for all q on a small domain are within the limit.
     for failure in (0.5, 0.05, 0.001):
         for q in range(13):
             fails = 0.0

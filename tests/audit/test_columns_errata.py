@@ -32,7 +32,7 @@ EPSILON, DELTA = 1.0, 0.01
 
 
 def loss_bound(hits: int, others: int, runs: int) -> float:
-    """Bound epsilon from below, from how often an event happened with and without a person."""
+    """Return a lower bound of epsilon from how often an event happens with and without a person."""
     low = beta.ppf(ALPHA, hits, runs - hits + 1) if hits else 0.0
     high = beta.ppf(1 - ALPHA, others + 1, runs - others) if others < runs else 1.0
     return math.log((low - DELTA) / high) if low > DELTA else -math.inf
@@ -40,7 +40,7 @@ def loss_bound(hits: int, others: int, runs: int) -> float:
 
 @dataclass
 class Remembering:
-    """Ask an engine once and remember: where no bound is active its answers do not change."""
+    """Engine that caches its answers, which do not change where no bound is active."""
 
     engine: Engine
     change: Callable[[Tuples], Tuples] = lambda tuples: tuples
@@ -71,7 +71,7 @@ class Remembering:
 
 
 def sparse(n_columns: int, *, present: bool) -> tuple[pa.Table, Schema]:
-    """Give each column to sixty rows, and one more row a value in the first."""
+    """Make sixty rows with a value in each column, and one more row with a value in the first."""
     column = {"type": "integer", "low": 0, "high": 1, "missing": "category"}
     names = [f"a{i}" for i in range(n_columns)]
     schema = Schema.from_dict({"name": "t", "columns": dict.fromkeys(names, column)})
@@ -84,7 +84,7 @@ def sparse(n_columns: int, *, present: bool) -> tuple[pa.Table, Schema]:
 
 
 def count_nothing_too(tuples: Tuples) -> Tuples:
-    """Put the mistake back: count the all-null tuple of every column."""
+    """Reintroduce the mistake: count the all-null tuple of every column."""
     n_groups = int(tuples.groups.max()) + 1
     held = np.bincount(tuples.groups, tuples.counts, n_groups).astype(np.int64)
     return replace(
@@ -96,7 +96,7 @@ def count_nothing_too(tuples: Tuples) -> Tuples:
 
 
 def sums_above(n_columns: int, change: Callable[[Tuples], Tuples], runs: int) -> tuple[int, int]:
-    """Count runs whose released counts tell that the person is there, in both worlds.
+    """Count runs whose released counts indicate the person, with and without that person.
 
     The attacker adds up the counts of all-null tuples where there are any, and otherwise those of
     all tuples: with the mistake, the person adds one in every column.
@@ -150,7 +150,7 @@ N_PEOPLE, N_OWN = 1500, 10
 
 
 def lonely(n_people: int = N_PEOPLE) -> tuple[pa.Table, Schema]:
-    """Give each person ten items that nobody else has: every tuple is held by one person."""
+    """Give every person ten items of their own, so that each tuple belongs to one person."""
     items = [f"m{i}" for i in range(n_people * N_OWN)]
     schema = Schema.from_dict(
         {
@@ -168,7 +168,7 @@ def lonely(n_people: int = N_PEOPLE) -> tuple[pa.Table, Schema]:
 
 
 def people_shown(max_columns: int, bound: Callable[[Any], Any] = lambda engine: engine) -> int:
-    """Count the people of whom anything is published; each is an attack on delta of its own."""
+    """Count people with any published tuple; each person is a separate attack on delta."""
     table, schema = lonely()
     columns = [[item] for item in table["item"].to_pylist()]
     method = Columns(
@@ -214,7 +214,7 @@ def test_000_3_not_bounding_columns_is_caught() -> None:
 
 
 def triangle(*, present: bool) -> tuple[pa.Table, Schema]:
-    """Let m0 agree with m1 as often as with m2; one more person tips the balance."""
+    """Make m0 agree equally often with m1 and m2; one more person decides between them."""
     schema = Schema.from_dict(
         {
             "name": "t",
@@ -235,7 +235,7 @@ def triangle(*, present: bool) -> tuple[pa.Table, Schema]:
 
 
 def choices(runs: int) -> tuple[int, int]:
-    """Count how often m0 and m1 are put together, with the person and without."""
+    """Count how often m0 and m1 are grouped, with the person and without."""
     method = Columns(
         epsilon=1, delta=Fraction(1, 100), k=1, max_columns=2, clusters=[2], schema_share="1/2",
         item="item", value="value", similarity="cosine",
@@ -253,7 +253,7 @@ def test_000_1_the_choice_of_columns_keeps_the_promise() -> None:
     with_person, without = choices(1500)
     assert loss_bound(with_person, without, 1500) <= EPSILON
     assert loss_bound(1500 - with_person, 1500 - without, 1500) <= EPSILON
-    assert 0 < without < 1500  # the choice is open
+    assert 0 < without < 1500  # both choices occur
 
 
 def test_000_1_a_choice_from_raw_data_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +306,7 @@ ONE_COUNTS = Columns(
 
 
 def test_sizes_of_baskets_are_audited() -> None:
-    """Of two values one counts, so that a histogram of how many people have is bought."""
+    """One of two values counts, so the run pays for a histogram of values per person."""
     report = audit(ONE_COUNTS, tests=["account"], seconds=2)
     assert not any(finding.verdict == "VIOLATION" for finding in report.findings)
 
@@ -315,7 +315,7 @@ def test_a_person_in_two_classes_of_sizes_is_caught(monkeypatch: pytest.MonkeyPa
     real = MemoryEngine.sizes
 
     def cumulated(self: MemoryEngine, *asked: Any, **how: Any) -> Any:
-        return np.cumsum(real(self, *asked, **how)[::-1])[::-1]  # at least so many
+        return np.cumsum(real(self, *asked, **how)[::-1])[::-1]  # at least this many
 
     monkeypatch.setattr(MemoryEngine, "sizes", cumulated)
     report = audit(ONE_COUNTS, tests=["account"])

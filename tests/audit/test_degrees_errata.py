@@ -40,7 +40,7 @@ def loss_at_least(with_node: np.ndarray, without: np.ndarray, threshold: float) 
 
 
 def attack(statistic: Statistic, graph: Graph, node: int, *, n_runs: int) -> float:
-    """Run both sides; the threshold is fixed by runs of its own."""
+    """Run both sides; separate runs fix the threshold."""
     without = graph.without(node)
     trial = [np.array([statistic(g) for _ in range(n_runs // 4)]) for g in (graph, without)]
     threshold = float(np.median(np.concatenate(trial)))
@@ -62,14 +62,14 @@ def index(graph: Graph, name: str) -> int:
 
 
 def crown(size: int, bound: int) -> Graph:
-    """A hub whose neighbors stand at the bound without it, each with leaves of its own."""
+    """A hub whose neighbors already have degree `bound` without it, each with its own leaves."""
     tips = [(f"rim {i}", f"leaf {i} {j}") for i in range(size) for j in range(bound)]
     edges = [*tips, *(("hub", f"rim {i}") for i in range(size))]
     return read_graph(edges, nodes=sorted({name for edge in edges for name in edge}))
 
 
 def deleted_degrees(graph: Graph, bound: int) -> np.ndarray:
-    """Take out all nodes above the bound, as the paper suggests."""
+    """Delete all nodes above the bound, as the paper suggests."""
     large = graph.degrees() > bound
     keep = ~(large[graph.source] | large[graph.target])
     ends = np.concatenate((graph.source[keep], graph.target[keep]))
@@ -174,7 +174,7 @@ def test_the_counts_lose_what_they_may_and_no_more(population: str) -> None:
         return np.cumsum(h)[:-1] if listed else np.cumsum(h[::-1])[::-1][1:]
 
     one, two = counts(graph), counts(graph.without(hub))
-    # This pair is as far apart as neighbors can be, so the loss is epsilon and not less.
+    # Neighbors cannot differ more than this pair, so the loss is epsilon and not less.
     assert np.abs(one - two).sum() == method.sensitivity(bound)
 
     def statistic(g: Graph) -> float:
@@ -193,7 +193,7 @@ def test_the_counts_lose_what_they_may_and_no_more(population: str) -> None:
 
 
 def test_the_nodes_of_an_edge_list_counted_as_if_listed_are_caught() -> None:
-    # The leaves of a hub are in the file through it alone; with it they all go.
+    # The hub's edges are the only ones of its leaves: removing the hub removes all of them.
     graph = read_graph([("hub", f"leaf {i:03}") for i in range(200)])
     hub = index(graph, "hub")
     wrong = Degrees(epsilon=1, max_degree=4)
@@ -218,7 +218,7 @@ def test_the_nodes_of_an_edge_list_counted_as_if_listed_are_caught() -> None:
 def test_the_bound_is_hardly_ever_far_below_the_h_index(h: int) -> None:
     """Exact chances at epsilon 1: below 0.85 h, where even degrees are lost, or above 4 h.
 
-    The median of what a noisy h-index stands for, times 3/2, was below in 24 % for h = 24.
+    The median for a noisy h-index, times 3/2, was below in 24% of runs for h = 24.
     """
     ratio = math.exp(-0.1)
     below = above = 0.0
@@ -233,19 +233,19 @@ def test_the_bound_is_hardly_ever_far_below_the_h_index(h: int) -> None:
 
 
 def test_choosing_the_bound_loses_at_most_its_share() -> None:
-    """A hub joined to all of a clique: it carries the h-index, and nothing else does."""
+    """A hub joined to all nodes of a clique: the h-index depends on the hub alone."""
     graph = read_graph(list(itertools.combinations(range(12), 2)), nodes=range(12))
     method = Degrees(epsilon=2, bound_share="1/2")
 
     def bound(g: Graph) -> float:
         return float(method.plan().choose_bound(sealed(g), NOISE))
 
-    # The loss of one noisy number may be seen almost whole, and is never above its share of 1.
+    # The observed loss of one noisy number may nearly reach its share of 1, never exceed it.
     assert 0.3 < attack(bound, graph, 0, n_runs=4000) <= 1
 
 
 def test_the_bound_follows_a_noisy_h_index() -> None:
-    """Draws of scale 1 / 0.5 around 11, and what each of them stands for."""
+    """Noise of scale 1 / 0.5 around 11, and the bound that follows from each draw."""
     graph = read_graph(list(itertools.combinations(range(12), 2)), nodes=range(12))
     method = Degrees(epsilon=1, bound_share="1/2", largest_bound=64)
     n_runs, ratio = 4000, math.exp(-0.5)
@@ -258,5 +258,5 @@ def test_the_bound_follows_a_noisy_h_index() -> None:
         chances[bound] = chances.get(bound, 0.0) + chance
     assert set(drawn) <= set(chances)
     for bound, chance in chances.items():
-        # Hoeffding: 4000 runs stray by 0.045 with probability below 2e-7 each.
+        # Hoeffding: frequencies of 4,000 runs are off by 0.045 with probability below 2e-7 each.
         assert abs(drawn.count(bound) / n_runs - chance) < 0.045

@@ -107,7 +107,7 @@ def repeated(run: Any) -> Any:
 
 
 def test_releases_from_few_seeds_are_recognized() -> None:
-    """With 2**10 seeds, each input has 1,024 releases, none of which the other has."""
+    """With 2**10 seeds, each input has 1,024 releases, and the two inputs share none."""
 
     def run(engine: Any, noise: Noise) -> Released:
         own = SeededNoise(noise.integer_below(1 << 10))

@@ -78,7 +78,7 @@ def release(method: DiffGen, rows: Sequence[tuple[Any, ...]], n: int) -> list[Re
 
 
 def epsilon_at_least(more: int, less: int, n: int) -> float:
-    """Bound the privacy loss from below: ln of the ratio, each side at its unfavorable end."""
+    """Return a lower bound of the privacy loss: ln of the ratio of the least favorable bounds."""
     low = beta.ppf(ALPHA / 2, more, n - more + 1) if more else 0.0
     high = beta.ppf(1 - ALPHA / 2, less + 1, n - less) if less < n else 1.0
     return math.log(low / high) if low > 0 else -math.inf
@@ -87,7 +87,7 @@ def epsilon_at_least(more: int, less: int, n: int) -> float:
 def attack(
     method: DiffGen, one: Sequence[Any], two: Sequence[Any], *events: Event, n: int = 400
 ) -> float:
-    """Find how far apart two neighbors are on events or their opposites, in both directions."""
+    """Return the largest loss of two neighbors, over events, complements and both directions."""
     drawn = [release(method, rows, n) for rows in (one, two)]
     bounds = []
     for event in events:
@@ -164,7 +164,7 @@ def test_003_1_every_split_is_possible_whatever_the_data(score: Any) -> None:
 def only_occupied(
     self: DomainMechanism, codes: NDArray[np.int64], counts: Integers, noise: Noise
 ) -> NoisyCells:
-    """Repeat the mistake: groups that nobody is in do not exist."""
+    """Repeat the mistake: omit empty groups."""
     return NoisyCells(
         codes, add_noise(counts, noise.discrete_laplace(1 / self.rate, size=len(counts)))
     )
@@ -180,7 +180,7 @@ def listed(sex: str, cls: str) -> Event:
 
 WITHOUT_FN = [row for row in ROWS if row[1:] != ("F", "N")]
 WITH_FN = [*WITHOUT_FN, (5, "F", "N")]
-FIXED = DiffGen(epsilon=1, specializations=10, score="max")  # splits all there is
+FIXED = DiffGen(epsilon=1, specializations=10, score="max")  # splits everything
 
 
 @pytest.mark.parametrize("max_groups", [100_000, 3], ids=["all listed", "above a threshold"])
@@ -240,7 +240,7 @@ def test_003_4_the_parts_add_up_and_the_promise_is_for_adding_or_removing(
 
 KINDS = [("E", 0, "Y"), ("W", 3, "N"), ("D", 2, "Y"), ("L", 1, "N"), ("D", 3, "N")]
 WORST: list[oracle.Row] = [("E", 0, "Y")] * 3 + [("D", 2, "N")] * 3
-# Found by search: a ("D", 3, "N") more is felt in 4 of the 5 choices that the paper pays for.
+# Found by search: one more ("D", 3, "N") affects 4 of the 5 choices that the paper pays for.
 FELT: list[oracle.Row] = [("D", 3, "Y")] * 4 + [("E", 1, "Y")] * 8 + [("W", 2, "N")] * 8
 
 
@@ -266,7 +266,7 @@ def test_003_4_max_keeps_its_budget_in_exact_arithmetic_and_not_with_too_large_a
     """Every outcome of two rounds, and an exponent of 3/2 of what a monotone score may have.
 
     The paper's exponent is half of that. So with half the sensitivity its calibration for max is
-    still private, and no attack can say otherwise; a third of it is caught.
+    still private, and no attack can refute it; a third of it is detected.
     """
     single = 2.0
     budget = n_choices * single
@@ -286,7 +286,7 @@ def chose(column: str) -> Event:
 
 
 def test_an_attack_finds_a_sensitivity_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One record more in the best candidate; promised is the share of the cuts."""
+    """One more record in the best candidate; the promise is the share of the cuts."""
     schema_rows = [(0, "F", "Y")] * 4 + [(0, "M", "Y")] * 4
     more = [*schema_rows, (9, "F", "N")]
     method = DiffGen(epsilon=4, specializations=1, score="max")
@@ -300,7 +300,7 @@ def test_an_attack_finds_a_sensitivity_that_is_too_small(monkeypatch: pytest.Mon
 
 
 def tables(n_rows: int, size: int) -> NDArray[np.int64]:
-    """List all tables (size, size) with so many rows."""
+    """List all tables (size, size) with `n_rows` rows."""
     cells = itertools.combinations_with_replacement(range(size * size), n_rows)
     return np.array(
         [np.bincount(cell, minlength=size * size).reshape(size, size) for cell in cells], np.int64
@@ -325,7 +325,7 @@ def test_003_5_information_gain_moves_by_one_bit_at_most() -> None:
     changes += [largest_change(InformationGain(), n, n + 1) for n in range(4)]
     allowed = InformationGain().sensitivity(n_classes=16)
     assert all(-allowed <= low and high <= allowed for low, high in changes)
-    assert max(high for _, high in changes) == 2**BITS  # so half of it would not do
+    assert max(high for _, high in changes) == 2**BITS  # so half of it would not suffice
     assert min(low for low, _ in changes) < 0  # not monotone
     assert not InformationGain.monotone
 
@@ -358,7 +358,7 @@ def test_other_scores_move_within_their_sensitivity(score: Score) -> None:
     assert max(high for _, high in changes) <= allowed
     assert min(low for low, _ in changes) >= (0 if score.monotone else -allowed)
     largest = max(max(-low, high) for low, high in changes)
-    assert 2 * largest > allowed  # half of it would not do
+    assert 2 * largest > allowed  # half of it would not suffice
 
 
 def test_total_variation_comes_close_to_its_bound() -> None:
@@ -375,7 +375,7 @@ def test_003_7_raw_integers_are_published_beside_the_counts() -> None:
     raw, shown = table.column("noisy_count").to_numpy(), table.column("count").to_numpy()
     assert raw.dtype == np.int64
     assert (shown >= 0).all()
-    assert shown.sum() <= max(0, raw.sum()) + np.abs(raw[raw < 0]).sum()  # no more than was seen
+    assert shown.sum() <= max(0, raw.sum()) + np.abs(raw[raw < 0]).sum()  # no more than observed
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 6, 7])
@@ -385,7 +385,7 @@ def test_every_erratum_is_answered_in_the_proof(number: int) -> None:
 
 
 def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
-    """Line 9 splits two new intervals: for information gain, a person may tip both of them.
+    """Line 9 splits two new intervals: with information gain, one person may change both splits.
 
     Exact, with the mechanism's own scores: 500 of a person's 1,000 rows in each half.
     """
@@ -433,5 +433,5 @@ def test_rows_of_a_person_in_both_halves_are_paid_for() -> None:
     loss = sum(
         log_chance(without + own, start, eta) - log_chance(without, start, eta) for start in (0, n)
     )
-    # More than one choice's worth, so that one choice's worth would not have paid for it.
+    # Above the cost of one choice, so the charge for one choice would not have covered it.
     assert 1.9 * float(single) < loss <= 2 * float(single)

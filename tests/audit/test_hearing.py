@@ -14,7 +14,7 @@ from hushtable.audit.features import Features, capture_output, seen_of
 
 
 def beside(speak: Callable[[], None]) -> None:
-    """Start a thread before the run that prints when told to."""
+    """Start a thread before the run that prints on request."""
     asked, done = threading.Event(), threading.Event()
 
     def other() -> None:

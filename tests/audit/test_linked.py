@@ -125,7 +125,7 @@ def bound_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each table its own budget, as large as the promise."""
+    """Spend the whole promised budget on each table."""
     plan = Linked.plan
 
     def dear(self: Linked, schema: LinkedSchema) -> Any:
@@ -152,7 +152,7 @@ def table_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def row_before_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Use the previous row of the table, whoever its owner is."""
+    """Use the previous row of the table, even if it belongs to another person."""
     window = joins.ibis.window
 
     def of_all(*, group_by: Any, order_by: Any) -> Any:

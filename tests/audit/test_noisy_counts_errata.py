@@ -83,7 +83,7 @@ def test_000_4_replacing_needs_twice_epsilon_but_not_twice_delta(mechanism: Coun
 def test_000_4_delta_is_met_only_where_a_new_outcome_appears(mechanism: CountMechanism) -> None:
     assert hockey_stick(mechanism, 10, 9) <= Fraction(1, 10**5) * ROUNDING
     assert hockey_stick(mechanism, 10, 9) >= Fraction(1, 10**5) * (1 - Fraction(1, 2**60))
-    for count in (15, 25, 40):  # and epsilon is used up: a smaller one does not do
+    for count in (15, 25, 40):  # and the whole epsilon is used: a smaller one does not suffice
         enough, less = (
             max(
                 hockey_stick(mechanism, count, count + 1, epsilon=epsilon),
@@ -176,7 +176,7 @@ def test_000_7_rows_of_the_matrix_sum_to_one() -> None:
         total = sum(mass_bounds(PAPER, count, j)[1] for j in (0, *range(10, last + 1)))
         tail = PAPER.release_probability(count) * r ** (last + 1 - count) / (1 + r)
         assert float(total) + tail == pytest.approx(1, abs=1e-14)
-        # The literal r**(i-j) grows without end above i.
+        # The paper's r**(i-j) is unbounded above i.
         assert mass_bounds(PAPER, count, count + 4)[1] < mass_bounds(PAPER, count, count + 3)[0]
     literal = sum(math.exp(-0.5 * (12 - j)) for j in range(11, 100))
     assert literal > 1e14
@@ -219,7 +219,7 @@ def test_000_10_release_counts_are_stated_as_quantiles(
     epsilon: str, delta: str, k: int, first: tuple[int, ...], printed: int
 ) -> None:
     method = make("paper", epsilon=epsilon, delta=delta, k=k)
-    # At ln(10) w_16 is 0.01 exactly, and the rational epsilon lies a little below ln(10).
+    # At ln(10) w_16 is 0.01 exactly, and the rational epsilon is slightly below ln(10).
     assert tuple(method.release_count(p) for p in (0.009999, 0.5, 0.99)) == first
     lines = method.forecast(SCHEMA).lines
     for probability in (0.01, 0.5, 0.99):
@@ -283,7 +283,7 @@ N_RUNS = 20_000
 
 
 def epsilon_seen(mechanism: CountMechanism, delta: float, noise: Noise) -> float:
-    """Bound epsilon from below by how often k and k-1 copies of a tuple are published."""
+    """Return a lower bound of epsilon from how often k and k-1 copies of a tuple are published."""
     k = 10
     seen = [
         int(np.count_nonzero(mechanism.noisy(np.full(N_RUNS, count, np.int64), noise)))
@@ -315,4 +315,4 @@ def test_a_threshold_that_is_one_too_low_would_be_seen() -> None:
             return super().noisy(counts + 1, noise)
 
     leaky = OffByOne(epsilon=Fraction(1), delta=Fraction(1, 100), k=10)
-    assert leaky.noisy(np.full(N_RUNS, 9, np.int64), SecureNoise()).any()  # misses with e**-200
+    assert leaky.noisy(np.full(N_RUNS, 9, np.int64), SecureNoise()).any()  # missed: e**-200

@@ -127,7 +127,7 @@ def joined_by_place(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def moves_not_charged(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return the wave a separate account, as large as the promise, beside that of transitions."""
+    """Use one account for the wave and another for transitions, each as large as the promise."""
     made = SealedWaves.__init__
 
     def apart(self: SealedWaves, waves: Any, account: RunAccount) -> None:

@@ -48,7 +48,7 @@ ONE_LEVEL = Partition(epsilon=2, max_depth=1, test_from=1, column_share=0)
 
 
 def rows_of(counts: list[int], axis: PartitionAxis | None = None) -> OrderedCells:
-    """Rows from counts of v0+, v0-, v1+, v1-, ..."""
+    """Make rows from counts of v0+, v0-, v1+, v1-, ..."""
     cells = np.flatnonzero(counts)
     axis = axis or PartitionAxis("v", None, len(counts) // 2, False)
     values = np.array(counts, np.int64)[cells]
@@ -58,7 +58,7 @@ def rows_of(counts: list[int], axis: PartitionAxis | None = None) -> OrderedCell
 def epsilon_seen(
     event: Callable[[Noise, bool], bool], noise: Noise, *, alpha: float, n_runs: int = N_RUNS
 ) -> float:
-    """Bound epsilon from below by how often an event happens on either side (Clopper, Pearson)."""
+    """Return the Clopper-Pearson lower bound of epsilon from the frequencies of an event."""
     hits = [sum(event(noise, side) for _ in range(n_runs)) for side in (False, True)]
     found = 0.0
     for one, two in (hits, hits[::-1]):
@@ -137,7 +137,7 @@ def split_after_v1(rules: GrowthRules) -> Callable[[Noise, bool], bool]:
 
 
 def rare_cut(rules: GrowthRules) -> Callable[[Noise, bool], bool]:
-    """The neighbors that show the printed weights soonest: v1- = 1, v2- = 2, and one more v1+."""
+    """The neighbors that detect the printed weights fastest: v1- = 1, v2- = 2, and one more v1+."""
     without, with_one = rows_of([0, 0, 0, 1, 0, 2]), rows_of([0, 0, 1, 1, 0, 2])
 
     def event(noise: Noise, side: bool) -> bool:
@@ -212,7 +212,7 @@ def test_001_7_the_audit_catches_a_vote_that_was_not_paid_for() -> None:
 
 
 def test_001_7_the_classes_of_a_leaf_share_one_budget() -> None:
-    """One row is in one class, so each count may be noised with all that the path has left."""
+    """One row is in one class, so each count may use the whole remaining budget of its path."""
     released = {}
     for epsilon in (1, 2):
         method = Partition(epsilon=epsilon, max_depth=1, test_from=1, column_share=0)
@@ -288,7 +288,7 @@ def test_001_8_every_leaf_has_what_its_path_did_not_spend(split: str) -> None:
 def _smaller(
     tree: PartitionTree, node: int, side: int, sizes: dict[int, tuple[int, int]]
 ) -> tuple[int, int]:
-    """Follow the widths of the parts, which the cuts decide."""
+    """Derive the widths of the parts from the cuts."""
     n_a, n_b = sizes[node]
     if tree.axis[node] == 1:
         return n_a, 1
@@ -307,7 +307,7 @@ def _starts(tree: PartitionTree) -> dict[int, int]:
 
 
 def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
-    """Two values, so that the one split is free: a test with 9/10 and leaves with the rest of 2."""
+    """Two values, so that the only split is free: 9/10 for the test, the rest of 2 for leaves."""
     method = Partition(epsilon=2, max_depth=1, test_from=0, test_share="9/10", stop_count=-(10**6),
                        column_share=0)  # fmt: skip
     rules = method.plan(SCHEMA).rules
@@ -324,9 +324,9 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
 
 
 def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
-    """The loss of this event is all of epsilon, 2: nothing is left over and nothing too much.
+    """The loss of this event is exactly epsilon, 2.
 
-    Its chances are 0.533 and 0.072, so that less than 1.6 is seen with probability 1e-7.
+    Its chances are 0.533 and 0.072, so the lower bound is below 1.6 with probability 1e-7.
     """
     assert epsilon_seen(leaf_event(charged=True), SecureNoise(), alpha=ALPHA) <= 2
     assert epsilon_seen(leaf_event(charged=True), SeededNoise(shifted(1)), alpha=AUDIT) > 1.6

@@ -130,7 +130,7 @@ def test_a_draw_that_deviates_from_its_sampler_is_detected(monkeypatch: pytest.M
 
 
 def crowd(*, first: bool) -> Pair:
-    """Return people with three rows each, one of which is used, and one more person."""
+    """Return people with three rows each (one row is used), and one more person."""
     schema = made_schema(
         {"who": {"role": "identifier"}, "x": whole(3)},
         {"kind": "person", "column": "who", "max_rows": 1},

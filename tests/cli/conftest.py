@@ -1,4 +1,4 @@
-"""Run the command line in this process, and make files to run it on."""
+"""Fixtures that run the command line in this process, and files to run it on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Create a folder with data.csv, schema.yaml and a ledger-free release place."""
+    """Create a folder with data.csv and schema.yaml, without a ledger."""
     pa_csv.write_csv(sample(), tmp_path / "data.csv")
     (tmp_path / "schema.yaml").write_text(sample_schema().to_yaml())
     return tmp_path

@@ -16,7 +16,7 @@ from hushtable.methods.diffgen.contingency_table import ContingencyTablePlan
 from hushtable.methods.registry import specs
 
 QUICK = ["--runs", "120", "--largest", "1", "--seconds", "6"]
-# Half of these runs would be too few to say anything, which on a busy machine take 6 seconds.
+# On a busy machine, 6 seconds may suffice for half of these runs: too few for a verdict.
 WHOLE = [*QUICK, "--seconds", "60"]
 
 

@@ -24,7 +24,7 @@ DATA = {
     "column twice": (f"{HEADER},age\n{ROW},31\n".encode(), "'age'"),
     "wrong case": (f"{HEADER.replace('age', 'AGE')}\n{ROW}\n".encode(), "'AGE'"),
 }
-# Rows that are read well and do not fit the schema.
+# Rows that can be read but are out of the schema's domain.
 ROWS = {
     "wrong type": (f"{HEADER}\nv1,old,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
     "outside": (f"{HEADER}\nv1,200,F,bay,yes,asthma\n".encode(), "column 'age': 1 rows"),
@@ -61,7 +61,7 @@ def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = Fa
     assert said in done.err.replace("\n", " "), done.err
     assert "Traceback" not in done.err
     assert "internal error" not in done.err
-    # What to expect is said before the charge, and nothing where it does not come to that.
+    # The forecast is printed before the charge; a run that fails earlier prints nothing.
     assert done.out.startswith("Expected\n") if charged else done.out == ""
     assert not (place / "out").exists()
     assert not list(place.glob(".out-part*"))
@@ -70,7 +70,7 @@ def assert_refused(run: Run, place: Path, done, said: str, *, charged: bool = Fa
 
 
 def make_strict(place: Path) -> None:
-    """Have the schema refuse what does not fit."""
+    """Make the schema refuse out-of-domain values."""
     text = (place / "schema.yaml").read_text()
     text = re.sub(r"missing: \w+", "missing: forbid", text)
     (place / "schema.yaml").write_text(re.sub(r"outside: \w+", "outside: refuse", text))
@@ -82,10 +82,10 @@ def test_publish_refuses_bad_data(name: str, run: Run, place: Path) -> None:
     (place / "data.csv").write_bytes(content)
     make_strict(place)
     done = publish(run, place)
-    # Rows are read only after the charge; what the header shows is refused before it.
+    # Rows are read after the charge; problems in the header are refused before it.
     assert done.code in (1, 2)
     charged = name not in HEADER_PROBLEMS
-    if name == "not utf-8":  # found wherever the reader first meets the bytes
+    if name == "not utf-8":  # found wherever the reader first reads the bytes
         spent = json.loads(run("ledger", "show", place / "ledger", "--json").out)["spent"]
         charged = spent["epsilon"] != "0"
     assert_refused(run, place, done, said, charged=charged)
@@ -93,7 +93,7 @@ def test_publish_refuses_bad_data(name: str, run: Run, place: Path) -> None:
 
 @pytest.mark.parametrize("name", ROWS)
 def test_by_default_every_row_is_published(name: str, run: Run, place: Path) -> None:
-    """Whether a release fails must not tell whether somebody's odd row is there."""
+    """Failure of a release must not reveal whether an out-of-domain row is present."""
     content, _ = ROWS[name]
     (place / "data.csv").write_bytes(content)
     done = publish(run, place)
@@ -108,7 +108,7 @@ def test_by_default_every_row_is_published(name: str, run: Run, place: Path) -> 
     for statement in (one, two):
         statement.pop("ledger")
         statement["tables"]["data"].pop("sha256")
-    assert one == two  # no rows are published of either
+    assert one == two  # neither publishes rows
 
 
 @pytest.mark.parametrize("name", ROWS)

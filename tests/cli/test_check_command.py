@@ -1,4 +1,4 @@
-"""``hushtable evaluate --check``: true or false, as words and as an exit code."""
+"""``hushtable evaluate --check``: the result in words and as an exit code."""
 
 from __future__ import annotations
 

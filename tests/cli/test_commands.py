@@ -43,7 +43,7 @@ def test_the_installed_command_runs_in_a_process_of_its_own(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert "demo-release/release" in done.stdout
     assert (tmp_path / "demo-release" / "release" / "STATEMENT.md").is_file()
-    page = done.stdout.split()[-1]  # the last thing that is said
+    page = done.stdout.split()[-1]  # the last line of output
     assert "<svg" in (tmp_path / page).read_text()
 
 
@@ -101,7 +101,7 @@ def test_the_version_is_the_package_s(run: Run) -> None:
     "arguments", [["--help"], ["--version"], ["ledger", "--help"], ["evaluate", "--help"]]
 )
 def test_what_needs_no_library_imports_none(arguments: list[str]) -> None:
-    """Help must come at once: what is slow to import is imported by the commands that need it."""
+    """Help must appear at once: only commands that need a slow module import it."""
     code = (
         "import sys\nfrom hushtable.cli.app import main\n"
         f"sys.argv[1:] = {arguments}\n"

@@ -31,7 +31,7 @@ def said(*words: str | Path, **environment: str) -> str:
 
 @pytest.mark.parametrize("shell", BINDS)
 def test_the_shell_is_recognized_and_gets_its_script(shell: str, tmp_path: Path) -> None:
-    # Who asks is told by the name of the program that called: bash under the name of each.
+    # The name of the calling program identifies the shell, so bash runs under each name.
     caller = tmp_path / shell
     shutil.copy(shutil.which("bash") or "", caller)
     assert BINDS[shell] in said(caller, "-c", f"{PROGRAM} --show-completion; true")

@@ -1,4 +1,4 @@
-"""``hushtable dossier``: writes one, checks one, and never takes a release for a command."""
+"""``hushtable dossier``: writes and checks dossiers, and never takes a release for a command."""
 
 from __future__ import annotations
 

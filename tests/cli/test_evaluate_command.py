@@ -1,4 +1,4 @@
-"""``hushtable evaluate`` writes a report and its twin, or nothing."""
+"""``hushtable evaluate`` writes both a report and its JSON file, or nothing."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_release_is_compared_with_its_table(run: Run, tables: Path) -> None:
     assert content["reproduce"]["command"].startswith("hushtable evaluate ")
     assert content["release"]["method"] == "diffgen"
     assert "INTERNAL" in (tables / "report.html").read_text()
-    assert done.err == ""  # the bar is for terminals
+    assert done.err == ""  # the progress bar is only shown in terminals
 
 
 def test_a_plain_table_needs_a_schema(run: Run, tables: Path) -> None:

@@ -1,4 +1,4 @@
-"""Attacks on the account from the command line: for nothing, from a stranger's ledger, twice."""
+"""Attacks on the ledger from the command line: free releases, other ledgers, double use."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from hushtable import Ledger
 
 from .conftest import Result, Run
 
-# The rows are few for their domain; what is attacked is the account.
+# Few rows for their domain: these tests attack the accounting only.
 NOISY = ("--epsilon", 50, "--delta", "1e-6", "--k", 5, "--anyway")
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Create 500 patients of 8 columns, their schema, and that of other people."""
+    """Create 500 patients with 8 columns, their schema, and a schema of other people."""
     rows = {f"x{i}": [(7 * j + i * j) % 10 for j in range(500)] for i in range(8)}
     pa_csv.write_csv(pa.table(rows), tmp_path / "patients.csv")
     columns = "".join(f"  x{i}: {{type: integer, low: 0, high: 9}}\n" for i in range(8))
@@ -79,7 +79,7 @@ def test_uncounted_is_refused_or_said_loudly(run: Run, place: Path) -> None:
 def test_parking_tickets_pay_for_nobody_else(run: Run, place: Path) -> None:
     book = place / "book"
     run("ledger", "init", book, "--epsilon", 60, "--schema", place / "tickets.yaml")
-    # There is no such file: it is refused before it would be looked for.
+    # The file does not exist: the command refuses before it looks for it.
     words = ("publish", "noisy-counts", place / "nowhere.csv", place / "patients.yaml", *NOISY,
              "--out", place / "r", "--ledger", book)  # fmt: skip
     done = run(*words)
@@ -116,7 +116,7 @@ def test_a_copy_from_the_backup_does_not_pay_twice(run: Run, place: Path) -> Non
     assert "older than what was published from it" in done.err
     assert Ledger.open(book).entries() == ()
     assert not (place / "second").exists()
-    # In another folder nothing lies beside, but the receipt of the first release helps.
+    # Another folder has no receipt beside the ledger, but the first release's receipt helps.
     (place / "elsewhere").mkdir()
     receipt = json.loads((place / "first" / "statement.json").read_text())["ledger"]["receipt"]
     done = publish("elsewhere/second", "--receipt", receipt)

@@ -1,4 +1,4 @@
-"""``hushtable ledger``: an account for people, exact numbers for programs."""
+"""``hushtable ledger``: a summary for people, exact numbers for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pure(epsilon: str) -> list[Guarantee]:
 
 @pytest.fixture
 def book(tmp_path: Path) -> Ledger:
-    """Keep a ledger in which everything has happened once."""
+    """Make a ledger with one record of every kind."""
     book = Ledger.create(
         tmp_path / "book", epsilon=3, delta="1e-5", name="clinic visits", allow_uncounted=True
     )
@@ -46,14 +46,14 @@ def test_the_account_is_for_people(run: Run, book: Ledger) -> None:
     found = lines(told.out)
     assert ["account", "counts", "limit", "spent", "reserved", "left"] in found
     assert ["basic", "epsilon", "3", "1.1", "about", "0.2333", "about", "1.667"] in found
-    assert ["delta", "0.000005", "0", "0", "0.000005"] in found  # of a limit of its own
+    assert ["delta", "0.000005", "0", "0", "0.000005"] in found  # relative to its own limit
 
 
 def test_both_accounts_are_shown(run: Run, book: Ledger) -> None:
     told = run("ledger", "show", book.path)
     found, said = lines(told.out), " ".join(told.out.split())
     (rho,) = (line for line in found if line[:2] == ["concentrated", "rho"])
-    assert rho[4:6] == ["about", "0.5050"]  # 1/2 + 1/200: more than fits, so it is basic
+    assert rho[4:6] == ["about", "0.5050"]  # 1/2 + 1/200 exceeds rho, so basic composition applies
     assert "A release must fit one of the two" in said
     # 1/10, epsilon 1.667 remains
     words = (

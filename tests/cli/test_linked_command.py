@@ -1,4 +1,4 @@
-"""``hushtable linked``: check, plan and publish tables that belong together."""
+"""``hushtable linked``: check, plan and publish linked tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PROMISE = ("--epsilon", "2", "--delta", "1e-6")
 
 @pytest.fixture
 def clinic(tmp_path: Path) -> Path:
-    """Create persons of 0 to 3 visits, a visit of nobody, a schema and a ledger's place."""
+    """Create persons with 0 to 3 visits, a visit without a person, a schema and a ledger path."""
     ids = np.arange(400)
     owner = np.append(np.repeat(ids, ids % 4), 999)
     pa_csv.write_csv(pa.table({"id": ids, "old": ids % 2 == 0}), tmp_path / "persons.csv")

@@ -74,7 +74,7 @@ def test_the_drawing_is_a_new_svg_file(run: Run, files: Path) -> None:
 
 
 def test_numbers_of_a_plan_agree_or_say_what_they_depend_on(run: Run, files: Path) -> None:
-    """The forecast is about the epsilon given, the curve about several."""
+    """The forecast uses the given epsilon; the curve covers several."""
     plan = ("plan", "diffgen", files / "schema.yaml", "--epsilon", 1, "--rows", 12_000)
     said = " ".join(run(*plan).out.split())
     assert "specializations: 9" in said

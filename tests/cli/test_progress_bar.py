@@ -1,4 +1,4 @@
-"""The bar of long commands: what is being done, how much of it, and how long it will take."""
+"""The progress bar of long commands: current step, share done and remaining time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``hushtable query`` asks for more than counts, and writes answers where people want them."""
+"""``hushtable query`` means, quantiles and regressions, and files with the answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One word for one thing on every command, and exit codes as documented."""
+"""Consistent option names in all commands, and exit codes as documented."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_all_commands_are_walked() -> None:
     assert ("ledger", "void") in ALL
 
 
-SERVERS = {("workbench",), ("serve",)}  # they show pages until they are stopped
+SERVERS = {("workbench",), ("serve",)}  # these serve pages until they are stopped
 
 
 @pytest.mark.parametrize("path", sorted(ALL.keys() - SERVERS), ids=" ".join)

@@ -1,7 +1,7 @@
-"""What every engine must answer, compared with counting by hand in plain Python.
+"""Checks of an engine: its answers against counting in plain Python.
 
 `check_engine(make)` runs the whole battery; ``make(table, schema)`` opens an Arrow table with the
-engine under test, by whatever way (a file, a frame, a database) it is meant for.
+engine under test (from a file, a frame or a database).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MISSING_VALUES = ("", "?")
 def code_by_hand(  # noqa: PLR0911, PLR0912 - one case after the other, as it is documented
     value: Any, column: Column, missing_values: Sequence[str]
 ) -> int:
-    """Encode one value, as the documentation of `hushtable.engine.encode` says."""
+    """Encode one value as documented in `hushtable.engine.encode`."""
     other = 0
     if column.other is not None:
         other = next(i for i in range(column.n_values) if column.value(i) == column.other)
@@ -103,7 +103,7 @@ def assert_answers(
     by: str | None = None,
     recode: dict[str, Recoding] | None = None,
 ) -> None:
-    """Compare every kind of answer with counting by hand."""  # fmt: skip
+    """Compare every kind of answer with a count in plain Python."""  # fmt: skip
     codes = codes_by_hand(table, schema)
     names = list(schema.attributes)
     assert engine.schema == schema
@@ -176,7 +176,7 @@ def _assert_marginals(
 
 
 def assert_breaks(engine: Engine, table: pa.Table, schema: Schema) -> None:
-    """Compare the broken rules with counting by hand, in lists and in errors."""
+    """Compare the broken rules with a count in plain Python, in lists and in errors."""
     expected = {
         (name, rule): column.count(rule)
         for name, column in codes_by_hand(table, schema).items()
@@ -202,7 +202,7 @@ def assert_breaks(engine: Engine, table: pa.Table, schema: Schema) -> None:
         with pytest.raises(DataError) as error:
             ask()
         assert list(error.value.problems) == [str(item) for item in engine.rule_breaks()]
-    for name in set(names) - broken:  # the others can still be asked for
+    for name in set(names) - broken:  # other columns can still be queried
         assert engine.histograms([name])[name].sum() == table.num_rows
 
 
@@ -217,9 +217,9 @@ JUNK_TEXTS = ["x", "1_000", "0x1F", "1,5", "1 2", "--1", "1e", "e1", ".", "+", "
 def random_table(
     seed: int, *, outside: str, missing: str, n_rows: int = 300, other: bool = False
 ) -> tuple[pa.Table, Schema]:
-    """Make a table with everything that may come under the given rules without being refused.
+    """Make a table with every value that the given rules accept.
 
-    With `other`, columns have a value that is not the first for what holds none of theirs.
+    With `other`, out-of-domain values are recorded as a value other than the first.
     """
     draw = np.random.default_rng(shifted(seed))
 
@@ -232,7 +232,7 @@ def random_table(
     others = {key: {"other": value} if other else {} for key, value in others.items()}
     listed = ["a", "b b", "ç", "'; --", '"', "?x", "a,b", "l\nm", "ﬀ", "A"]
     gaps = [None, "", "?"] if missing != "forbid" else []
-    # Clipping cannot help a text that is no number: it is no value, which may be forbidden.
+    # A text that is not a number cannot be clipped: it counts as missing, which may be refused.
     lenient = outside in ("missing", "other") or (outside == "clip" and missing != "forbid")
     numbers = [t for t in NUMBER_TEXTS if lenient or t not in ("2.50", ".5", "4.4999", "-0.5")]
     numbers = [t for t in numbers if missing != "forbid" or t not in (None, "", "?", "nan")]
@@ -277,7 +277,7 @@ def check_random_tables_with_other_values(make: Make) -> None:
 
 
 def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
-    """Return a schema that says nothing of rules, and rows that fit it in no way."""
+    """Return a schema with default rules, and rows that are out of its domain in every way."""
     schema = Schema.from_dict(
         {
             "name": "defaults",
@@ -315,7 +315,7 @@ def hostile_rows() -> tuple[Schema, list[dict[str, str | None]]]:
 
 
 def check_a_row_of_any_kind_changes_answers_by_that_row(make: Make) -> None:
-    """By default encoding is defined for every row: nothing is refused, nothing counts twice."""
+    """Check the default rules: every row has a code, none is refused, and none counts twice."""
     schema, rows = hostile_rows()
     plain = {"age": "5", "weight": "1.5", "sex": "M", "smoker": "no", "town": "Ayre"}
     base = [{"who": who, **plain} for who in ("old", "old", "young")]
@@ -330,7 +330,7 @@ def check_a_row_of_any_kind_changes_answers_by_that_row(make: Make) -> None:
         return [engine.n_rows(), cells.counts.sum(), *engine.marginals([names[:2], names[2:]]),
                 *histograms.values()]  # fmt: skip
 
-    # All hostile rows at once, then without one of them that is a person's only row, and so on.
+    # All hostile rows at once; then without one that is a person's only row, and so on.
     persons = [{**row, "who": row["who"] and f"{row['who']}{i}"} for i, row in enumerate(rows)]
     whole, before = answers([*base, *persons]), answers(base)
     n_nobody = sum(row["who"] in (None, "") for row in persons)
@@ -347,7 +347,7 @@ def check_a_row_of_any_kind_changes_answers_by_that_row(make: Make) -> None:
 
 
 def check_elements_of_hostile_rows(make: Make) -> None:
-    """In a long table a missing item or value is the other one, unless missing is a category."""
+    """Check long tables: a missing item or value becomes `other`, unless missing is a category."""
     columns = {
         "who": {"role": "identifier"},
         "movie": {"type": "categorical", "values": ["m0", "m1", "else"], "other": "else"},
@@ -491,7 +491,7 @@ def check_large_domain(make: Make) -> None:
     rows = draw.integers(0, 10_000, size=(200, len(names)))
     rows[100:] = rows[:100]  # every cell twice
     rows[:3] = 9_999
-    rows[1, -1] = rows[2, 0] = 5  # neighbors that differ in one end of the key only
+    rows[1, -1] = rows[2, 0] = 5  # neighbors whose keys differ at one end only
     table = pa.table({name: rows[:, i] for i, name in enumerate(names)})
     assert schema.domain.size > 2**63
     assert_answers(make(table, schema), table, schema)
@@ -529,7 +529,7 @@ def check_order_of_columns(make: Make) -> None:
 
 
 def check_marginals(make: Make) -> None:
-    # More groups than fit one query, blocks that hold several of them, and one that is alone.
+    # More groups than fit in one query, blocks of several groups, and one group alone.
     names = [f"x{i}" for i in range(12)]
     sizes = [2, 3, 200, 5, 2, 40, 3, 7, 90, 2, 2, 300]
     schema = Schema.from_dict(
@@ -568,7 +568,7 @@ def check_questions(make: Make) -> None:
 
 
 def persons_schema(max_rows: int) -> Schema:
-    """Describe visits of persons, each numbered within the person."""
+    """Return the schema of visits, numbered within each person."""
     return Schema.from_dict(
         {
             "name": "visits",
@@ -583,7 +583,7 @@ def persons_schema(max_rows: int) -> Schema:
 
 
 def persons_table(sizes: Sequence[int]) -> pa.Table:
-    """Give each person a number of visits, in mixed order."""
+    """Make visits of each person, in mixed order."""
     rows = [(person, visit) for person, size in enumerate(sizes) for visit in range(size)]
     rows = [rows[i] for i in np.random.default_rng(shifted(1)).permutation(len(rows))]
     return pa.table(
@@ -600,7 +600,7 @@ def check_persons_are_bounded(make: Make) -> None:
         kept = [min(size, max_rows) for size in sizes]
         assert engine.n_rows() == sum(kept)
         assert engine.histograms(["person"])["person"][: len(sizes)].tolist() == kept
-        # The same rows in every answer, no row twice, and all of those who have few.
+        # The same rows in every answer, no row twice, and all rows of persons below the bound.
         first, second = (engine.counts(["person", "visit"]) for _ in range(2))
         assert first.codes.tolist() == second.codes.tolist()
         assert first.counts.tolist() == [1] * sum(kept)
@@ -644,7 +644,7 @@ RATINGS = ItemColumns("movie", "rating")
 
 
 def ratings_schema(max_rows: int = 50, **rules: str) -> Schema:
-    """Describe ratings of twelve movies."""
+    """Return the schema of ratings of twelve movies."""
     return Schema.from_dict(
         {
             "name": "ratings",
@@ -670,7 +670,7 @@ def ratings_by_hand(n: int = 800) -> dict[int, dict[int, int]]:
 
 
 def ratings_table(people: dict[int, dict[int, int]]) -> pa.Table:
-    """Write ratings as a long table: some rows twice with a lower rating, some without one."""
+    """Write ratings as a long table: some rows again with a lower rating, some without a rating."""
     rows = [(p, m, r + 1) for p, mine in people.items() for m, r in mine.items()]
     rows += [(p, m, 1) for p, m, _ in rows[::7]]
     rows += [(p, (m + 1) % 12, None) for p, m, _ in rows[::5]]
@@ -694,7 +694,7 @@ def tuples_by_hand(records: Sequence[dict[int, int]], groups: ItemGroups) -> Cou
 
 
 def as_counter(tuples: Tuples) -> Counter[Any]:
-    """List tuples with their counts; each stands there once, in order."""
+    """Return the tuples with their counts; check that each occurs once, in order."""
     elements = list(zip(tuples.items.tolist(), tuples.values.tolist(), strict=True))
     bounds = zip(tuples.starts.tolist(), tuples.starts.tolist()[1:], strict=False)
     listed = [
@@ -845,12 +845,12 @@ def check_tuples_refuse(make: Make) -> None:
 
 # --- one row, one cell ----------------------------------------------------------------------------
 
-# Equal to a database that ignores case, accents, spaces at the end, or how a sign is composed.
+# Equal in a database that ignores case, accents, trailing spaces or Unicode composition.
 ALIKE = ("b24", "B24", "b24 ", "é", "É", "e", "e\u0301", "ß", "ss", "SS", "ﬀ", "ff", "I", "ı", "")
 
 
 def alike_schema(*, missing_values: Sequence[str] = ("NA",), outside: str = "missing") -> Schema:
-    """Describe four columns of texts that collations take for one another."""
+    """Return a schema of four columns with texts that some collations consider equal."""
     listed = {"type": "categorical", "missing": "category", "outside": outside}
     return Schema.from_dict(
         {"name": "alike", "missing_values": missing_values, "columns": {
@@ -872,11 +872,11 @@ def alike_table(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
 
 
 def alike_rows(seed: int, n_rows: int) -> list[tuple[Any, ...]]:
-    """Draw rows: each of the texts, others that are like them, and signs for no value."""
+    """Draw rows: each of the texts, similar texts, and markers of missing values."""
     draw = np.random.default_rng(seed)
     z = ["na", "nA", "NA", "Na", "na ", None]
     n = [0.0, -0.0, 1.0, -1.0, math.nan, None]
-    # No None in the first: a text file cannot tell it from the empty text, which is listed.
+    # No None in the first: a text file cannot distinguish it from the listed empty text.
     columns = ([*ALIKE, "Ss", "NA", "na"], ["b24", "B24", "b24 ", "B24 ", None], z, n)
     places = [draw.integers(len(column), size=n_rows) for column in columns]
     return [
@@ -886,7 +886,7 @@ def alike_rows(seed: int, n_rows: int) -> list[tuple[Any, ...]]:
 
 
 def all_answers(engine: Engine) -> dict[str, Counter[Any]]:
-    """Ask everything that can be asked of a wide table: how often each cell, in each answer."""
+    """Return the count of each cell in every kind of answer about a wide table."""
     names = list(engine.schema.attributes)
     answers = {}
     for name, histogram in engine.histograms(names).items():
@@ -909,7 +909,7 @@ def _occupied(table: Any) -> Counter[Any]:
 
 
 def assert_one_more(before: Engine, after: Engine) -> None:
-    """Compare all answers: one row more is one more in one cell of each."""
+    """Check that one more row adds one to one cell of each answer."""
     old, new = all_answers(before), all_answers(after)
     for question, cells in new.items():
         more = cells.copy()
@@ -929,7 +929,7 @@ def check_one_row_is_one_row_in_each_answer(make: Make) -> None:
 
 
 def assert_added_row_is_one_more(make: Make, seed: int, n_rows: int) -> None:
-    """Compare the answers on a random table with those on the same table and one row more."""
+    """Compare the answers on a random table with those on the same table with one more row."""
     *rows, row = alike_rows(seed, n_rows + 1)
     schema, more = alike_schema(), alike_table([*rows, row])
     after = make(more, schema)
@@ -956,7 +956,7 @@ def check_persons_that_are_alike_are_several(make: Make) -> None:
     assert engine.counts(["person", "visit"]).counts.sum() == 6
     assert make(table, persons_schema(2)).n_rows() == 7
     more = table.take([*range(7), 0, 0])
-    assert make(more, persons_schema(1)).n_rows() == 6  # the same person again: no row more
+    assert make(more, persons_schema(1)).n_rows() == 6  # the same person again: no additional row
 
 
 def check_items_and_persons_that_are_alike(make: Make) -> None:
@@ -996,17 +996,17 @@ ALIKE_CHECKS = [
     check_items_and_persons_that_are_alike,
 ]
 CHECKS = [check for name, check in sorted(globals().items()) if name.startswith("check_")]
-# What a database does with texts and persons shows in these; how cells are counted does not
-# depend on where the rows came from.
+# These depend on how a database treats texts and persons. Counting of cells does not depend on
+# the source of the rows.
 STORED_CHECKS = [*ALIKE_CHECKS, check_persons_are_bounded, check_weird_names]
 
 
 def often(chosen: Sequence[Callable[[Make], None]]) -> list[Any]:
-    """Return the whole battery, of which only the chosen checks are not for the long suite."""
+    """Return all checks, marked for the long suite except for the chosen ones."""
     return [c if c in chosen else pytest.param(c, marks=pytest.mark.long) for c in CHECKS]
 
 
 def check_engine(make: Make) -> None:
-    """Run the whole battery."""
+    """Run all checks."""
     for check in CHECKS:
         check(make)

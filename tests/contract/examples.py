@@ -1,4 +1,4 @@
-"""Every registered method with parameters to try it by; a new method only adds its line here."""
+"""Examples of every registered method, with parameters; a new method adds one line here."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def label(method: Method) -> str:
 
 
 def is_numeric(method: Method) -> bool:
-    """Return whether a method makes columns noisy and so cannot take the sample as it is."""
+    """Return whether a method adds noise to columns, so that it needs another table."""
     return isinstance(method, Uncertain | Condensation)
 
 
 def schema(method: Method) -> Schema:
-    """Return the schema an example is valid for: the sample's, or the one of `table`."""
+    """Return the schema of an example: that of the sample, or that of `table`."""
     public = sample_schema()
     if not is_numeric(method):
         return public
@@ -103,13 +103,13 @@ def table(method: Method) -> pa.Table:
     if not is_numeric(method):
         return sample()
     rows = sample().slice(0, 600).select(["visit", "age", "sex"])
-    # Fixed: evaluations on record (tests/golden) are of these rows.
+    # Fixed: the stored evaluations (tests/golden) used these rows.
     wait = np.random.default_rng(5).integers(0, 49, rows.num_rows) / 4
     return rows.append_column("wait", pa.array(wait))
 
 
 def questions(method: Method) -> list[str]:
-    """Return clauses over the columns of an example's schema."""
+    """Return WHERE clauses over the columns of an example's schema."""
     if is_numeric(method):
         return [
             "sex = 'F'", "age >= 40", "wait IS NULL", "age BETWEEN 20 AND 29 OR wait < 3",
@@ -122,7 +122,7 @@ def questions(method: Method) -> list[str]:
 
 
 def n_counted(method: Method) -> int:
-    """Count what a method's estimates are about in its table: rows, or distinct tuples."""
+    """Return the number of rows, or of distinct tuples if the method's estimates count those."""
     rows = table(method).select(list(schema(method).attributes))
     if isinstance(method, AlphaBeta):
         counts = rows.group_by(rows.column_names).aggregate([([], "count_all")])["count_all"]
@@ -131,8 +131,8 @@ def n_counted(method: Method) -> int:
 
 
 def example(method: Method) -> Example:
-    """Return all that an example is tried by."""
-    # Nobody can hide among one or two: refused, with what to do.
+    """Return the method, schema and table of an example."""
+    # These methods need at least k records: one or two are refused, with advice.
     is_crowd = is_numeric(method) or isinstance(method, Mondrian)
     return Example(
         method,

@@ -1,7 +1,7 @@
 """Every kind of release answers means, quantiles and regressions, or says why it cannot.
 
-An interval of 95% is missed once in twenty; these checks allow three times its width around the
-truth, so that a release of any draw passes and one that is off by its own scale does not.
+A 95% interval misses once in twenty; these checks allow three times its width around the
+truth, so that any draw of the noise passes and an error of the scale of the data does not.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def test_answers_hold_the_truth_or_are_refused(published: tuple[Method, Release]
         assert abs(answer.value - truth) <= 3 * reach, (answer, truth)
         assert min(answer.privacy_std, answer.model_std, answer.sampling_std) >= 0
     assert answered  # counts, at least
-    assert all(len(said) > 40 for said in refusals)  # says why
+    assert all(len(said) > 40 for said in refusals)  # states the reason
 
 
 def test_groups_have_a_table(published: tuple[Method, Release]) -> None:

@@ -1,9 +1,9 @@
-"""What is no value never passes for one: every type, every engine, every rule of cells.
+"""Missing and out-of-domain cells of every type, in every engine, under every rule.
 
 A table has one column for each raw type and pairs of rules: all of them for some types, and for the
-others as many as name every rule (`-m long`: all for all). Each holds values, and whatever may
-stand where a value is lacking: NULL, NaN, NaT, infinities, empty texts, words for nothing. The
-codes that an engine counts are compared with `code_by_hand`, which knows nothing of engines.
+others enough to cover every rule (`-m long`: all pairs for all types). Each column contains valid
+values and all markers of missing values: NULL, NaN, NaT, infinities, empty texts, words such as
+"none". The codes that an engine counts are compared with `code_by_hand`, which uses no engine.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ MISSING, UNREADABLE, OUTSIDE = "missing", "unreadable", "outside"
 
 
 def found(value: Any, kind: dict[str, Any]) -> Any:  # noqa: PLR0911, PLR0912 - case by case
-    """Return what a cell holds: a place on the grid (maybe beyond it), a name, or how it fails."""
+    """Return the content of a cell: a grid position (maybe outside), a name, or its problem."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     type_ = kind["type"]
@@ -218,7 +218,7 @@ def _moment(value: Any, kind: dict[str, Any], special: dict[str, str]) -> Any:
             clock = datetime.time.fromisoformat(value)
         return clock.hour - 8
     if isinstance(value, str):
-        # From 3.14 on Python takes 24:00 for the next midnight.
+        # From 3.14 on, Python reads 24:00 as the next midnight.
         if not re.fullmatch(r"\d{4}-\d\d-\d\d([T ](?!24)\d\d:\d\d(:\d\d)?Z?)?", value):
             return UNREADABLE
         try:
@@ -268,7 +268,7 @@ def code_by_hand(value: Any, kind: dict[str, Any], column: Any, rule: dict[str, 
 def scene(
     name: str, every: bool
 ) -> tuple[pa.Table, dict[str, tuple[dict[str, Any], dict[str, str]]]]:
-    """Return one raw type with a column for each kind that reads it, and each pair of rules."""
+    """Return a table of one raw type, with a column for each kind of column and pair of rules."""
     values, kinds = RAW[name]
     columns = {
         f"c{i}_{j}": (kind | {"missing": rule["missing"], "outside": rule["outside"]}, rule)
@@ -356,7 +356,7 @@ PANDAS = ["text", "number_text", "boolean", "float32", "float64", "timestamp", "
     "name", [pytest.param(n, marks=pytest.mark.long) if n in TEXTS[1:] else n for n in PANDAS]
 )
 def test_cells_of_a_pandas_frame(name: str) -> None:
-    """NaN stands for NULL, NaT for a missing moment, and None makes objects of truth values."""
+    """NaN represents NULL, NaT a missing time, and None turns booleans into objects."""
     check(name, lambda table: table.to_pandas())
 
 
@@ -375,7 +375,7 @@ SQLITE = {"text": "TEXT", "number_text": "TEXT", "boolean": "BOOLEAN", "int8": "
 )
 @pytest.mark.parametrize("engine", ["auto", pytest.param("memory", marks=pytest.mark.long)])
 def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> None:
-    """Of which NaN is NULL."""
+    """Here NaN is NULL."""
 
     def make(table: pa.Table) -> ibis.Table:
         path = tmp_path / f"{uuid.uuid4().hex}.db"
@@ -393,11 +393,11 @@ def test_cells_of_a_table_of_sqlite(name: str, engine: str, tmp_path: Path) -> N
 ON_SPARK = [name for name in RAW if name not in ("duration", "time", "uint64", "null")]
 
 
-@pytest.mark.long  # every type is read by Spark in `test_spark.py`, too
+@pytest.mark.long  # `test_spark.py` reads every type with Spark, too
 @pytest.mark.parametrize("name", ON_SPARK)
 @pytest.mark.xdist_group("spark")
 def test_cells_of_a_table_of_spark(name: str, spark: Any, tmp_path: Path) -> None:
-    """Read by Spark itself, whose sessions have a zone of their own."""
+    """Spark reads the file itself; its session has its own time zone."""
     check(name, lambda table: to_parquet(table, tmp_path / "t.parquet"), "spark")
 
 

@@ -1,4 +1,4 @@
-"""Databases to which different texts are equal count as every other engine does.
+"""Databases whose collations equate different texts: counts are those of every other engine.
 
 DuckDB and SQLite here; see `test_postgres` for PostgreSQL and `test_spark` for Spark.
 """
@@ -42,7 +42,7 @@ SQLITE = {pa.int64(): "INTEGER", pa.int32(): "INTEGER", pa.float64(): "REAL"}
 
 
 def definition(table: pa.Table, types: dict[pa.DataType, str], text: str) -> str:
-    """Write the columns of a table, with texts of a type."""
+    """Return the column definitions of a table, with texts of a given type."""
     columns = (
         '"{}" {}'.format(field.name.replace('"', '""'), {**types, pa.string(): text}[field.type])
         for field in table.schema
@@ -63,7 +63,7 @@ def to_duckdb(text: str, default: str = "") -> To:
 
 
 def to_view(table: pa.Table, folder: Path) -> ibis.Table:
-    """A view over a file's table, of a session with a default of its own."""
+    """Make a view over a file's table, in a session with its own default collation."""
     path = folder / f"{uuid.uuid4().hex}.duckdb"
     stored = ibis.duckdb.connect(path)
     stored.raw_sql("CREATE TABLE " + definition(table, DUCKDB, "VARCHAR COLLATE NOACCENT"))
@@ -93,7 +93,7 @@ HOSTILE = {
     "duckdb": to_duckdb("VARCHAR COLLATE NOCASE", "NOCASE.NOACCENT"),
     "sqlite": to_sqlite("TEXT COLLATE NOCASE"),
 }
-# Other ways to be hostile: only what is about texts.
+# Other difficult collations: only the checks of texts.
 MORE = {
     "duckdb-default": to_duckdb("VARCHAR", "NOCASE.NOACCENT"),
     "duckdb-noaccent": to_duckdb("VARCHAR COLLATE NOACCENT"),
@@ -143,7 +143,7 @@ def test_one_row_is_one_row(database: str, n_rows: int, tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:this release is not private")
 @pytest.mark.parametrize("database", HOSTILE)
 def test_release_is_the_same(database: str, tmp_path: Path) -> None:
-    """Six columns would put one row into 64 cells."""
+    """With six columns, the collation would put one row into 64 cells."""
     listed = {"type": "categorical", "values": ["b24", "B24"]}
     schema = Schema.from_dict({"name": "t", "columns": dict.fromkeys("abcdef", listed)})
     table = pa.table({name: ["b24"] * 20 + ["B24"] for name in schema.columns})
@@ -170,7 +170,7 @@ def test_draft_lists_each_text(database: str, tmp_path: Path) -> None:
 
 
 def test_numbers_of_sqlite_do_not_depend_on_other_rows(tmp_path: Path) -> None:
-    """Whole numbers beyond 2**53 stay what they are beside a row that has none."""
+    """Integers above 2**53 stay exact in a column with an empty cell."""
     low = 2**62 + 1
     column = {"type": "integer", "low": low, "high": low + 2, "missing": "category"}
     schema = Schema.from_dict({"name": "t", "columns": {"x": column}})
@@ -204,7 +204,7 @@ def test_types_that_sqlite_only_names(tmp_path: Path) -> None:
 
 
 def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) -> None:
-    """SQLite takes anything into any column; one such cell neither ends a run nor moves others."""
+    """SQLite stores any type in any column; one such cell neither ends a run nor changes others."""
     path = tmp_path / "t.db"
     kinds = {"x": "INTEGER", "y": "REAL", "z": "TEXT", "day": "DATE", "price": "DECIMAL(6, 2)"}
     rows = [(1, 1.0, "1", "2024-01-31", 1.5)] * 3
@@ -225,7 +225,7 @@ def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) ->
     )  # fmt: skip
     found = connect(ibis.sqlite.connect(path).table("t"), schema).histograms(list(schema.columns))
     assert [(found["x"][code], found["y"][code]) for code in (0, 1, 9)] == [(1, 1), (3, 3), (1, 1)]
-    assert (found["x"][7], found["x"][10]) == (1, 4)  # the word, the bytes, 2.5 and nothing
+    assert (found["x"][7], found["x"][10]) == (1, 4)  # the word, the bytes, 2.5 and the empty cell
     assert (found["y"][7], found["y"][3], found["y"][10]) == (1, 1, 3)
     assert found["z"].tolist() == [3, 1, 6]
     assert found["day"].tolist() == [3, 7]
@@ -237,7 +237,7 @@ def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) ->
 def test_the_first_row_of_sqlite_does_not_say_how_others_are_read(
     asked: str, tmp_path: Path
 ) -> None:
-    """Columns may have no type there: then each cell is what it is."""
+    """SQLite columns may have no type: each cell then keeps its own."""
     schema = Schema.from_dict(
         {"name": "t", "columns": {
             "x": {"type": "integer", "low": 0, "high": 9, "missing": "category"},
@@ -262,7 +262,7 @@ def test_the_first_row_of_sqlite_does_not_say_how_others_are_read(
 
 
 class Silent(SecureNoise):
-    """Fail if any noise is drawn."""
+    """Noise source that fails if anything is drawn."""
 
     def __getattribute__(self, name: str) -> Any:
         if name in ("discrete_laplace", "discrete_gaussian", "geometric", "binomial"):
@@ -271,7 +271,7 @@ class Silent(SecureNoise):
 
 
 def in_the_database(source: DatabaseSource, names: Any) -> Any:
-    """Leave the rows where they are, so that the database compares them."""
+    """Leave the rows in the database, so that it compares the texts."""
     return source
 
 
@@ -279,7 +279,7 @@ def in_the_database(source: DatabaseSource, names: Any) -> Any:
 def test_rows_compared_by_a_database_are_refused(
     question: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What came of leaving the rows in such a database, were it not for the guard."""
+    """Without the guard, such a database would count one row in several cells."""
     monkeypatch.setattr(DatabaseSource, "here", in_the_database)
     engine = connect(HOSTILE["duckdb"](alike_table(alike_rows(5, 50)), tmp_path), alike_schema())
     ask: dict[str, Callable[[], Any]] = {

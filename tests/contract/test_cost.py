@@ -1,9 +1,9 @@
-"""What a ledger charges never falls when a method protects less.
+"""Charges of a ledger: they never fall when a method protects less.
 
-Every parameter of every method that carries a promise is either on a ladder here, from the value
-that protects most to the one that protects least, or named among those that do not say how much is
-protected. On the way down a ladder the charge may only rise, end in a refusal, or stay; and what
-is counted at one step is counted at every step below.
+Every parameter of every method with a promise has a `Ladder` here, a list of values from most to
+least protective, or is listed as one that does not change the protection. From each value to the
+next, the charge may rise, stay the same or become a refusal. If the ledger can count the cost of
+one value, it can count the cost of all later ones.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def persons(max_rows: int) -> Schema:
 
 @dataclass(frozen=True, kw_only=True)
 class Ladder:
-    """Weaken one parameter of a method step by step; all else stays as it is."""
+    """Values of one parameter, from most to least protection; all else stays fixed."""
 
     method: type[Any]
     parameter: str
-    steps: Sequence[Any]  # the one that protects most comes first
+    steps: Sequence[Any]  # the most protective value first
     others: Mapping[str, Any] = field(default_factory=dict)
     schema: Schema = field(default_factory=sample_schema)
 
@@ -93,7 +93,7 @@ def ladders(method: type[Any], others: Mapping[str, Any], **steps: Sequence[Any]
     ]
 
 
-# Priors and coins from far above what is allowed to far below; 1e60 tuples, and 21,000.
+# Priors and probabilities from far above the allowed range to far below; 1e60 and 21,000 tuples.
 PRIORS = ("1/2", "1/10", "1e-3", "1e-9", "1e-30", "1e-44", "1e-50", "1e-59", "1e-60", "1e-61",
           "1e-90", "1e-300")  # fmt: skip
 GAMMAS = ("1/1000", "1/10", "1/5", "1/2", "9/10", "999/1000", Fraction(10**30 - 1, 10**30))
@@ -176,7 +176,7 @@ LADDERS = [
                               levels=("safe", "exact")))),
 ]  # fmt: skip
 
-# What is published, how well, and with how much work: the promise is the same for all values.
+# These change the output, its accuracy or the run time; the promise is the same for all values.
 NEUTRAL = {
     AlphaBeta: {"view_history", "max_tuples"},
     Columns: {"columns", "clusters", "schema_share", "similarity", "item", "value", "max_values",
@@ -201,7 +201,7 @@ NEUTRAL = {
 
 
 def charge(promises: tuple[Guarantee, ...]) -> Budget | None:
-    """Return what a ledger of the right unit and relation charges, or None if it cannot count."""
+    """Return the charge in a ledger of matching unit and relation, or None if it is uncountable."""
     if not is_counted(promises):
         return None
     counted: Any = next(promise for promise in promises if promise.counted)
@@ -241,14 +241,14 @@ def test_protecting_less_never_costs_less(ladder: Ladder) -> None:
 
 @pytest.mark.parametrize("d", ["1e-44", "1e-50", "1e-59"])
 def test_beyond_any_meaning_the_charge_is_beyond_any_cap(d: str) -> None:
-    """Not one digit is dropped: epsilon is ln of the likelihood ratio, above what a cap may be."""
+    """No digit is dropped: epsilon is ln of the likelihood ratio, even above the largest cap."""
     ladder = Ladder(method=AlphaBeta, parameter="d", steps=(), schema=wide(30),
                     others={"n_public": 1, "gamma": "3/5", **ENDLESS})  # fmt: skip
     cost = charge(ladder.promises(d))
     assert cost is not None
     assert cost.epsilon > 100
     rows = charge(dataclasses.replace(ladder, schema=wide(40)).promises(d))
-    assert rows == cost  # the domain does not matter, the ratio does
+    assert rows == cost  # the cost depends on the ratio, not on the domain
 
 
 @pytest.mark.parametrize("max_rows", [1, 2, 7])

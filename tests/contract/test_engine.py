@@ -1,4 +1,4 @@
-"""Every engine, over every kind of source, gives the same answers."""
+"""Engines: every engine gives the same answers for every kind of source."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ SOURCES: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "ibis": ("auto", to_backend),
 }
 OFTEN = ["memory-arrow", "memory-csv", "duckdb-csv", "duckdb-parquet"]  # texts and types, each
-# Other ways to the same engines; one check each tells whether the way is right.
+# Other kinds of input for the same engines; one check each suffices.
 WAYS: dict[str, tuple[str, Callable[[pa.Table, Path], Any]]] = {
     "memory-csv.gz": ("memory", lambda table, path: to_csv(table, path.with_suffix(".csv.gz"))),
     "memory-ibis": ("memory", to_backend),
@@ -116,7 +116,7 @@ def maker(way: tuple[str, Callable[[pa.Table, Path], Any]], folder: Path) -> Mak
     numbers = iter(range(10_000))
 
     def make(table: pa.Table, schema: Schema) -> Any:
-        # Square brackets and quotes: engines take paths for patterns, or for SQL.
+        # Square brackets and quotes: engines interpret paths as patterns, or as SQL.
         inside = folder / str(next(numbers))
         inside.mkdir()
         path = inside / "table [x]'s"
@@ -125,7 +125,7 @@ def maker(way: tuple[str, Callable[[pa.Table, Path], Any]], folder: Path) -> Mak
     return make
 
 
-# What comes of cells once they are read; DuckDB reads a text file anew for each question.
+# Checks of cells after reading; DuckDB reads a text file again for each query.
 ONCE_READ = {
     check_broken_rules,
     check_far_bounds,
@@ -278,7 +278,7 @@ def test_types_that_cannot_be_read_are_refused() -> None:
 
 
 def test_a_nested_type_is_named_without_the_names_inside_it() -> None:
-    """Where keys are data, they are the names of fields."""
+    """JSON objects with data as keys have these keys as field names."""
     inside = pa.array([{"Jane Doe": 1}])
     table = pa.table({"id": inside, "age": inside, "sex": pa.array([[{"Jane Doe": 1}]])})
     for data in (table, ibis.memtable(table)):
@@ -448,7 +448,7 @@ def test_seeded_choice_of_rows_is_repeatable(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_text_file_stay_in_order(tmp_path: Path) -> None:
-    """Several threads read a file of some megabytes."""
+    """Several threads read a file of several megabytes."""
     whole = {"type": "integer", "low": 0, "high": 2_000_000}
     schema = Schema.from_dict({"name": "t", "columns": {"x": whole, "y": whole}})
     numbers = np.arange(400_000)
@@ -530,7 +530,7 @@ def test_nothing_is_made_in_a_connection_of_the_user() -> None:
 
 
 def test_a_table_that_changes_is_counted_as_it_was() -> None:
-    """Between two questions, rows of one person may come in beyond what was checked at first."""
+    """Between two queries, a person may get more rows than the first check allowed."""
     connection = ibis.duckdb.connect()
     connection.con.register("persons", persons_table([1] * 5))
     connection.con.execute("CREATE TABLE visits AS SELECT * FROM persons")

@@ -1,4 +1,4 @@
-"""Without an extra, readers read on, and whoever needs it is told its name before a charge."""
+"""Missing extras: reading still works, and publishing names the extra before any charge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`frame` means the same on every release, and every answer says what it counts."""
+"""`Release.frame`: the same meaning for every release; every answer states what it counts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A question to a release imports what it needs and nothing that only publishing needs.
+"""Imports of a query on a release: nothing that only publishing needs.
 
-Importing numba or pandas takes longer than most answers. An engine's libraries are not even there
-on the machine of an analyst who leaves them out.
+Importing numba or pandas takes longer than most answers. Analysts may not have installed the
+libraries of an engine.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ print(*sorted(set(heavy.split()) & set(sys.modules)))
 
 
 def imported(release: Path, *questions: str) -> str:
-    """Ask questions in a new process, and say which of the heavy modules that imported."""
+    """Run queries in a new process, and return the heavy modules that they import."""
     command = [sys.executable, "-c", ASKING, str(release), " ".join(HEAVY), *questions]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -47,7 +47,7 @@ def imported(release: Path, *questions: str) -> str:
 def test_a_count_imports_no_engine_and_no_compiler(name, tmp_path):
     method = FIRST[name]
     publish(table(method), schema(method), method, out=tmp_path / "release")
-    # The second one cuts through published groups: the error of an uneven spread is worked out.
+    # The second one splits published groups: it computes the error of uneven values in a group.
     assert imported(tmp_path / "release", "age >= 40", "age >= 41 AND sex = 'F'") == ""
 
 

@@ -1,4 +1,4 @@
-"""What every method must keep: the laws of the house and good manners."""
+"""Contract of every method: the checks of `hushtable.testing`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _names(methods: list[Method]) -> set[str]:
 
 STATEMENTS = jsonschema.Draft202012Validator(Statement.model_json_schema(by_alias=True))
 
-# What hardly hangs on the parameters of a method is tried on its first example, and on all
+# Checks that hardly depend on the parameters of a method use its first example, and all
 # of them in the long suite.
 ON_ONE = (check_charge, check_errors, check_every_row, check_full_disk)
 FIRST = [method for at, method in enumerate(EXAMPLES) if method.name not in _names(EXAMPLES[:at])]

@@ -1,6 +1,6 @@
-"""A method in a package of its own joins by its entry point, without a line changed here.
+"""Plugins: the entry point of another package adds its method without a change here.
 
-Its own tests are those of any author: the laws, the parts and the audit of `hushtable.testing`.
+Its own tests are those for any author: contract, parts and audit of `hushtable.testing`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def wheel(folder: Path) -> Path:
-    """Build the wheel by hand, as its build system is not one of ours to install."""
+    """Build the wheel by hand, because its build system is not installed."""
     info = f"{NAME}-{VERSION}.dist-info"
     files = {
         str(path.relative_to(PACKAGE / "src")): path.read_text()
@@ -45,7 +45,7 @@ def wheel(folder: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def hushtable(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """Install the plugin, and give the command line of an interpreter that has it."""
+    """Install the plugin, and return the command line of an interpreter with it."""
     pytest.importorskip("pip", reason="this environment has no pip to install a plugin with")
     folder = tmp_path_factory.mktemp("plugin")
     install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target"]

@@ -1,4 +1,4 @@
-"""PostgreSQL counts as the other engines do, through ibis; a server is started for the tests."""
+"""PostgreSQL through ibis: the same counts as other engines; the tests start a server."""
 
 from __future__ import annotations
 

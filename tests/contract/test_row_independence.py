@@ -169,7 +169,7 @@ def check_persons(
 def check_waves(
     raw: RawTable, chosen: Format, engine: str, folder: Path, rng: random.Random
 ) -> Counter[str]:
-    """Check that people of two waves are those who are in both; return the cases."""
+    """Check that the joined people of two waves are those in both; return the cases."""
     rows = list(range(raw.table.num_rows))
     seed = rng.random()  # both waves in one dialect
     waves = [
@@ -304,7 +304,7 @@ def test_many_persons(name: str, check: str, tmp_path: Path) -> None:
     assert cases["tables"] >= ENCODED * LONG_EXAMPLES
 
 
-# --- faults that were found ----------------------------------------------------------------------
+# --- earlier bugs --------------------------------------------------------------------------------
 
 
 def _parquet(table: pa.Table, folder: Path, rng: random.Random) -> Written:
@@ -318,7 +318,7 @@ BESIDE = {"x1": pa.array([None], pa.decimal128(5, 2)), "x2": pa.array([None], pa
 
 
 def _with_beside(values: pa.Array, rules: dict[str, Any], beside: str) -> RawTable:
-    """Build a table with a column beside, whose type must not change how others are read."""
+    """Build a table with a second column, whose type must not change how others are read."""
     n_rows = len(values)
     arrays = {
         ROW: pa.array(range(n_rows)),
@@ -341,18 +341,18 @@ CLOCK_RULES = {"type": "time", "step": "second", "missing": "category"}
 NUMBER_RULES = {"type": "number", "low": 0.0, "high": 9.0, "step": 1.0, "missing": "category"}
 INSTANTS = [-1_000_000_001, -500_000_000, -1, 0, 499_999_999, 500_000_000, 999_999_999]
 FAULTS: dict[str, tuple[pa.Array, dict[str, Any]]] = {
-    # DuckDB answered isnan from the statistics of a Parquet file.
+    # DuckDB computed isnan from the statistics of a Parquet file.
     "nan": (pa.array([math.nan, 1.0, 2.0]), NUMBER_RULES),
     "nan alone": (pa.array([math.nan]), NUMBER_RULES),
     "single nan": (pa.array([math.nan, 1.0], pa.float32()), NUMBER_RULES),
-    # Seconds were rounded from half a second on.
+    # Fractions of a second from 0.5 on were rounded up.
     "instants": (array_of(INSTANTS, pa.timestamp("ns", "Europe/Berlin")), SECONDS_RULES),
     "timestamps": (array_of(INSTANTS, pa.timestamp("ns")), SECONDS_RULES),
     "microseconds": (
         array_of([i // 1000 for i in INSTANTS], pa.timestamp("us", "UTC")), SECONDS_RULES
     ),
     "times": (array_of([999_999_999, 86_399_999_999_999], pa.time64("ns")), CLOCK_RULES),
-    # A double stood for a whole number beyond 2**53.
+    # Integers above 2**53 were read as doubles.
     "special": (
         pa.array([2**53, 2**53 + 1]),
         {"type": "integer", "low": 0, "high": 9, "special": {2**53 + 1: "far"}},

@@ -1,4 +1,4 @@
-"""Rows that Spark reads have the codes and persons of the reference encoder, in any time zone."""
+"""Rows read by Spark: codes and persons of the reference encoder, in any time zone."""
 
 from __future__ import annotations
 

@@ -258,7 +258,7 @@ MISTAKES: dict[str, Callable[[Any], Any]] = {
 
 
 PYTHON_REFUSES = [MISTAKES["publishes it as JSON"], MISTAKES["looks at the memory"]]
-"""There is no JSON and, before Python 3.12, no memory of such a thing."""
+"""Operations that Python itself refuses with a TypeError (`memoryview` only before 3.12)."""
 
 
 @pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])

@@ -1,4 +1,4 @@
-"""Spark answers as the other engines do, and what its executors publish is drawn once.
+"""Spark: the same answers as other engines, and one draw for each row that executors publish.
 
 All tests share one small session of Spark, hence one worker (``--dist loadgroup``).
 """
@@ -122,12 +122,12 @@ def test_texts_with_a_collation(
     check(make)
 
 
-# Each asks some hundred questions, which Spark answers one by one.
+# Each makes about a hundred queries, which Spark answers one by one.
 SLOW = {
     check_a_row_of_any_kind_changes_answers_by_that_row,
     check_broken_rules,
     check_far_bounds,
-    check_items_and_persons_that_are_alike,  # and the next: with a collation, above
+    check_items_and_persons_that_are_alike,  # this and the next: with a collation, above
     check_one_row_is_one_row_in_each_answer,
     check_random_tables,  # smaller ones are compared with other engines below
     check_random_tables_with_other_values,
@@ -205,7 +205,7 @@ def test_files_with_other_types_are_refused(session: Any, tmp_path: Path) -> Non
 
 
 def test_spark_reads_the_files_that_the_other_engines_read(session: Any, tmp_path: Path) -> None:
-    """Which files a path stands for must not depend on who counts."""
+    """The files that a path matches must not depend on the engine."""
     for number, name in enumerate(
         [
             "a[1].parquet",
@@ -224,7 +224,7 @@ def test_spark_reads_the_files_that_the_other_engines_read(session: Any, tmp_pat
         for engine in ("memory", "duckdb", "spark"):
             found = connect(tmp_path / path, ONE, engine=engine)
             assert found.n_rows() == n_rows, (path, engine)
-    address = (tmp_path / "deep").as_uri()  # what hushtable cannot list, Spark lists alike
+    address = (tmp_path / "deep").as_uri()  # Spark alone lists these paths
     assert connect(address, ONE, engine="spark").n_rows() == 32
 
 
@@ -242,7 +242,7 @@ def test_speculation_is_refused_before_anything_is_charged(
     assert not ledger.entries()
 
 
-OTHERS = {  # what an executor's Python finds first, and what is said of it
+OTHERS = {  # the first problem of an executor's Python, and its message
     "No module named 'hushtable'": (
         "hushtable.py", "raise ModuleNotFoundError(\"No module named 'hushtable'\")",
     ),
@@ -320,14 +320,14 @@ def test_randomized_tables_agree_with_memory_and_duckdb(session: Any, tmp_path: 
             assert (counts.counts == cells.counts).all()
 
 
-# ---- good manners in a session of somebody else --------------------------------------------------
+# ---- a user's own session: everything is left as it was ------------------------------------------
 
 
 def test_nothing_stays_in_the_session(session: Any) -> None:
     rows = persons_table([5] * 5)
     frame = session.createDataFrame(rows.to_pandas())
     settings = {k: session.conf.get(k) for k in ("spark.sql.session.timeZone",)}
-    gc.collect()  # what earlier tests had kept must not go in the middle of this one
+    gc.collect()  # objects of earlier tests must not be collected during this one
     kept_before = session.sparkContext._jsc.getPersistentRDDs().size()
     engine = connect(frame, persons_schema(2))
     assert engine.n_rows() == 10
@@ -371,7 +371,7 @@ def test_rows_chosen_at_random_are_not_chosen_twice(session: Any, tmp_path: Path
 
 
 def test_coins_of_an_answer_fall_once(session: Any, tmp_path: Path) -> None:
-    """A part of a query that is run again would see others: a record in too many columns."""
+    """A repeated task of a query would see other rows: a record in too many columns."""
     engine = connect(to_spark(session, persons_table([9] * 20), tmp_path), persons_schema(100))
     rows = engine._rows  # type: ignore[attr-defined]
     drawn = rows.draw(rows.table.select(coin=ibis.random()))
@@ -403,7 +403,7 @@ def test_pyspark_is_not_imported_before_it_is_asked_for() -> None:
     assert done.stdout.strip() == "False"
 
 
-# ---- methods: equal releases where the driver draws ----------------------------------------------
+# ---- methods: equal releases if the driver draws -------------------------------------------------
 
 DRIVER_SIDE: list[Method] = [
     NoisyCounts(epsilon=1, delta="1e-6", k=10, generalize=COARSE, row_count_share="1/20"),
@@ -468,7 +468,7 @@ def wide_table(counts: dict[tuple[int, str | None], int]) -> pa.Table:
 
 @pytest.fixture
 def on_executors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have executors publish domains that a driver could hold."""
+    """Make executors publish domains that would fit on the driver."""
     monkeypatch.setattr(sql, "MAX_CELLS", 10)
 
 
@@ -485,7 +485,7 @@ def test_noise_of_executors_has_the_right_distribution(
     session: Any, tmp_path: Path, mechanism: Any
 ) -> None:
     # 4,000 tuples of the same count each get their own draw; so do those of a second count. A
-    # chi-square test on what is published, outcomes of fewer than 20 put together.
+    # chi-square test on the published counts; outcomes below 20 are merged.
     method = NoisyCounts(epsilon=1, delta="1e-3", k=5, mechanism=mechanism)
     sizes = {n: range(n * 100, n * 100 + 4000) for n in (9,)} | {13: range(5000, 9000)}
     table = wide_table({(c, "a"): n for n, cells in sizes.items() for c in cells})
@@ -609,7 +609,7 @@ def test_a_task_that_is_tried_again_publishes_its_second_draws_alone(
     out.parent.mkdir()
 
     class Unlucky(task):  # type: ignore[misc, valid-type]
-        """Fail the first attempt of every task, after rows were drawn and are in its file."""
+        """Fail the first attempt of every task, after it wrote rows to its file."""
 
         def __call__(self, batches: Any) -> Any:
             context = TaskContext.get()
@@ -644,7 +644,7 @@ def test_a_task_that_is_tried_again_publishes_its_second_draws_alone(
     )
     settings = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1000", "parquet.block.size": "999"}
     before = {name: session.conf.get(name, None) for name in settings}
-    for name, value in settings.items():  # so that rows reach the disk while others are drawn
+    for name, value in settings.items():  # so that rows are written to disk while others are drawn
         session.conf.set(name, value)
     try:
         release = hushtable.publish(
@@ -734,7 +734,7 @@ def test_broken_rules_are_refused_before_executors_draw(session: Any, tmp_path: 
 
 
 def test_a_task_refuses_codes_of_broken_rules() -> None:
-    # They were refused before; should the rows have changed since, nothing is drawn for them.
+    # Such rows were refused earlier; if the rows changed since, no noise is drawn for them.
     domain, wide = Domain({"cell": 4}), Domain({"cell": 4 + N_RULES})
 
     def rows_of(cells: OccupiedCells, _: Any) -> pa.Table:

@@ -1,4 +1,4 @@
-"""People of two waves, joined wherever the tables are: one person more is one joined row more."""
+"""People of two waves, joined in any engine: one more person is one more joined row."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ SCHEMA = Schema.from_dict(
     }
 )
 
-# Pairs of these are one person to somebody: to a collation, a form of Unicode, a reader of numbers.
+# Pairs that a collation, a Unicode normalization or a number parser would treat as one person.
 IDS = ["b24", "B24", " b24", "b24 ", "é", "e\u0301", "ß", "ss", "1", "1.0", "01", "x\0y", "x"]
 
 Keep = Callable[[pa.Table, Path], Any]
 
 
 def people(ids: list[str | None], *, times: int = 1) -> pa.Table:
-    """Make a wave in which everybody has so many rows, all alike."""
+    """Make a wave in which every person has the given number of identical rows."""
     place = np.array([IDS.index(one) if one else 0 for one in ids for _ in range(times)])
     return pa.table({
         "id": pa.array([one for one in ids for _ in range(times)], pa.string()),
@@ -88,7 +88,7 @@ def moves(now: Any, before: Any, engine: Any) -> list[np.ndarray]:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("somebody", ["b24", "e\u0301", "1"])
 def test_one_person_more_is_one_joined_row_more(tmp_path: Path, place: str, somebody: str) -> None:
-    """Whoever has a name that looks like another's, and three rows in each wave, is one row."""
+    """A person with a name similar to another's, and three rows in each wave, is one row."""
     keep, engine = PLACES[place]
     ids: list[str | None] = [one for one in IDS if one != somebody]
     others = people([*ids, None])

@@ -1,4 +1,4 @@
-"""The wheel is the same wherever it is built, and installs where there is nothing else."""
+"""The wheel: reproducible, and installable in an empty environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def built(folder: Path) -> Path:
 
 @pytest.mark.long
 def test_two_builds_are_the_same_and_one_installs(tmp_path: Path) -> None:
-    """Needs the package index: a reader's install into an environment with nothing in it."""
+    """Needs the package index: install for reading releases, into an empty environment."""
     first, second = (built(tmp_path / name) for name in ("first", "second"))
     digests = {hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in (first, second)}
     assert len(digests) == 1

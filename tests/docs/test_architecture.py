@@ -1,4 +1,4 @@
-"""The tree in the architecture is the tree there is; strings name no module of another package."""
+"""The tree in docs/architecture.md matches the package; strings name no other package's module."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TREE = re.search(
 
 
 def named() -> set[str]:
-    """Give every path that the tree names, below the package."""
+    """Return every path that the tree names, relative to the package."""
     assert TREE is not None
     found, folder = set(), ""
     for line in TREE[1].splitlines():
@@ -28,21 +28,21 @@ def named() -> set[str]:
     return found
 
 
-def test_what_is_named_is_there() -> None:
+def test_every_named_path_exists() -> None:
     for path in named():
         assert (PACKAGE / path).exists(), path
         assert (PACKAGE / path).is_dir() == path.endswith("/"), path
 
 
-def test_what_is_there_is_named() -> None:
-    rooms = {path.name + "/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
+def test_every_package_module_and_family_is_named() -> None:
+    packages = {path.name + "/" for path in PACKAGE.iterdir() if (path / "__init__.py").exists()}
     modules = {path.name for path in PACKAGE.glob("*.py")} - {"__init__.py"}
     families = {
         f"methods/{path.name}/"
         for path in (PACKAGE / "methods").iterdir()
         if (path / "__init__.py").exists()
     }
-    assert rooms | modules | families == named()
+    assert packages | modules | families == named()
 
 
 MODULE = re.compile(r"hushtable(\.\w+)+(:\w+)?")

@@ -1,4 +1,4 @@
-"""The table of releases that fit a cap is the one that the script makes."""
+"""The table of releases within a cap: it is the output of its script."""
 
 from __future__ import annotations
 

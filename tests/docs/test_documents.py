@@ -1,4 +1,4 @@
-"""The code in the documents runs, and the commands they name exist."""
+"""Documentation: its code runs, and the commands that it names exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every example runs from an empty folder, in a process of its own."""
+"""Examples: each runs in an empty folder and its own process."""
 
 from __future__ import annotations
 

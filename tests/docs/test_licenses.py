@@ -18,7 +18,7 @@ PERMISSIVE = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD", "BSD-2-Clause", "BSD-3-Clause",
     "CC0-1.0", "ISC", "MIT", "MIT-0", "MIT-CMU", "PSF-2.0", "Zlib",
 }  # fmt: skip
-# Copyleft of files or libraries: fine for tools that are used in tests and not passed on.
+# File-level or library copyleft: allowed for test tools, which are not distributed.
 FOR_DEVELOPMENT = PERMISSIVE | {"MPL-2.0", "LGPL-3.0-only"}
 _SPELLINGS = {
     "MIT License": "MIT", "BSD License": "BSD", "Apache Software License": "Apache-2.0",
@@ -30,7 +30,7 @@ _SPELLINGS = {
 
 
 def requirements() -> dict[str, list[Requirement]]:
-    """Return what hushtable asks for: to run, and for each extra."""
+    """Return the requirements of hushtable: to run, and for each extra."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     groups = {"to run": project["dependencies"], **project["optional-dependencies"]}
     return {
@@ -40,7 +40,7 @@ def requirements() -> dict[str, list[Requirement]]:
 
 
 def installed(roots: list[Requirement]) -> dict[str, PackageMetadata]:
-    """Return the libraries that these need, directly or not, as far as they are installed."""
+    """Return the installed libraries that these need, directly or not."""
     found: dict[str, PackageMetadata] = {}
     waiting, seen = list(roots), set()
     while waiting:
@@ -63,7 +63,7 @@ def installed(roots: list[Requirement]) -> dict[str, PackageMetadata]:
 
 
 def license_of(metadata: PackageMetadata) -> str:
-    """Read the license from a library's own description."""
+    """Return the license from a library's metadata."""
     expression = metadata.get("License-Expression")
     if expression:
         return str(expression)

@@ -1,4 +1,4 @@
-"""Every notebook is the pair of its script, and all its cells run and show something."""
+"""Notebooks: each matches its script, and all its cells run and display something."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def cells(notebook: Any) -> list[tuple[str, str]]:
 
 
 def shown(source: str, names: dict[str, Any]) -> str:
-    """Run a cell and give what a notebook would display of its last line."""
+    """Run a cell and return what a notebook would display for its last line."""
     body = ast.parse(source).body
     last = body.pop() if isinstance(body[-1], ast.Expr) else None
     exec(compile(ast.Module(body, []), "cell", "exec"), names)  # noqa: S102 - our own
@@ -48,7 +48,7 @@ def test_a_notebook_is_the_pair_of_its_script(path: Path) -> None:
     nbformat.validate(notebook)
     # Otherwise: make notebooks.
     assert cells(notebook) == cells(jupytext.read(path, fmt="py:percent"))
-    assert not any(cell.get("outputs") for cell in notebook.cells)  # of other versions, or machines
+    assert not any(cell.get("outputs") for cell in notebook.cells)  # of other versions or machines
 
 
 @pytest.mark.parametrize("path", IN_PROCESS, ids=lambda path: path.stem)

@@ -1,11 +1,11 @@
-"""The pages of the papers show what was measured, and one point of each figure comes out again.
+"""Pages of the papers: they show the stored results, and one point of each figure is reproduced.
 
-A point is the mean of so many runs. The mean of a few more must lie within 6 standard errors of the
-difference, by the largest standard deviation among several points, or within 12 by that of ten runs
-of one point (Student's t): normal errors fail that less than once in a million. Where a point is
-the mean of two or three runs, all 36 points of the figure are taken: the largest of their standard
-deviations is so rarely small that 6 of it fail less than once in 1e7 (35!! / 6^36). These tests
-find a wrong mechanism or another protocol, not a shift of a tenth.
+A point is the mean of several runs. The mean of a few new runs must be within 6 standard errors of
+the difference, by the largest standard deviation among several points, or within 12 by that of ten
+runs of one point (Student's t). Normal errors fail this less than once in a million. If a point is
+the mean of two or three runs, all 36 points of the figure are used: their largest standard
+deviation is so rarely small that the check fails less than once in 1e7 (35!! / 6^36). These tests
+detect a wrong mechanism or another protocol, but not a shift of 10%.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ WRITTEN = [paper for paper in PAPERS if (PAGES / f"{paper}.md").exists()]
 
 
 def allowed(points: Sequence[Point], runs: int, again: int = 1) -> float:
-    """Return how far the mean of some runs may lie from a mean of so many."""
+    """Return the allowed distance of the mean of `again` new runs from that of `runs` old ones."""
     errors = 6 if len(points) > 1 else 12
     largest = max((point.high - point.low) / 2 for point in points) * np.sqrt(runs)
     return float(errors * largest * np.sqrt(1 / runs + 1 / again))
 
 
 def by_student(variance: float, freedom: int, runs: int, again: int) -> float:
-    """Return the same where a variance is known from so many degrees of freedom."""
+    """Return the same if the variance is estimated with the given degrees of freedom."""
     return float(t.isf(5e-7, freedom) * np.sqrt(variance * (1 / runs + 1 / again)))
 
 
@@ -137,7 +137,7 @@ def test_000_figure_3(shared_data: Path, name: str, part: str) -> None:
     again = columns.column_error(name, 2, "ln(5)", delta, "tight")
     tolerance = allowed(measured(figure), columns.RUNS[name])
     assert abs(again - panel["schema 2"].at(at).y) <= tolerance
-    assert again - panel.levels["raw"] > tolerance  # what learned from raw data would be noticed
+    assert again - panel.levels["raw"] > tolerance  # a model learned from raw data would be noticed
 
 
 def test_001_figure_1() -> None:
@@ -155,7 +155,7 @@ def test_001_figure_1() -> None:
 def test_001_figure_2() -> None:
     panel = kept("001")["2"]["(a) by depth"]
     curve = panel["depth 10, stop at 5"]
-    seeds = range(rps.N_RUNS)  # the same points: the noise is drawn anew
+    seeds = range(rps.N_RUNS)  # the same points, with new noise
     again = [rps.purity("5", seed, **rps.PAPER, max_depth=10, stop_count=5) for seed in seeds]
     tolerance = allowed(curve.points, rps.N_RUNS, len(again))
     assert abs(np.mean(again) - curve.at(5).y) <= tolerance
@@ -199,7 +199,7 @@ def test_001_figures_4_and_5(caltech: np.ndarray, number: str, which: int) -> No
 
 @pytest.mark.parametrize("number", ["1", "2", "3", "4", "5", "6"])
 def test_002_figures_1_to_6(shared_data: Path, number: str) -> None:
-    # Regions hang on the records alone and answers on the regions: no noise has to be allowed for.
+    # Regions depend only on the records, and answers on the regions: no tolerance for noise.
     assert shared_data
     name, by_size = list(uncertain.DATA)[(int(number) - 1) // 2], number in "135"
     band = uncertain.BANDS[0] if by_size else uncertain.BAND_OF_K  # whose boxes are drawn first
@@ -232,14 +232,14 @@ def test_002_figures_7_and_8(shared_data: Path, number: str, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def one_release(shared_data: Path) -> Release:
-    """Give paper 004's true counts and estimates of one release with the smallest beta."""
+    """Return paper 004's true counts and estimates of one release with the smallest beta."""
     table, schema = alpha_beta.adult_of_the_paper(shared_data)
     method = alpha_beta.methods(table.num_rows)["minimal beta"]
     return alpha_beta.one_release(method, table, schema, alpha_beta.codes_of(table, schema))
 
 
 def test_004_figure_2(one_release: Release) -> None:
-    # Quantiles of 300,000 estimates of tuples that do not occur: one release tells them well.
+    # Quantiles of 300,000 estimates of absent tuples: one release estimates them well.
     true, estimate = one_release
     point = kept("004")["2"]["minimal beta"]["estimate"].at(0)
     low, high = np.quantile(estimate[true == 0], (0.05, 0.95))
@@ -276,7 +276,7 @@ def test_003_figure_3(
     again = [100 * diffgen.accuracy(method, division) for division in diffgen.divisions(5)]
     tolerance = allowed([point], 10, len(again))
     assert abs(np.mean(again) - point.y) <= tolerance
-    assert point.y - panel.levels["LA"] > tolerance  # a release that tells nothing is noticed
+    assert point.y - panel.levels["LA"] > tolerance  # an uninformative release is noticed
 
 
 def test_003_figure_4(shared_data: Path) -> None:
@@ -288,7 +288,7 @@ def test_003_figure_4(shared_data: Path) -> None:
 
 
 def test_003_figure_5(shared_data: Path, tmp_path: Path) -> None:
-    # Seconds are those of one machine and not compared: the rows that were timed are.
+    # Seconds depend on the machine and are not compared; the timed rows are.
     assert shared_data
     diffgen.blown_up(20_000, tmp_path / "rows.parquet")
     table, schema = diffgen.table_and_schema()
@@ -296,5 +296,5 @@ def test_003_figure_5(shared_data: Path, tmp_path: Path) -> None:
     assert rows.schema.names == table.schema.names
     method = DiffGen(epsilon=1, specializations=15, score="max")
     release = publish(tmp_path / "rows.parquet", schema, method, out=tmp_path / "out")
-    total = release.count("age >= 0")  # its noise is known: ten standard deviations of it
+    total = release.count("age >= 0")  # its noise is known: ten standard deviations
     assert abs(total.value - 20_000) <= 10 * total.std + 1

@@ -1,4 +1,4 @@
-"""Files for those who cite, build and contribute say what the project says."""
+"""Citation, build and contribution files agree with the project's metadata."""
 
 from __future__ import annotations
 

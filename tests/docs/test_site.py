@@ -1,4 +1,4 @@
-"""The documentation site: whole, and nothing on it leads nowhere or comes from elsewhere."""
+"""The documentation site: complete, without broken links or external resources."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_reference_has_what_is_public(site: Path) -> None:
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_pages_are_searched_where_they_are_opened_from_files(site: Path) -> None:
-    """All that is asked for is there. What search finds is shown in a shadow of the page."""
+    """All requests succeed. Search results are in a shadow root of the page."""
     shadow = "[...document.querySelectorAll('div')].find((box) => box.shadowRoot)?.shadowRoot"
     with Browser() as browser:
         browser.open(site / "docs" / "how-to" / "plan-a-budget.html")

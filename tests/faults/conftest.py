@@ -1,4 +1,4 @@
-"""One process that forks commands, and a scene for each test."""
+"""Fixtures: one process that forks commands, and a `Scene` for each test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Commands]:
 
 @pytest.fixture
 def scene() -> Iterator[Scene]:
-    # Not below pytest's own folder, into which other users cannot look.
+    # Not in pytest's own folder, which other users cannot read.
     root = Path(tempfile.mkdtemp(prefix="faults-"))
     yield Scene(root).fill()
     shutil.rmtree(root, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""A private table full of marks, a ledger, and what must hold after anything goes wrong."""
+"""A private table with marked values, a ledger, and the checks that must pass after any failure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.release.release import Release
 
-MARK = "CANARY"  # stands in every private text and in nothing that may be public
+MARK = "CANARY"  # part of every private text, and of no public one
 EPSILON = Fraction(1, 100)
 SCHEMA = """
 name: marked people
@@ -37,7 +37,7 @@ OPTIONS = ("--epsilon", str(float(EPSILON)), "--delta", "1e-9", "--k", "2")
 
 
 def marked_rows(n_rows: int) -> pa.Table:
-    """Make rows whose identifiers, and whose towns outside the schema, carry the mark."""
+    """Make rows with the mark in identifiers and in towns outside the schema."""
     towns = ["Ayre", "Brill", "Cray", f"{MARK}-town"]
     return pa.table(
         {
@@ -49,7 +49,7 @@ def marked_rows(n_rows: int) -> pa.Table:
 
 
 def marked_files(folder: Path, marks: Sequence[bytes] = (MARK.encode(),)) -> list[Path]:
-    """Find files below a folder that hold private texts."""
+    """Return the files in a folder that contain private texts."""
     found = []
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
@@ -61,7 +61,7 @@ def marked_files(folder: Path, marks: Sequence[bytes] = (MARK.encode(),)) -> lis
 
 @dataclass
 class Scene:
-    """Hold a custodian's folders: private files, a ledger, releases, and temporary files."""
+    """A custodian's folders: private files, a ledger, releases and temporary files."""
 
     root: Path
     releases: Path = field(init=False)
@@ -87,7 +87,7 @@ class Scene:
         return self
 
     def publish(self, name: str = "r", *, data: str = "data.csv", **options: Any) -> list[str]:
-        """Write the command that publishes into a folder of that name."""
+        """Return the command that publishes into a folder of that name."""
         words = [
             "publish", "noisy-counts", str(self.private / data), str(self.private / "schema.yaml"),
             "--out", str(self.releases / name), "--ledger", str(self.ledger), *OPTIONS,
@@ -97,7 +97,7 @@ class Scene:
         return words
 
     def check(self, *, ledger: Path | None = None) -> int:
-        """Check all that must hold at any time, and give the number of complete releases."""
+        """Check all invariants, and return the number of complete releases."""
         book = Ledger.open(ledger or self.ledger)
         book.verify()
         entries = {entry.receipt: entry for entry in book.entries()}
@@ -105,12 +105,12 @@ class Scene:
         n_complete = 0
         for folder in self.releases.iterdir():
             if folder.is_dir() and not folder.name.startswith("."):
-                statement = Release.load(folder).statement  # raises if anything lacks
+                statement = Release.load(folder).statement  # raises if anything is missing
                 assert statement.ledger is not None
                 book.verify(receipt=statement.ledger.receipt)
                 assert entries[statement.ledger.receipt].status == "released"
                 n_complete += 1
-        book.require_receipt(self.releases)  # the one on file is in the chain, at any time
+        book.require_receipt(self.releases)  # the stored receipt is always in the chain
         assert marked_files(self.releases) == []
         for left in self.left_behind():
             assert stat.S_IMODE(left.stat().st_mode) == 0o700
@@ -118,13 +118,13 @@ class Scene:
         return n_complete
 
     def left_behind(self) -> list[Path]:
-        """Hidden folders of releases that did not get finished."""
+        """Hidden folders of unfinished releases."""
         return [path for path in self.releases.iterdir() if "-part-" in path.name]
 
     def wait_for_no_spill(self) -> None:
-        """Wait for the watcher; it acts when it is given the processor.
+        """Wait until the watcher process has removed all spill folders.
 
-        A run that was killed before it had a watcher leaves an empty folder to the next one.
+        A run that was killed before it had a watcher leaves an empty folder for the next run.
         """
         deadline = time.monotonic() + 300
         while left := self._spilled():
@@ -133,7 +133,7 @@ class Scene:
 
     def _spilled(self) -> list[Path]:
         while True:
-            # The watcher may remove a folder while it is being listed: then it is listed again.
+            # The watcher may remove a folder while it is being listed: list it again.
             with suppress(FileNotFoundError):
                 return [
                     path
@@ -144,13 +144,13 @@ class Scene:
 
 
 def _is_probe(path: Path) -> bool:
-    """Tell the file by which Python tries a folder for temporary files, if killed just then."""
+    """Return whether this is the file by which Python tests a temporary folder, left by a kill."""
     return path.is_file() and b"blat".startswith(path.read_bytes()[:5])
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Hold how a command ended: its exit code, or minus the signal, and what it wrote."""
+    """Result of a command: its exit code (or minus the signal) and its output."""
 
     code: int
     out: str
@@ -158,7 +158,7 @@ class Outcome:
     seconds: float
 
     def refused(self) -> Outcome:
-        """Check that it ended as a refusal should."""
+        """Check that the command was refused properly."""
         assert self.code in (1, 2), self
         assert self.err.startswith("hushtable: "), self.err
         assert "Traceback" not in self.err
@@ -168,7 +168,7 @@ class Outcome:
 
 
 class Commands:
-    """Run `hushtable` as often as wanted and load it once: each run is a fork of one process."""
+    """Runner of `hushtable` commands: each is a fork of one process that has imported it."""
 
     _SERVER = """
 import atexit, contextlib, gc, json, os, resource, signal, sys, tempfile, time
@@ -233,7 +233,7 @@ for line in sys.stdin:
         self._server.wait(timeout=300)
 
     def run(self, scene: Scene, words: Sequence[str], **conditions: Any) -> Outcome:
-        """Run one command to its end, or until it is killed."""
+        """Run one command until it ends or is killed."""
         return self.run_at_once(scene, [words], **conditions)[0]
 
     def run_at_once(
@@ -277,14 +277,14 @@ for line in sys.stdin:
 
 
 def kill(process: subprocess.Popen[Any]) -> None:
-    """End a process that we started, at once."""
+    """Kill a process that the tests started."""
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
 
 
 @contextmanager
 def write_protected(path: Path) -> Iterator[None]:
-    """Make a file or folder read-only, for root as well; gives up where that is not possible."""
+    """Make a file or folder read-only, also for root; skip the test if that is not possible."""
     if os.getuid() != 0:
         mode = path.stat().st_mode
         path.chmod(mode & 0o555)
@@ -304,7 +304,7 @@ def write_protected(path: Path) -> Iterator[None]:
 
 @contextmanager
 def small_disk(folder: Path, size: str) -> Iterator[Path]:
-    """Mount a small disk in memory; gives up where that is not allowed."""
+    """Mount a small disk in memory; skip the test if that is not allowed."""
     folder.mkdir(exist_ok=True)
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", f"size={size},mode=755", "tmpfs", str(folder)],

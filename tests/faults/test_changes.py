@@ -1,4 +1,4 @@
-"""Files that change under way, or are cut short; a clock that goes back."""
+"""Files that change or are truncated during a run; a clock that is set back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METHOD = NoisyCounts(epsilon="1/100", delta="1e-9", k=2)
 
 
 def try_to_publish(scene: Scene, data: str) -> str:
-    """Return the refusal, or nothing."""
+    """Return the refusal, or None."""
     try:
         publish_here(scene, data)
     except HushtableError as error:
@@ -59,7 +59,7 @@ def test_file_cut_short(part: float, data: str, scene: Scene) -> None:
 
 
 def test_parquet_with_holes_in_its_pages(scene: Scene) -> None:
-    """The end, which lists the columns, is whole: found only after the charge."""
+    """The end of the file, with the columns, is intact: the damage is found after the charge."""
     path = scene.private / "data.parquet"
     content = bytearray(path.read_bytes())
     content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)
@@ -128,7 +128,7 @@ def test_schema_changes_between_plan_and_publish(commands: Commands, scene: Scen
 
 
 def test_schema_changes_while_publishing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is read once: the statement carries the schema that the promise was computed from."""
+    """The schema is read once: the statement contains the schema behind the promise."""
     charge = Ledger.charge
 
     def charge_and_change(book: Ledger, *arguments: object, **options: object) -> object:
@@ -143,7 +143,7 @@ def test_schema_changes_while_publishing(scene: Scene, monkeypatch: pytest.Monke
 
 
 def test_clock_goes_back(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is written down for people; order and amounts come from the chain."""
+    """Times are recorded for people only; order and amounts come from the chain."""
     ticks = itertools.count()
     start = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Many publishers, one ledger: nobody overspends, nothing is lost, everybody gets an answer."""
+"""Concurrent publishers with one ledger: no overspending, no lost record, and every run ends."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_twenty_publishes_at_once(commands: Commands, scene: Scene) -> None:
 
 
 def test_several_publishes_into_one_folder(commands: Commands, scene: Scene) -> None:
-    """One wins; the others are refused before they are charged."""
+    """One succeeds; the others are refused before they are charged."""
     done = commands.run_at_once(scene, [scene.publish("r")] * 6)
     assert sum(outcome.code == 0 for outcome in done) == 1
     for outcome in done:

@@ -1,4 +1,4 @@
-"""A disk that is full, and a ledger that cannot be written: refused, said why, nothing lost."""
+"""Full disks and read-only ledgers: refused with a reason, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def publish_on(scene: Scene, disk: Path, name: str) -> list[str]:
 
 
 def fill_up(commands: Commands, scene: Scene, disk: Path, free_kilobytes: range) -> set[str]:
-    """Publish with ever more room; give how it ended."""
+    """Publish with more and more disk space; return how each run ended."""
     Ledger.create(disk / "people.ledger", epsilon=20, delta="1e-4")
     there = Scene.__new__(Scene)
     there.root, there.releases = disk, disk
@@ -83,7 +83,7 @@ def test_files_that_may_not_grow(size: int, commands: Commands, scene: Scene) ->
 
 def test_no_room_for_temporary_files(commands: Commands, scene: Scene) -> None:
     done = commands.run(scene, scene.publish(), temporary=scene.root / "absent")
-    # Python looks for another place by itself; the release is made there, or refused with advice.
+    # Python selects another temporary folder; the run uses it, or is refused with advice.
     assert done.code == 0 or "TMPDIR" in done.refused().err
     scene.check()
 

@@ -1,4 +1,4 @@
-"""Signals and failures late in a run: exit codes, messages, and what is left on the disk."""
+"""Signals and failures late in a run: exit codes, messages and leftover files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hushtable.release.release import Release
 
 from .scene import Scene, marked_rows
 
-# Runs the command line; where PLACE is reached, it says so and waits for a signal.
+# Runs the command line; when it reaches PLACE, it prints a line and waits for a signal.
 WAITING = """
 import sys, time
 from hushtable.cli.app import main
@@ -95,7 +95,7 @@ main()
 def test_a_publish_that_is_stopped_while_duckdb_counts_says_that_the_charge_stands(
     number: int, code: int, scene: Scene
 ) -> None:
-    """DuckDB turns an interrupt into an error of its own."""
+    """DuckDB converts an interrupt into its own error."""
     pq.write_table(marked_rows(3_000_000), scene.private / "large.parquet")
     words = scene.publish(data="large.parquet", engine="duckdb")
     with subprocess.Popen(
@@ -112,7 +112,7 @@ def test_a_publish_that_is_stopped_while_duckdb_counts_says_that_the_charge_stan
     assert hidden(scene.releases) == []
 
 
-# Runs the command line with a signal at a moment that a test can hardly meet from outside.
+# Runs the command line with a signal at a time that a test cannot reliably hit from outside.
 AT_MOMENT = """
 import signal, sys
 from hushtable.cli.app import main
@@ -147,7 +147,7 @@ def test_a_signal_while_something_is_recorded_waits_until_it_is_known(
         assert done.returncode == 130
         assert "The charge remains" in done.stderr
         assert entry.status == "charged"
-    else:  # it is marked, so it must appear
+    else:  # the charge is marked as released, so the release must appear
         assert scene.check() == 1
         assert entry.status == "released"
         assert "do not publish it again" in done.stderr

@@ -1,4 +1,4 @@
-"""An executor that is killed while it writes: the release has the draws of one attempt alone."""
+"""Executors killed while they write: the release contains the draws of one attempt only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SIGKILL at any moment: the ledger never undercounts, a release is whole or absent."""
+"""SIGKILL at any time: the ledger never undercounts, and a release is complete or absent."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .scene import MARK, Commands, Scene, kill, marked_files, marked_rows
 
 
 def kill_often(commands: Commands, scene: Scene, *, n_kills: int, seed: int) -> dict[str, int]:
-    """Start `publish` and kill it at moments spread evenly over its run; look around after each.
+    """Run `publish` and kill it at times spread evenly over its run; check the scene after each.
 
-    Goes on until so many were killed before they had finished.
+    Repeat until the given number of runs were killed before they finished.
     """
     moments = random.Random(shifted(seed))  # noqa: S311 - when to kill, not noise
     names = ("r", "s")  # leftovers of one name must not disturb another
@@ -38,7 +38,7 @@ def kill_often(commands: Commands, scene: Scene, *, n_kills: int, seed: int) -> 
         name = names[seen["killed"] % 2]
         place = scene.releases / name
         done = commands.run(scene, scene.publish(name), kill_after=moments.uniform(0, length))
-        length *= 0.9 if done.code == 0 else 1.01  # so that about one in eleven finishes
+        length *= 0.9 if done.code == 0 else 1.01  # so that about one run in eleven finishes
         assert done.code in (0, -signal.SIGKILL), done
         assert MARK not in done.out + done.err
         scene.check()
@@ -55,7 +55,7 @@ def kill_often(commands: Commands, scene: Scene, *, n_kills: int, seed: int) -> 
         shutil.rmtree(place, ignore_errors=True)  # it was checked
         if done.code != 0 and seen["killed"] % 25 == 0:
             print(seen, flush=True)
-    for name in names:  # a run of the same name clears up what was left of it
+    for name in names:  # a run of the same name removes the leftovers
         assert commands.run(scene, scene.publish(name)).code == 0
     assert scene.left_behind() == []
     scene.check()
@@ -71,14 +71,14 @@ def test_killed_at_random_moments(commands: Commands, scene: Scene) -> None:
 def test_killed_five_hundred_times(commands: Commands, scene: Scene) -> None:
     seen = kill_often(commands, scene, n_kills=500, seed=2)
     print(f"\n{seen}")
-    # The moments fall before the charge, between charge and release, and after it.
+    # Kills happen before the charge, between charge and release, and after the release.
     assert seen["charged"] - seen["released"] >= 10
     assert seen["killed"] + seen["finished"] - seen["charged"] >= 10
 
 
 @pytest.mark.long
 def test_the_installed_command_is_killed_too(scene: Scene) -> None:
-    """The same without the fork: a new process each time, imports included."""
+    """The same without a fork: a new process each time, including imports."""
     moments = random.Random(shifted(3))  # noqa: S311 - when to kill, not noise
     command = [str(Path(sys.executable).with_name("hushtable"))]
     environment = {"TMPDIR": str(scene.temporary), "PATH": "/usr/bin:/bin"}

@@ -1,4 +1,4 @@
-"""No private value shows: not in output, messages, tracebacks, statements or temporary files."""
+"""Private values appear in no output, message, traceback, statement or temporary file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METHOD = NoisyCounts(epsilon="1/100", delta="1e-9", k=2)
 HEADER = "id,age,town\n"
 GOOD = f"{MARK}1,30,Ayre\n" * 20
 
-# What can be wrong with rows; each holds marks in every column.
+# Problems of rows; each table has the mark in every column.
 BAD_ROWS = {
     "text for a number": f"{MARK}2,{MARK}old,Ayre\n".encode(),
     "number outside": f"{MARK}2,{NUMBER},Ayre\n".encode(),
@@ -63,7 +63,7 @@ def assert_silent(*texts: str) -> None:
 
 @pytest.mark.parametrize("rows", BAD_ROWS)
 def test_bad_rows_are_not_quoted(rows: str, commands: Commands, scene: Scene) -> None:
-    """In memory and in DuckDB: `schema check` reads files with the latter."""
+    """In memory and in DuckDB, with which `schema check` reads files."""
     (scene.private / "data.csv").write_bytes(HEADER.encode() + GOOD.encode() + BAD_ROWS[rows])
     check = [
         "schema", "check", str(scene.private / "schema.yaml"), str(scene.private / "data.csv"),
@@ -81,7 +81,7 @@ def test_bad_rows_are_not_quoted(rows: str, commands: Commands, scene: Scene) ->
 def test_bad_frames_are_not_quoted(
     frame: str, kind: str, scene: Scene, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The whole chain of causes counts: it is what a traceback or an error tracker shows."""
+    """The whole chain of causes is checked: a traceback or an error tracker shows it."""
     data: object = BAD_FRAMES[frame]
     if kind == "parquet":
         pq.write_table(data, scene.private / "bad.parquet")
@@ -110,7 +110,7 @@ def test_a_mixed_pandas_column_is_not_quoted(scene: Scene) -> None:
 
 
 def test_debug_shows_places_and_no_values(commands: Commands, scene: Scene) -> None:
-    """An error that nobody foresaw: its message may hold anything, so it is not shown."""
+    """The message of an unexpected error may contain anything, so it is not shown."""
     script = f"""
 import sys
 from hushtable.engine import PrivateTable
@@ -190,7 +190,7 @@ def test_what_is_private_is_the_owners_alone_under_any_umask(scene: Scene) -> No
     assert set(modes) <= {"0o700", "0o600"}
     for path in (draft, book):
         assert path.stat().st_mode & 0o777 == 0o600
-    # A release is for everybody to read, and for nobody else to write.
+    # All users may read a release; only its owner may write it.
     for path in (scene.releases / "r").rglob("*"):
         assert path.stat().st_mode & 0o777 == (0o755 if path.is_dir() else 0o644)
     book.unlink()
@@ -198,7 +198,7 @@ def test_what_is_private_is_the_owners_alone_under_any_umask(scene: Scene) -> No
 
 
 def test_names_with_quotes_and_semicolons(scene: Scene) -> None:
-    """Names of columns reach the engine as names, whatever they hold."""
+    """Column names reach the engine as names, whatever they contain."""
     hostile = ['a"; DROP TABLE x; --', "b' OR 1=1 --", "c]/*", "read_csv('x')", "[/bold]", "%s{}"]
     schema = Schema.from_dict(
         {

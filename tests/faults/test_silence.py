@@ -1,8 +1,8 @@
-"""Whatever fails, and wherever it is read: nothing that a run prints or raises holds a cell.
+"""Failing runs on every engine: nothing that a run prints or raises contains a cell.
 
 Each engine has a process of its own that fails in many ways. All that it and its children (Java,
-and the workers of Python functions) write is grepped, with every logger at its most talkative and
-every warning shown, and so is each error that comes out, with its chain and its variables.
+and the workers of Python functions) write is searched, with every logger at its lowest level and
+every warning shown, and so is each raised error, with its chain and its variables.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hushtable.engine.output_guard import silenced
 from hushtable.errors import DataError, HushtableWarning, InternalError, OwnNote, TooLarge
 
 MARK, NUMBER = "CANARY", "7340033"
-# Tables are tiny: tasks and compiling, in Spark and in Java, would be nearly all of the time.
+# Tables are tiny: Spark's tasks and Java's compilation would take most of the time.
 QUICK = """
 spark.master local[1]
 spark.sql.shuffle.partitions 1
@@ -37,7 +37,7 @@ spark.sql.codegen.factoryMode NO_CODEGEN
 spark.sql.adaptive.enabled false
 spark.driver.extraJavaOptions -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 """
-CONTROL = "AFTERWARDS"  # printed on purpose after the runs: the grep would have seen the others
+CONTROL = "AFTERWARDS"  # printed on purpose after the runs, to show that the search works
 
 SCENE = '''
 import json, logging, os, resource, signal, sys, threading, traceback, warnings
@@ -216,7 +216,7 @@ warnings.warn(CONTROL + " warned")
 (ROOT / "outcomes.json").write_text(json.dumps(outcomes))
 '''
 
-# With a session of the user's own, whose Java prints to the same screen.
+# With the user's own session, whose Java process prints to the same terminal.
 OWN_SESSION = '''
 import json, sys
 from pathlib import Path
@@ -304,7 +304,7 @@ print("AFTERWARDS", codes)
 
 
 def run(script: str, *arguments: object) -> str:
-    """Run a script and give all that it and its children wrote."""
+    """Run a script and return all output of it and its children."""
     settings = Path(str(arguments[-1])) / "conf"
     settings.mkdir()
     (settings / "spark-defaults.conf").write_text(QUICK)
@@ -345,7 +345,7 @@ def test_a_failing_run_prints_no_cell(engine: str, tmp_path: Path) -> None:
         "full-disk": "ReleaseError", "number-outside": "DataError",
     }.items():  # fmt: skip
         assert outcomes[name] == kind, outcomes
-    for words in ("stdout", "logged", "warned"):  # as it was, and the grep would have seen it
+    for words in ("stdout", "logged", "warned"):  # restored, and the search finds it
         assert f"{CONTROL} {words}" in said
 
 
@@ -360,7 +360,7 @@ def test_a_session_of_the_users_own_is_silent_and_then_as_it_was(tmp_path: Path)
     assert CONTROL in said  # PySpark's own logger, and Java's
 
 
-@pytest.mark.long  # the run above, through the door of the command line
+@pytest.mark.long  # the run above, through the command line
 def test_a_failing_command_on_spark_prints_no_cell(tmp_path: Path) -> None:
     require_spark()
     good = {"id": [MARK] * 40, "age": [30] * 40, "town": ["Ayre"] * 40}
@@ -447,7 +447,7 @@ def test_own_warnings_pass_as_the_user_wants_them() -> None:
 
 
 def test_runs_in_several_threads_are_silent_until_the_last_is_over() -> None:
-    """The first to end must not turn on what the second one says, nor the second what was off."""
+    """The end of the first run must not enable output of the second, or of disabled loggers."""
     started, over = threading.Event(), threading.Event()
     during: list[int] = []
     before = logging.root.manager.disable, list(warnings.filters), sys.unraisablehook
@@ -474,7 +474,7 @@ def test_runs_in_several_threads_are_silent_until_the_last_is_over() -> None:
 
 
 def test_what_hangs_on_an_error_of_our_own_stays_behind() -> None:
-    """A field for those who handle errors by program, the error before it, a line in a log."""
+    """Values in an attribute of the error, in an earlier error of the chain, and in a log line."""
 
     @silenced
     def refuse() -> None:

@@ -1,4 +1,4 @@
-"""Seeds to mutate, words that hurt, and hostile inputs that must be refused without harm."""
+"""Seed inputs to mutate, dangerous words, and hostile inputs that must be refused safely."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hushtable.privacy.ledger.ledger import Ledger
 
 from . import targets
 
-# A file that nothing may read; its access time tells (see test_hostile.py).
+# A file that nothing may read; its access time shows a read (see test_hostile.py).
 BAIT = "BAIT"
 
 WORDS: dict[str, list[str]] = {
@@ -109,7 +109,7 @@ def seeds() -> dict[str, list[bytes]]:
 
 
 def hostile() -> dict[str, list[bytes]]:
-    """Return inputs that were made to do harm, by target; none of them may be accepted."""
+    """Return hostile inputs by target; none of them may be accepted."""
     statement = json.loads(seeds()["statement"][0])
 
     def changed(**parts: object) -> bytes:

@@ -1,4 +1,4 @@
-"""What fuzzing runs: each target reads hostile input and may fail with a `HushtableError` only.
+"""Fuzz targets: each reads hostile input and may fail only with a `HushtableError`.
 
 The same targets serve hypothesis (`test_hypothesis.py`) and atheris (`test_atheris.py`).
 """
@@ -67,7 +67,7 @@ METHOD = NoisyCounts(epsilon=1, delta="1e-3", k=2)
 
 @cache
 def folder() -> Path:
-    """One folder of this process for the files that are read."""
+    """Folder of this process for input files."""
     path = Path(tempfile.mkdtemp(prefix="fuzz-"))
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
@@ -75,9 +75,9 @@ def folder() -> Path:
 
 @cache
 def release() -> Path:
-    """Publish once; what is fuzzed are copies."""
+    """Publish once; copies of this release are fuzzed."""
     path = folder() / "release"
-    # Fixed, as an input that was found must be found again.
+    # A fixed seed, so that a failing input can be reproduced.
     publish(ROWS, SCHEMA, METHOD, out=path, noise=SeededNoise(1))
     return path
 
@@ -152,7 +152,7 @@ def statement(data: bytes) -> None:
 
 
 def released_table(data: bytes) -> None:
-    """A table that the statement vouches for, whatever is in it."""
+    """Read a table whose digest matches the statement, whatever it contains."""
 
     def put(place: Path) -> None:
         file = place / "statement.json"
@@ -191,7 +191,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def run(name: str, data: bytes) -> bool:
-    """Run a target; tell whether the input was accepted. Any other error is a finding."""
+    """Run a target and return whether it accepted the input. Any other error is a finding."""
     try:
         TARGETS[name](data)
     except HushtableError as error:

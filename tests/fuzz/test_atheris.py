@@ -1,4 +1,4 @@
-"""Coverage-guided fuzzing with atheris, which follows branches that mutation alone rarely meets."""
+"""Coverage-guided fuzzing with atheris, which reaches branches that mutation alone rarely does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Inputs made to do harm: refused with a clear message, and nothing read, run or sent."""
+"""Hostile inputs: refused with a clear message, and nothing is read, run or sent."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ print(json.dumps(seen), flush=True)
 
 
 def test_nothing_is_opened_run_or_sent(tmp_path: Path) -> None:
-    """Python reports what it opens and starts; a file's access time tells what others read."""
+    """Audit hooks report what Python opens and starts; access times show what libraries read."""
     bait, control = tmp_path / "bait.csv", tmp_path / "control.csv"
     for path in (bait, control):
         path.write_text("Gent\nAyre\n")
@@ -82,7 +82,7 @@ def test_nothing_is_opened_run_or_sent(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout.splitlines()[-1])
-    spill = tempfile.gettempdir() + "/hushtable-spill-"  # listed to be swept, made anew
+    spill = tempfile.gettempdir() + "/hushtable-spill-"  # swept and created again
     assert [item for item in seen if not item[1].startswith(spill)] == []
     assert bait.stat().st_atime == 0, "the bait was read"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bait.csv", "control.csv"]

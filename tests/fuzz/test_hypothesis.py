@@ -1,4 +1,4 @@
-"""Mutated inputs: nothing but a `HushtableError` comes out, whatever goes in."""
+"""Mutated inputs: targets raise nothing but a `HushtableError`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _QUIET = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function
 
 
 def mutations(name: str) -> st.SearchStrategy[bytes]:
-    """Cut, repeat, and replace pieces of valid inputs, or put words that hurt into them."""
+    """Cut, repeat and replace pieces of valid inputs, or insert dangerous words."""
     words = [word.encode("utf-8", "surrogatepass") for word in corpus.WORDS.get(name, [])]
     piece = st.binary(max_size=8) | (st.sampled_from(words) if words else st.nothing())
     edit = st.tuples(st.floats(0, 1), st.integers(0, 24), piece, st.booleans())
@@ -41,7 +41,7 @@ def fuzz(name: str, n_examples: int, *, repeatable: bool) -> None:
     check()
 
 
-# How long one run of a target takes decides how many runs CI can pay for.
+# The number of runs in CI depends on how long one run of a target takes.
 QUICK = {"schema": 60, "taxonomy_csv": 60, "taxonomy_nested": 80, "where": 150, "lookup": 40,
          "csv": 12, "gzipped_csv": 12, "parquet": 15, "edges": 60, "ledger": 40, "statement": 40,
          "released_table": 25}  # fmt: skip

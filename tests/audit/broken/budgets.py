@@ -29,7 +29,7 @@ TIGHT = NoisyCounts(epsilon=1, delta="1/100", k=10)
 
 
 def _unsettled(patch: Patch) -> None:
-    """Disable the checks of the account."""
+    """Disable the checks of the run's account."""
     patch.setattr(RunAccount, "settle", lambda self: None)
     patch.setattr(RunAccount, "_require_covered", lambda self, what, spent: None)
 

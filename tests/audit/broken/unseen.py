@@ -96,7 +96,7 @@ def one_row_too_many(patch: Patch) -> None:
 
 
 def _changed_rows(patch: Patch, change: Any) -> None:
-    """Let `change` select the rows that are used."""
+    """Use only the rows that `change` selects."""
     real = memory_engine.MemoryEngine.__dict__["_rows_and_persons"].func
 
     def changed(self: Any) -> Any:
