@@ -25,7 +25,7 @@ from tests.adult import adult
 from benchmarks.peers.data import _KDD_NAMES, load
 from hushtable.engine import connect
 from hushtable.engine.memory_engine import MemoryEngine
-from hushtable.evaluation.inputs import CodedRows, is_ordered
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.workload import Condition, CountQuestion, draw_questions
 from hushtable.methods import DiffGen, Partition
 from hushtable.methods.registry import estimator_for
@@ -84,7 +84,7 @@ def even_questions(
         conditions = []
         for name in names.tolist():
             column = rows.schema.attributes[name]
-            ordered, n_values = is_ordered(column), column.n_values
+            ordered, n_values = column.is_line, column.n_values
             half = n_values // 2 if n_values > 2 and rng.random() < 0.5 else 1
             drawn = rng.integers(0, n_values, 2) if ordered else rng.choice(n_values, half, False)
             codes = tuple(sorted(int(code) for code in drawn))

@@ -281,8 +281,8 @@ def test_records_that_fit_are_those_of_the_methods_own_check() -> None:
         widths = np.repeat(draw.integers(1, 4, (2, 1)), 20, axis=0) * np.ones((1, 2), int)
         noisy = (codes + draw.integers(-1, 2, codes.shape) * (widths // 1)) % 15
         joined = np.array([15, 15])
-        told = np.empty((40, 0), int)
-        mine = n_fits(codes, noisy, widths, told=told, joined=joined, is_box=is_box)
+        unchanged = np.empty((40, 0), int)
+        mine = n_fits(codes, noisy, widths, unchanged=unchanged, joined=joined, is_box=is_box)
         level = np.unique(widths, axis=0, return_inverse=True)[1].reshape(-1)
         better, equal, _ = rank_owners(
             codes.astype(float), noisy.astype(float), widths.astype(float), level=level,

@@ -246,8 +246,8 @@ class SingleTest:
                 measure="probability of fewer than k", n_inputs=len(tables),
                 reason=f"every table was refused: {notes[0]}",
             )  # fmt: skip
-        if (told := self._revealed_by_order(worst[1])) is not None:
-            return told
+        if (finding := self._revealed_by_order(worst[1])) is not None:
+            return finding
         _, table, record = worst
         n_tested = self.clock.affordable(half, 1, n_chosen, started)
         tally = EventTally(int(self._lacking(table, n_tested)[0][record]), n_tested)
@@ -280,7 +280,7 @@ class SingleTest:
         in at most half of the runs, and to decrease in at most half.
         """
         slopes = [self._slope(table) for _ in range(ORDERED)]
-        for said, hits in (
+        for event, hits in (
             ("larger values come later", sum(slope > 0 for slope in slopes)),
             ("larger values come earlier", sum(slope < 0 for slope in slopes)),
         ):
@@ -290,7 +290,7 @@ class SingleTest:
                     promise=self.promise.explain(),
                     verdict="VIOLATION",
                     n_inputs=1,
-                    witness=Witness("the order of records", table, None, said, tally, None),
+                    witness=Witness("the order of records", table, None, event, tally, None),
                 )
         return None
 
@@ -328,13 +328,13 @@ class SingleTest:
         for run in range(1, n + 1):
             perturbed = plan.perturb(values, self.subject.noise)
             self.subject.n_runs += 1
-            told, widths = codes[:, d : d + len(method.carry)], perturbed.widths
+            unchanged, widths = codes[:, d : d + len(method.carry)], perturbed.widths
             if perturbed.regions is not None:  # ends are published; all records inside fit
                 first, last = perturbed.regions.first, perturbed.regions.last
-                told, widths = np.column_stack((told, first, last)), last - first
+                unchanged, widths = np.column_stack((unchanged, first, last)), last - first
             fits = n_fits(
                 codes[:, :d], perturbed.steps, widths,
-                told=told, joined=joined, is_box=method.model == "uniform",
+                unchanged=unchanged, joined=joined, is_box=method.model == "uniform",
             )  # fmt: skip
             lacking += fits < self.promise.k
             self.clock.report("testing", 0.5 * run / n + (0.5 if until > 1 else 0.0))
@@ -348,7 +348,7 @@ def n_fits(
     noisy: NDArray[np.int64],
     widths: NDArray[np.int64],
     *,
-    told: NDArray[np.int64],
+    unchanged: NDArray[np.int64],
     joined: NDArray[np.int64] | None,
     is_box: bool,
 ) -> NDArray[np.int64]:
@@ -356,34 +356,28 @@ def n_fits(
 
     This implements the definition directly, independently of the method's code.
 
-    Parameters
-    ----------
-    codes, noisy : array (records, columns)
-        True and noisy values, in steps of the grid.
-    widths : array (records, columns)
-        Size of the noise: steps to each side of a box, or proportional to a Gaussian's sigma.
-        Records with other widths do not fit.
-    told : array (records, columns)
-        Values that are published unchanged; records with other values do not fit.
-    joined : array, optional
-        Number of values of each column, if its two ends are joined.
-    is_box : bool
-        Whether noise is uniform in a box; otherwise it is Gaussian.
+    All arrays have the shape (records, columns). `codes` and `noisy` are the true and noisy values,
+    in steps of the grid. `widths` is the size of the noise: steps to each side of a box, or
+    proportional to a Gaussian's sigma; records with other widths do not fit. `unchanged` are values
+    that are published as they are; records with other values do not fit. `joined` is the number of
+    values of each column if its two ends are joined. Noise is uniform in a box if `is_box`,
+    otherwise Gaussian.
 
     Examples
     --------
     >>> codes = np.array([[0], [1], [9]])
-    >>> told = np.empty((3, 0), int)
-    >>> n_fits(codes, codes, np.full((3, 1), 1), told=told, joined=None, is_box=True)
+    >>> unchanged = np.empty((3, 0), int)
+    >>> ones = np.ones((3, 1), int)
+    >>> n_fits(codes, codes, ones, unchanged=unchanged, joined=None, is_box=True)
     array([2, 2, 1])
-    >>> n_fits(codes, codes, np.full((3, 1), 1), told=told, joined=np.array([10]), is_box=True)
+    >>> n_fits(codes, codes, ones, unchanged=unchanged, joined=np.array([10]), is_box=True)
     array([3, 2, 2])
     """
     away = np.abs(noisy[:, None, :] - codes[None, :, :])
     if joined is not None:
         away = np.minimum(away % joined, joined - away % joined)
     same = (widths[:, None, :] == widths[None, :, :]).all(axis=2)
-    same &= (told[:, None, :] == told[None, :, :]).all(axis=2)
+    same &= (unchanged[:, None, :] == unchanged[None, :, :]).all(axis=2)
     if is_box:
         fits = (away <= widths[:, None, :]).all(axis=2)
     else:

@@ -271,7 +271,7 @@ def _tests(
     """Return the tests of a promise; each takes its share of the error probability and a clock."""
     if isinstance(promise, NoGuarantee):
         said = Finding(
-            promise=promise.explain(), verdict="NOT TESTED", reason="there is no promise to test"
+            promise=promise.explain(), verdict="NOT TESTED", reason="the method makes no promise"
         )
         return [lambda error, clock: said]
     single = {

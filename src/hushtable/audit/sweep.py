@@ -239,10 +239,10 @@ def large_sizes(plan: Any) -> list[int]:
     return sorted({n - step for n in named[:MOST_NAMED] for step in (0, 1)})
 
 
-def sizes_of(plan: Any, most: int = MOST_ROWS) -> list[int]:
+def sizes_of(plan: Any) -> list[int]:
     """Return the sizes to sweep: all up to a limit, then around constants and powers of two."""
     around = {n + step for n in (*constants(plan), 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
-    return sorted({*range(most), *(n for n in around if n >= most)})
+    return sorted({*range(MOST_ROWS), *(n for n in around if n >= MOST_ROWS)})
 
 
 # --- schemas --------------------------------------------------------------------------------------

@@ -111,6 +111,7 @@ def compare(
     """
     if not releases:
         raise ParameterError("no release was given; pass at least one release to compare.")
+    command = command or f"hushtable compare DATA RELEASE... --seed {seed}"
     opened = _open(releases)
     names = _names([release.folder for release in opened])
     common, differences = _common_columns(names, opened)

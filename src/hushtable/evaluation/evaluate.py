@@ -55,7 +55,7 @@ PLAIN_TABLE: dict[str, Any] = {
     "spent": {"split": {}, "ledger": None},
     "parameters": {},
 }
-"""What a report shows instead of a statement."""
+"""Part of a report that comes from the statement, for a table without one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

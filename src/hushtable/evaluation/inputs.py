@@ -22,7 +22,7 @@ from hushtable.errors import ParameterError
 from hushtable.query.answers import Estimate
 from hushtable.query.answers.published import DRAWN, Block, ByColumn, ComparableRelease
 from hushtable.release.release import Release
-from hushtable.schema import Column, Identifier, Integer, Schema
+from hushtable.schema import Identifier, Integer, Schema
 from hushtable.schema.codes import to_values
 from hushtable.schema.file_format import FileFormat
 
@@ -113,11 +113,6 @@ def read_rows(data: Data, schema: Schema, layout: FileFormat | None = None) -> C
     engine = table.connect(public.model_copy(update=changes))
     assert isinstance(engine, MemoryEngine)  # noqa: S101 - asked for
     return CodedRows.of(public, engine.codes(list(public.attributes))).in_order()
-
-
-def is_ordered(column: Column) -> bool:
-    """Return whether the order of a column's values is meaningful."""
-    return column.is_line
 
 
 # Releases of item groups from a long table, such as ratings: people as rows, items as columns.

@@ -267,7 +267,7 @@ def rate_plot(
 
 
 def _limits(low: float, high: float) -> tuple[float, float]:
-    """Return round axis limits around some rates, so that ticks are at least 0.01 apart."""
+    """Return round axis limits around some rates, so that ticks differ by at least 0.01."""
     pad = max((high - low) * 0.08, 0.025)
     step = 0.1 if high - low > 0.2 else 0.02
     start, stop = math.floor((low - pad) / step) * step, math.ceil((high + pad) / step) * step

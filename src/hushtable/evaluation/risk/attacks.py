@@ -10,7 +10,7 @@ promise covers them.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,10 +68,7 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     schema: Schema,
     release: Release | None,
     rng: np.random.Generator,
-    progress: Step | None = None,
-    *,
-    quasi: Sequence[str] | None = None,
-    sensitive: Sequence[str] | None = None,
+    step: Step = lambda _: None,
 ) -> Risk:
     """Run all attacks on a release.
 
@@ -90,36 +87,29 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
         The release, for its generalization and its method.
     rng : Generator
         Selects samples and breaks ties; no effect on privacy.
-    progress : callable, optional
+    step : callable, optional
         Callback with the name of each step.
-    quasi, sensitive : sequence of str, optional
-        Columns that an attacker may know, and columns that an attacker wants to learn. By default
-        the target is sensitive and all other columns may be known. Attribute inference is tried on
-        every column.
     """
-    tell = progress or (lambda _: None)
-    tell("reading the tables")
+    step("reading the tables")
     recode: Mapping[str, Recoding] = {} if release is None else release.recode
     scene = make_attack_tables(original, published, control, schema, recode, rng)
     attacks: list[Outcome] = []
-    tell("singling out")
+    step("singling out")
     attacks += singling_out.run(scene)
-    tell("linkability")
+    step("linkability")
     attacks += linkability.run(scene)
-    attacks += attribute_inference.run(
-        scene, sensitive or scene.names, lambda name: tell(f"attribute inference: {name}")
-    )
+    attacks += attribute_inference.run(scene, step)
     if scene.control is not None:
-        tell("membership")
+        step("membership")
         attacks += membership.run(scene)
     own = None if release is None else own_attack(release.statement.method)
     if release is not None and own is not None:
-        tell("the attack specific to this method")
+        step("the attack specific to this method")
         attacks += own(original, schema, release, rng)
-    tell("anonymity")
+    step("anonymity")
     return Risk(
         attacks=tuple(attacks),
-        anonymity=anonymity_of(published, schema, recode, quasi, sensitive),
+        anonymity=anonymity_of(published, schema, recode),
         notes=_notes(scene, schema),
     )
 
@@ -134,29 +124,23 @@ def own_attack(method: str) -> OwnAttack | None:
 
 
 def anonymity_of(
-    published: pa.Table,
-    schema: Schema,
-    recode: Mapping[str, Recoding],
-    quasi: Sequence[str] | None = None,
-    sensitive: Sequence[str] | None = None,
+    published: pa.Table, schema: Schema, recode: Mapping[str, Recoding]
 ) -> Anonymity | None:
-    """Measure the anonymity of published rows; the parameters are those of `assess`."""
+    """Measure the anonymity of published rows.
+
+    The target is sensitive, and an attacker may know all other columns.
+    """
     columns = [name for name in schema.attributes if name in published.column_names]
-    targets = [name for name in columns if name == schema.target]
-    hidden = [name for name in sensitive or targets if name in columns]
-    known = [name for name in quasi or columns if name in columns and name not in hidden]
+    hidden = [name for name in columns if name == schema.target]
+    known = [name for name in columns if name not in hidden]
     if not known or not published.num_rows:
         return None
     return measure(published, quasi=known, sensitive=hidden, schema=schema, recode=recode)
 
 
 def _notes(scene: AttackTables, schema: Schema) -> tuple[str, ...]:
-    notes = list(scene.notes)
-    if scene.control is None:
-        notes.append(NO_CONTROL)
-    if schema.unit.kind == "person":
-        notes.append(PERSONS)
-    return tuple(notes)
+    no_control = (NO_CONTROL,) if scene.control is None else ()
+    return *scene.notes, *no_control, *((PERSONS,) if schema.unit.kind == "person" else ())
 
 
 # Control group from a second run of the method, if no control table is given.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,8 @@ _MODEL = (
 )
 
 
-def run(
-    scene: AttackTables, names: Sequence[str], step: Callable[[str], None]
-) -> Iterator[Outcome]:
-    """Run the attack on some columns, by nearest record and by model; report each by `step`."""
+def run(scene: AttackTables, step: Callable[[str], None]) -> Iterator[Outcome]:
+    """Run the attack on each column, by nearest record and by model; report each by `step`."""
     if len(scene.names) < 2 or not len(scene.published):
         return
     # All columns are guessed for the same people, so one search finds the nearest records.
@@ -42,11 +40,8 @@ def run(
     near = _by_nearest(scene, people)
     others = None if scene.control is None else scene.targets(scene.control)
     near_others = None if others is None else _by_nearest(scene, others)
-    for name in names:
-        if name not in scene.names:
-            continue
-        step(name)
-        place = scene.names.index(name)
+    for place, name in enumerate(scene.names):
+        step(f"attribute inference: {name}")
         yield _outcome(
             scene, place, people, near[:, place],
             None if others is None or near_others is None else (others, near_others[:, place]),

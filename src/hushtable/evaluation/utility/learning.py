@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
 from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
-from hushtable.evaluation.inputs import CodedRows, is_ordered
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.evaluation.utility.marginals import coarse_bins
 from hushtable.files.progress import Progress
 from hushtable.query.answers.published import Block
@@ -53,7 +53,7 @@ class ModelFeatures:
         """Return the encoding of original values."""
         columns = {name: original.schema.attributes[name] for name in names}
         features = {
-            name: _Feature(column.size, is_ordered(column), column.missing_code)
+            name: _Feature(column.size, column.is_line, column.missing_code)
             for name, column in columns.items()
         }
         bins = {name: coarse_bins(columns[name], original.codes[name]) for name in names}
@@ -338,7 +338,7 @@ def _classes(
             notes.append(f"{target} is published in {size} groups; models predict the group.")
         return released, np.arange(size), tuple(_label(named, code) for code in range(size)), notes
     present = original.codes[target][original.codes[target] < column.n_values]
-    if is_ordered(column):
+    if column.is_line:
         middle = int(np.median(present)) if len(present) else 0
         # A released group that contains the median counts as not above it, for all models.
         yes = np.arange(size) > released[middle]

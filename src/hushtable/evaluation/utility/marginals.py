@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Floats
 from hushtable.evaluation.findings import MetricValue, Plain, over_repeats, share_metric
-from hushtable.evaluation.inputs import CodedRows, is_ordered
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.progress import Progress, silent
 from hushtable.numeric import project_to_simplex
 from hushtable.query.answers.published import Block, KnownNoiseRows
@@ -141,7 +141,7 @@ def plot_bins(column: Column, shares: Sequence[ValueShares]) -> Recoding:
 
 def coarse_bins(column: Column, codes: NDArray[np.int32]) -> Recoding:
     """Return at most 16 bins of about equal weight, or the most frequent values if unordered."""
-    if not is_ordered(column):
+    if not column.is_line:
         return _most_frequent(column, value_shares(column, codes), MAX_BINS)
     if column.n_values <= MAX_BINS:
         return _intervals(column, range(column.n_values))
@@ -267,7 +267,7 @@ def compare_column(
     if background is not None:
         noise = background.n_rows, background.share(name, column.size)
     shares = [value_shares(column, rows.codes[name], noise) for rows in draws]
-    ordered = is_ordered(column)
+    ordered = column.is_line
     measured = []
     if ordered:
         pairs = [on_present(column, truth, share) for share in shares]

@@ -133,10 +133,10 @@ def in_short(compared: Sequence[SlopeComparison]) -> dict[str, Any] | None:
     }
 
 
-def weakest(slopes: Mapping[str, Any], n: int = 20) -> list[dict[str, Any]]:
-    """Return the pairs whose correlation changed most, for a table."""
+def weakest(slopes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the 20 pairs whose correlation changed most, for a table."""
     changed = sorted(
         slopes["each"],
         key=lambda one: -abs(one["correlation"]["original"] - one["correlation"]["published"]),
     )
-    return changed[:n]
+    return changed[:20]

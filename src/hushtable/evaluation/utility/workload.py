@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from hushtable.arrays import Bools, Floats
 from hushtable.errors import InvalidInput, Refused
 from hushtable.evaluation.findings import Metric, MetricValue, Plain, share_metric, wilson
-from hushtable.evaluation.inputs import CodedRows, is_ordered
+from hushtable.evaluation.inputs import CodedRows
 from hushtable.files.progress import Progress
 from hushtable.query.answers import Estimate
 from hushtable.schema import Categorical, Column
@@ -229,7 +229,7 @@ class _Drawer:
         self._in_order: dict[str, NDArray[np.int32]] = {}
         self._shares: dict[str, Floats] = {}
         for name, column in rows.schema.attributes.items():
-            if is_ordered(column):
+            if column.is_line:
                 self._in_order[name] = np.sort(rows.codes[name])
             else:
                 counts = np.bincount(rows.codes[name], minlength=column.size)
