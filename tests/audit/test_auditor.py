@@ -252,7 +252,7 @@ def test_rows_of_a_person_are_selected_again_in_every_run() -> None:
     noise = SeededNoise(shifted(1))
     engine, seen = table.open(noise), set()
     for _ in range(60):
-        engine.renew(noise)
+        engine.resample_rows(noise)
         cells = engine.counts(["x"])
         assert cells.counts.tolist() == [1]
         seen.add(int(cells.codes[0, 0]))
@@ -529,3 +529,17 @@ def test_progress_is_reported() -> None:
     )  # fmt: skip
     assert told == sorted(told)
     assert told[-1] == 1.0
+
+
+def test_histograms_by_a_column_are_not_taken_for_counts_of_it() -> None:
+    """The engine caches both, under the names of the same columns."""
+    schema = Schema.from_dict(
+        {
+            "name": "t",
+            "columns": {name: {"type": "integer", "low": 0, "high": 1} for name in ("x", "y")},
+        }
+    )
+    engine = TableInput(schema, ((0, 1), (1, 1))).open(SeededNoise(shifted(1)))
+    for _ in range(2):
+        assert engine.histograms(["x"], by="y")["x"].tolist() == [[0, 1], [0, 1]]
+        assert engine.counts(["x", "y"]).counts.tolist() == [1, 1]

@@ -81,7 +81,7 @@ class CodedEngine(MemoryEngine):
     ) -> list[Counts]:
         if recode:
             return super()._marginals(groups, shapes, recode)
-        key = tuple(map(tuple, groups))
+        key = ("marginals", *map(tuple, groups))
         if key not in self._answers:
             self._answers[key] = super()._marginals(groups, shapes, recode)
         return [counts.copy() for counts in self._answers[key]]
@@ -89,7 +89,7 @@ class CodedEngine(MemoryEngine):
     def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
         if recode:
             return super()._counts(columns, recode)
-        key = tuple(columns)
+        key = ("counts", *columns)
         if key not in self._answers:
             self._answers[key] = super()._counts(columns, recode)
         kept: OccupiedCells = self._answers[key]
