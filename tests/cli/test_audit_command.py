@@ -61,7 +61,7 @@ def test_graphs_and_promises_that_are_none() -> None:
     assert json.loads(result.stdout)["method"] == "degrees"
     result = run("condensation", "--k", "3")
     assert result.exit_code == 3
-    assert result.stdout.startswith("NOT TESTED (there is no promise to test)")
+    assert result.stdout.startswith("NOT TESTED (the method makes no promise)")
 
 
 def test_every_method_with_a_case_is_audited_a_baseline_for_python_too() -> None:
