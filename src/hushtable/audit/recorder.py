@@ -170,7 +170,10 @@ def observer_of(noise: Noise) -> DrawObserver | None:
 
 def run_plan(plan: Plan[Any], source: Any, noise: Noise) -> Released:
     """Run a plan; if the noise records, it observes the draws."""
-    return plan.accounted(source, noise, observer=observer_of(noise)).released
+    if observer_of(noise) is None:
+        return plan.run(source, noise)
+    observed: Any = PlanWrapper(plan)
+    return type(plan).run(observed, source, noise)
 
 
 class PlanWrapper:
