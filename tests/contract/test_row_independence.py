@@ -9,14 +9,19 @@ long suite has more than 20,000 cases.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import math
 import random
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -25,6 +30,7 @@ from hypothesis import strategies as st
 
 from hushtable.engine import connect
 from hushtable.engine.linked_tables import open_linked
+from hushtable.engine.open_table import as_arrow
 from hushtable.engine.reference_encoder import ReferenceColumn, plain, reference_identity
 from hushtable.engine.sources import arrow_rows, database, source
 from hushtable.engine.two_waves import open_waves, previous
@@ -397,6 +403,65 @@ def test_persons_that_were_confused(persons: str, name: str, engine: str, tmp_pa
     raw = RawTable(pa.table(arrays), {})
     for check in OF_PERSONS.values():
         check(raw, PLAIN[name], engine, tmp_path, random.Random(0))  # noqa: S311
+
+
+@pytest.mark.parametrize("check", ["waves", "linked tables"])
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.timestamp("ns", "UTC")], ids=str)
+@pytest.mark.parametrize("rules", [CLOCK_RULES, SECONDS_RULES], ids=["time", "seconds"])
+def test_nanoseconds_of_joined_tables(
+    kind: pa.DataType, rules: dict[str, Any], engine: str, check: str, tmp_path: Path
+) -> None:
+    """A timestamp in nanoseconds became a text, which a column of times cannot read."""
+    values = array_of([*INSTANTS, 1_799_000_000_001], kind)
+    arrays = {ROW: pa.array(range(len(values))), PERSON: pa.array(range(len(values)))}
+    raw = RawTable(pa.table({**arrays, "x0": values}), {"x0": rules})
+    OF_PERSONS[check](raw, PLAIN["arrow"], engine, tmp_path, random.Random(0))  # noqa: S311
+
+
+# --- columns of Python objects --------------------------------------------------------------------
+
+NOON = datetime.datetime(2024, 2, 29, 12)
+OBJECTS: dict[str, list[Any]] = {
+    "date and timestamps": [NOON.date(), NOON, NOON.replace(hour=13), None],
+    "singles and doubles": [np.float32(0.1), 0.1, 1e300, math.nan],
+    "decimals": [Decimal("1.5"), Decimal("1.50"), Decimal("1.2345678901234567890"), None],
+    "nanoseconds": [pd.Timestamp(1), pd.Timestamp(2), pd.NaT],
+    "instants": [NOON.replace(tzinfo=datetime.UTC), pd.Timestamp("2024-02-29", tz="Asia/Tokyo")],
+    "whole numbers": [2**70, 2**70 + 1, 3, True],
+    "numbers and texts": [1, "a", 2.5, pd.NA],
+    "lengths and times": [datetime.timedelta(seconds=1), datetime.time(1, 2, 3), "a"],
+}
+
+
+@pytest.mark.parametrize("values", OBJECTS.values(), ids=OBJECTS)
+def test_objects_of_pandas_are_read_one_by_one(values: list[Any]) -> None:
+    """Arrow chose one type for all objects, so one row could change or merge others."""
+
+    def read(objects: list[Any]) -> list[Any]:
+        column = pd.Series(objects, dtype=object)
+        found: list[Any] = as_arrow(pd.DataFrame({"x": column}))["x"].to_pylist()
+        return found
+
+    together = read(values)
+    assert together == [one for value in values for one in read([value])]
+    named = [text for text in together if text is not None]
+    assert len(set(named)) == len(named)
+
+
+def test_bytes_among_other_objects_are_refused() -> None:
+    """The text of bytes could be that of another value."""
+    column = pd.Series(["x62", b"b"], dtype=object)
+    with pytest.raises(DataError, match="mixes bytes"):
+        as_arrow(pd.DataFrame({"x": column}))
+
+
+def test_types_of_duckdb_that_lose_digits_are_refused() -> None:
+    """Arrow drops the offset of a time, and reads a large unsigned number as negative."""
+    relation = duckdb.sql("SELECT '12:00:00+01'::TIMETZ AS a, 1 AS b, 7::UHUGEINT AS c")
+    with pytest.raises(DataError) as caught:
+        as_arrow(relation)
+    assert [problem.split("'")[1] for problem in caught.value.problems] == ["a", "c"]
 
 
 # --- types that are refused ----------------------------------------------------------------------

@@ -11,16 +11,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pyarrow as pa
 
 from hushtable.engine.coded_rows import EncodedRows
 from hushtable.engine.engine import Engine
 from hushtable.engine.memory_engine import MemoryEngine
+from hushtable.engine.reference_encoder import Temporal, text_of
 from hushtable.engine.sources.duckdb_files import open_in_duckdb
 from hushtable.engine.sources.header import (
     AS_FOUND,
@@ -55,11 +56,12 @@ def as_arrow(data: Data) -> Data:
     if type(data).__name__ == "LazyFrame" and hasattr(data, "collect"):
         data = data.collect()
     if type(data).__name__ == "DuckDBPyRelation":
+        _require_lossless(data)
         data = data.to_arrow_table()
     if not hasattr(data, "__arrow_c_stream__"):
         return data
     try:
-        table = _with_own_digits(pa.table(data), data)
+        table = _pandas_table(data) if _is_pandas(data) else pa.table(data)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         raise DataError(_frame_problems(data)) from None  # the conversion's message quotes values
     # A pandas index without a name is not a column.
@@ -67,28 +69,77 @@ def as_arrow(data: Data) -> Data:
     return table.drop_columns(unnamed)
 
 
-def _with_own_digits(table: pa.Table, frame: Any) -> pa.Table:
-    """Convert pandas columns of decimal objects to text.
+_LOSSY = {"TIME WITH TIME ZONE", "UHUGEINT"}
+"""Types of DuckDB that lose the offset or the sign in Arrow, so that two persons could merge."""
 
-    Arrow would use the scale of the longest number, so one row could change the text of others.
+
+def _require_lossless(relation: Any) -> None:
+    """Refuse columns of a DuckDB relation that Arrow cannot represent."""
+    problems = [
+        f"column {name!r} has the type {kind}, which cannot be read exactly; cast it to VARCHAR."
+        for name, kind in zip(relation.columns, map(str, relation.types), strict=True)
+        if kind in _LOSSY
+    ]
+    if problems:
+        raise DataError(problems)
+
+
+def _is_pandas(frame: Any) -> bool:
+    return type(frame).__module__.split(".")[0] == "pandas"
+
+
+def _pandas_table(frame: Any) -> pa.Table:
+    """Convert a pandas frame; a column of Python objects becomes a column of texts, one by one.
+
+    Arrow would choose one type for all objects of a column, so that one row could change others:
+    with a date among them, timestamps lose their time, and with a long decimal all get its scale.
     """
-    if type(frame).__module__.split(".")[0] != "pandas":
-        return table
-    for place, field in enumerate(table.schema):
-        if (
-            pa.types.is_decimal(field.type)
-            and field.name in frame
-            and frame[field.name].dtype == "O"
-        ):
-            texts = pa.array(map(_digits, frame[field.name]), pa.string())
-            table = table.set_column(place, field.name, texts)
+    frame = frame.copy(deep=False)
+    texts = {}
+    for place in range(frame.shape[1]):
+        series = frame.iloc[:, place]
+        if _has_objects(series):
+            texts[place] = _texts_of_objects(series)
+            frame.isetitem(place, None)
+    table = pa.table(frame)
+    for place, column in texts.items():
+        table = table.set_column(place, table.column_names[place], column)
     return table
 
 
-def _digits(number: Any) -> str | None:
-    if number is None or number != number:  # noqa: PLR0124 - NaN
-        return None
-    return f"{number:f}" if isinstance(number, Decimal) else str(number)
+def _has_objects(series: Any) -> bool:
+    """Return whether a pandas column holds Python objects other than texts or bytes alone."""
+    from pandas.api.types import infer_dtype  # noqa: PLC0415 - the frame has imported it
+
+    values = series.cat.categories if series.dtype == "category" else series
+    return values.dtype == "O" and infer_dtype(values, skipna=True) not in _ONE_TYPE
+
+
+_ONE_TYPE = {"string", "bytes", "empty"}
+"""Kinds of objects that Arrow converts one by one."""
+
+
+def _texts_of_objects(series: Any) -> pa.Array:
+    missing = series.isna().to_numpy()
+    return pa.array(
+        [
+            None if gone else text_of(_python_value(value))
+            for value, gone in zip(series, missing, strict=True)
+        ],
+        pa.string(),
+    )
+
+
+def _python_value(value: Any) -> Any:
+    """Return a pandas or NumPy scalar as a value with all its digits."""
+    if hasattr(value, "as_unit"):  # pandas timestamps and lengths of time, in nanoseconds
+        exact = value.as_unit("ns").value
+        if not hasattr(value, "tzinfo"):
+            return Temporal("duration", exact)
+        return Temporal("timestamp" if value.tzinfo is None else "instant", exact)
+    if isinstance(value, bytes):  # its text would be that of another value
+        raise TypeError
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _frame_problems(frame: Any) -> list[str]:
@@ -100,9 +151,13 @@ def _frame_problems(frame: Any) -> list[str]:
     problems = [f"column {name!r} occurs more than once in the data." for name in twice]
     for name in (name for name in names if name not in twice):
         try:
-            pa.array(frame[name])
+            as_objects = _is_pandas(frame) and _has_objects(frame[name])
+            (_texts_of_objects if as_objects else pa.array)(frame[name])
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
-            problems.append(f"column {name!r} mixes types; convert it to one type first.")
+            problems.append(
+                f"column {name!r} has values that are not texts, numbers, dates or times, or mixes "
+                "bytes with others; convert it to one type first."
+            )
     return problems or ["the frame cannot be read as a table; convert its columns to plain types."]
 
 

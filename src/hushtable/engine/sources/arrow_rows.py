@@ -91,6 +91,22 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:  # noqa: PLR0911 -
     return column
 
 
+def without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return times and timestamps in whole microseconds, rounded down; other columns unchanged.
+
+    The periods of a calendar column are longer, so its codes stay the same.
+    """
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return without_nanoseconds(decoded(column))
+    if kind == pa.time64("ns"):
+        return column.cast(pa.time64("us"), safe=False)
+    if pa.types.is_timestamp(kind) and kind.unit == "ns":
+        plain = column.cast(pa.timestamp("ns"))  # an instant becomes a timestamp in UTC
+        return _compute().floor_temporal(plain, unit="microsecond").cast(pa.timestamp("us"))
+    return column
+
+
 def identities(column: pa.ChunkedArray, missing_values: Sequence[str]) -> pa.ChunkedArray:
     """Return persons or keys in a type in which equal means the same; null where there is none.
 

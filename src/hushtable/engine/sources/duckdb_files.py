@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,16 @@ import lazy_loader
 import pyarrow as pa
 
 from hushtable.engine.encode import Expression
-from hushtable.engine.sources.arrow_rows import is_long_decimal, plain_column, read_batches
+from hushtable.engine.sources.arrow_rows import (
+    is_long_decimal,
+    plain_column,
+    read_batches,
+    without_nanoseconds,
+)
 from hushtable.engine.sources.header import Data, Header
 from hushtable.engine.sources.source import TableSource, explained
 from hushtable.files.writing import spill_folder
-from hushtable.schema import Schema
+from hushtable.schema import CalendarColumn, Schema
 
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
@@ -64,7 +69,16 @@ def import_together(
         _csv(connection, header)
         if header.delimiter is not None
         else _imported(
-            connection, data, header, [*schema.columns], schema.columns.keys() - schema.attributes
+            connection,
+            data,
+            header,
+            [*schema.columns],
+            keys=schema.columns.keys() - schema.attributes,
+            calendar={
+                name
+                for name, column in schema.attributes.items()
+                if isinstance(column, CalendarColumn)
+            },
         )
         for data, header, schema in tables
     ]
@@ -97,14 +111,28 @@ def _csv(connection: Any, header: Header) -> TableSource:
 
 
 def _imported(
-    connection: Any, data: Data, header: Header, names: Sequence[str], keys: Iterable[str] = ()
+    connection: Any,
+    data: Data,
+    header: Header,
+    names: Sequence[str],
+    *,
+    keys: Collection[str] = (),
+    calendar: Collection[str] = (),
 ) -> TableSource:
-    """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB."""
+    """Copy rows of a frame or of Parquet files, read by Arrow, into a table of DuckDB.
+
+    `keys` identify rows, so every digit counts; `calendar` are columns of dates and times.
+    """
     places = {name: f"raw{position}" for position, name in enumerate(names)}
 
     def batches() -> Iterator[pa.Table]:
         for batch in read_batches(data, header, list(names)):
-            plain = {place: plain_column(batch[name]) for name, place in places.items()}
+            plain = {
+                place: plain_column(
+                    without_nanoseconds(batch[name]) if name in calendar else batch[name]
+                )
+                for name, place in places.items()
+            }
             for name in keys:
                 if is_long_decimal(batch[name].type):  # bytes: a number is never a missing text
                     plain[places[name]] = plain[places[name]].cast(pa.binary())
