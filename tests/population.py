@@ -1,4 +1,4 @@
-"""A population with columns of every kind, dependent on each other, to try attacks on."""
+"""A population with correlated columns of every kind, for tests of attacks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def people(n: int, seed: int) -> pa.Table:
 
 
 def noise(n: int, seed: int) -> pa.Table:
-    """Draw rows that say nothing: every value of the domain is equally likely."""
+    """Draw uninformative rows: every value of the domain is equally likely."""
     rng = np.random.default_rng(shifted(seed))
     columns = {}
     for name, column in SCHEMA.attributes.items():
@@ -63,7 +63,7 @@ def noise(n: int, seed: int) -> pa.Table:
 
 
 def independent(table: pa.Table, seed: int) -> pa.Table:
-    """Shuffle each column on its own: nothing is left but single columns."""
+    """Shuffle each column separately, which keeps one-way marginals only."""
     rng = np.random.default_rng(shifted(seed))
     return pa.table(
         {

@@ -18,7 +18,7 @@ ALIKE = "text COLLATE alike"
 
 
 def running_server() -> Iterator[Any]:
-    """Start a server that listens on a socket in a folder of its own, and nowhere else.
+    """Start a server that listens only on a socket in its own folder.
 
     Yield a connection of ibis.
     """
@@ -48,7 +48,7 @@ def running_server() -> Iterator[Any]:
 
 
 def add_collation(server: Any) -> None:
-    """Add a collation that takes different texts for equal."""
+    """Add a collation that equates different texts."""
     with server.con.cursor() as cursor:
         cursor.execute(
             "CREATE COLLATION IF NOT EXISTS alike (provider = icu, "

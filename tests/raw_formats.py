@@ -2,8 +2,8 @@
 
 A *writer* writes a table, with options drawn at random, and returns the data to open together with
 the cells that these data contain, column by column, as the reference encoder reads them. They may
-differ from the table's: a CSV file contains texts. `Format.kinds` lists the types of which a format
-can represent every value that `fits` leaves. No library writes the SAS format sas7bdat; SAS is
+differ from the table's: a CSV file contains texts. `Format.kinds` lists the types that a format can
+represent, for every value that `fits` accepts. No library writes the SAS format sas7bdat; SAS is
 tested with transport files.
 """
 
@@ -65,7 +65,7 @@ class Format:
     has_bytes: bool = False  # which may identify persons
 
     def kinds(self, *, person: bool = False) -> dict[str, list[pa.DataType]]:
-        """Return the types that the format has, by family."""
+        """Return the types that the format supports, by family."""
         families = (*self.families, *(["bytes"] if person and self.has_bytes else []))
         return {name: [kind for kind in KINDS[name] if self.has(kind)] for name in families}
 
@@ -214,7 +214,7 @@ def csv_file(table: pa.Table, folder: Path, draw: random.Random) -> Written:
 
 
 def _in_csv(cell: Any, kind: pa.DataType) -> bool:
-    # A line feed or NUL outside quotes ends a field, and a mark of byte order is read as such.
+    # Outside quotes, a line feed or NUL ends a field, and a byte order mark is interpreted.
     return not (isinstance(cell, str) and re.search("[\0\r\n\ufeff]", cell))
 
 
@@ -259,7 +259,7 @@ def _in_excel(cell: Any) -> Any:
 
 def _fits_excel(cell: Any, kind: pa.DataType) -> bool:
     if isinstance(cell, str):
-        # An empty text is an empty cell, a formula is computed, an error value is none.
+        # An empty text is an empty cell, a formula is computed, an error value is missing.
         return bool(cell) and not ILLEGAL_CHARACTERS_RE.search(cell) and cell[0] not in "=#" and (
             not re.search("[\r\n\ud800-\udfff\ufffe\uffff]|_x[0-9A-Fa-f]{4}_", cell)
         )  # fmt: skip
@@ -283,7 +283,7 @@ def statistical(ending: str, writer: Any) -> Writer:
         )  # fmt: skip
         writer(frame, path)
         texts = [name for name in columns if is_text(table.schema.field(name).type)]
-        # These programs have no missing texts, but empty ones.
+        # These programs have empty texts instead of missing ones.
         empty = {name: ["" if text is None else text for text in columns[name]] for name in texts}
         return Written(path, {**columns, **empty})
 
@@ -297,7 +297,7 @@ def _pandas_type(kind: pa.DataType, cells: Sequence[Any]) -> str:
 
 
 def _fits_statistics(cell: Any, kind: pa.DataType) -> bool:
-    """Return whether Stata, SPSS and SAS have the value: no infinity, no spaces at the end."""
+    """Return whether Stata, SPSS and SAS can store a value: no infinity, no trailing spaces."""
     if isinstance(cell, str):
         return bool(re.fullmatch("[!-~]([ -~]*[!-~])?", cell)) and len(cell) < 200
     if isinstance(cell, float):
@@ -342,7 +342,7 @@ def _fits_sqlite(cell: Any, kind: pa.DataType) -> bool:
 
 
 def in_duckdb(connection: Any, table: pa.Table) -> str:
-    """Copy a table into a DuckDB; whole numbers as HUGEINT, too."""
+    """Copy a table into a DuckDB database, with some integers as HUGEINT."""
     name = f"t{uuid.uuid4().hex}"
     connection.register("given", table)
     connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608
@@ -464,7 +464,7 @@ def _fits_postgres(cell: Any, kind: pa.DataType) -> bool:
 
 
 def pandas_frame(table: pa.Table, folder: Path, draw: random.Random) -> Written:
-    """Make a frame of NumPy arrays or nullable types, whose cells are those that pandas has."""
+    """Make a frame of NumPy arrays or nullable types; the expected cells are those in the frame."""
     for place, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):  # pandas has no category twice
             values = [plain(cell) for cell in table[place]]

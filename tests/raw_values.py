@@ -1,7 +1,7 @@
-"""Raw values that are hard to read, and every way to write them: for tests of row independence.
+"""Raw values that are hard to read, and ways to write them, for tests of row independence.
 
 A *raw column* is an Arrow type, values of it, and a column of a schema that may read the type. A
-*writer* turns an Arrow table into something that `hushtable.engine.open` takes, and returns the
+*writer* turns an Arrow table into an input of `hushtable.engine.open`, and returns the
 table whose cells the file or frame then contains: a CSV file contains texts, whatever was written.
 """
 
@@ -93,7 +93,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def with_policy(rules: dict[str, Any], missing: str, outside: str) -> dict[str, Any]:
-    """Add what missing values and values outside count as, where the type of column allows it."""
+    """Add rules for missing and out-of-domain values, if the column type supports them."""
     listed = rules["type"] in ("categorical", "boolean")
     if (outside == "clip" and listed) or (outside == "missing" and missing != "category"):
         outside = "other"
@@ -165,7 +165,7 @@ def _decimals(kind: pa.DataType) -> list[Decimal]:
     edge, scale = 10**kind.precision - 1, kind.scale
     near = [n * 10**k for n in NEAR for k in range(kind.precision)]
     digits = {whole * 10 ** max(0, scale) for whole in WHOLES}
-    # Just beside halves and grid points, with all the digits that the type has.
+    # Next to halves and grid points, with all digits of the type.
     digits |= {n + shift for n in near for shift in (-1, 0, 1)}
     digits |= {edge, -edge, edge - 1}
     return [scaled(digit, scale) for digit in sorted(digits) if abs(digit) <= edge]
@@ -262,7 +262,7 @@ def _dictionary(values: Sequence[Any], kind: pa.DictionaryType) -> pa.Array:
     """Build a dictionary whose entries are partly unused, repeated and NULL."""
     entries = [*values[::-1], None, *values]
     n = len(values)
-    # Odd rows use the second copy of their entry; a NULL is an entry or an index, by turns.
+    # Odd rows use the second copy of their entry; NULLs are alternately entries and indexes.
     places = [n + 1 + row if row % 2 else n - 1 - row for row in range(n)]
     indices = [
         (None if row % 2 else n) if value is None else place

@@ -1,10 +1,10 @@
-"""Draws that repeat: what a test draws from `SecureNoise` hangs on its name and the shift alone.
+"""Reproducible draws: those of `SecureNoise` depend only on a test's name and the seed shift.
 
-Tests publish as users do, with the operating system's randomness. A claim about what comes out
-then fails once in so many runs, and nobody can look at that run again. So within a test, and within
-each fixture, the words behind `SecureNoise` come from a seed instead: another one for every test,
-and for every shift (see `seeds.py`). The samplers, and the class, stay what they are. Processes
-that a test starts or forks draw from the operating system.
+Tests publish as users do, with the operating system's randomness. An assertion about the output
+then fails by chance in rare runs, which cannot be reproduced. So within a test, and within each
+fixture, the random words behind `SecureNoise` come from a seed instead. It differs for every test
+and for every shift (see `seeds.py`). The samplers and the class stay the same. Processes that a
+test starts or forks draw from the operating system.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _drawing(name: str) -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
-    """Return a test draws of its own, the same ones where tests are spread over processes."""
+    """Seed the draws of a test, independently of the process that runs it."""
     groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
     name = item.nodeid.removesuffix(f"@{'_'.join(groups)}")
     return (yield from _drawing(name))
@@ -58,6 +58,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
-    """Return a fixture draws of its own: tests may share it, and any of them may be first."""
+    """Seed the draws of a fixture: several tests may share it, and any of them may run first."""
     name = (fixturedef.baseid, fixturedef.argname, str(getattr(request, "param_index", 0)))
     return (yield from _drawing(" ".join(name)))

@@ -1,4 +1,4 @@
-"""Sealed tables for tests that ask parts of a method, outside a run."""
+"""Sealed tables for tests of parts of a method, outside a run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PLENTY_OF_RHO = SpendingLimit(Fraction(10**9), rho=Fraction(10**9))
 
 
 def sealed(source: Any, promise: SpendingLimit = PLENTY) -> Any:
-    """Seal a table or a graph with an account that pays for whatever is asked."""
+    """Seal a table or a graph with an account that admits every query."""
     return seal(source, RunAccount(promise, spends_all=False))
 
 
 @dataclass(frozen=True)
 class Leaves:
-    """The leaves of a tree, as a run has them; their exact counts are taken out by force."""
+    """The leaves of a tree as in a run; their exact counts are read by bypassing the seal."""
 
     regions: SealedRegions
     numbers: list[int]
@@ -43,7 +43,7 @@ class Leaves:
 
 
 def grow(rows: OrderedCells, rules: GrowthRules, noise: Noise) -> tuple[PartitionTree, Leaves]:
-    """Grow a tree of regions with an account that pays for whatever is asked."""
+    """Grow a tree of regions with an account that admits every query."""
     account = RunAccount(PLENTY, spends_all=False)
     regions = SealedRegions(rows, Sensitivity(rows=rules.max_rows), account.root)
     tree, numbers = grow_sealed(regions, rows.axes, rules, noise)

@@ -19,7 +19,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.default.parallelism": "2",
-    # Tables are tiny: compiling queries, in Spark and in Java, would be nearly all of the time.
+    # Tables are tiny: compiling queries in Spark and Java would take most of the time.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -28,7 +28,7 @@ SETTINGS = {
 
 
 def start(folder: Path) -> Any:
-    """Return the session, or skip and say what is lacking."""
+    """Return the session, or skip the test and name what is missing."""
     sql = pytest.importorskip("pyspark.sql", reason="no Spark: pip install 'hushtable[spark]'")
     if shutil.which("java") is None:
         pytest.skip("no Java: apt install openjdk-17-jre-headless (or set JAVA_HOME and PATH)")
@@ -41,9 +41,10 @@ def start(folder: Path) -> Any:
 
 
 def stop_after(item: pytest.Item, following: pytest.Item | None) -> None:
-    """Stop the session behind the last test on it: while there is one, every run is silent on it.
+    """Stop the session after the last test that uses it.
 
-    That takes a hundred calls of Java or so, for each of the thousands of runs of other tests.
+    While a session exists, every run silences it, with about a hundred calls of Java for each of
+    the thousands of runs in other tests.
     """
     if not _is_on_spark(item) or (following is not None and _is_on_spark(following)):
         return

@@ -89,7 +89,7 @@ def _array(draw: Any, chosen: Format, kind: pa.DataType, n_rows: int) -> pa.Arra
 
 @contextlib.contextmanager
 def batches_of(n_rows: int) -> Iterator[None]:
-    """Encode so many rows at a time."""
+    """Encode the given number of rows at a time."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in ((arrow_rows, "BATCH_ROWS"), (source, "BATCH_ROWS")):
             patch.setattr(module, name, n_rows)

@@ -1,4 +1,4 @@
-"""Each fix of row encoding, undone by itself, fails a check of row independence."""
+"""Mutants: each fix of row encoding, undone alone, fails a check of row independence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from raw_values import PERSON, ROW, RawTable
 
 
 def _in_the_file(patch: pytest.MonkeyPatch) -> None:
-    """Let DuckDB encode a Parquet file, with its statistics."""
+    """Encode a Parquet file in DuckDB, with its statistics."""
 
     def in_duckdb(rows: Any) -> Any:
         return duckdb_files.open_in_duckdb(rows.data, rows.header).coded(rows.schema)

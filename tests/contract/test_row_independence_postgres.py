@@ -1,4 +1,4 @@
-"""Rows of a PostgreSQL table have the codes and persons of the reference encoder."""
+"""Rows of a PostgreSQL table: codes and persons of the reference encoder."""
 
 from __future__ import annotations
 

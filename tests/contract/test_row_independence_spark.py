@@ -98,7 +98,7 @@ def test_instants_are_read_in_utc(session: Any, zone: str, tmp_path: Path) -> No
 def test_the_zone_of_the_session_would_change_codes(
     session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Undo the conversion to UTC: the check must see it."""
+    """Undo the conversion to UTC: the check must detect it."""
     monkeypatch.setattr(spark_source, "_in_utc", lambda frame: frame)
     session.conf.set(ZONE, "America/New_York")
     kind = pa.timestamp("us", "UTC")

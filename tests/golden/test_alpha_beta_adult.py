@@ -26,7 +26,7 @@ def figures() -> ModuleType:
 
 
 def test_errors_next_to_frapp(figures: ModuleType, shared_data: Path) -> None:
-    """Seeded, so that the outcome is always the same; the script repeats it with secure noise."""
+    """Seeded, so that the result is always the same; the script repeats it with secure noise."""
     table, schema = figures.adult_of_the_paper(shared_data)
     truth = figures.codes_of(table, schema)
     averages = {}

@@ -1,6 +1,6 @@
-"""The numbers of an evaluation, one release of every method, are those on record.
+"""Evaluations of one release of every method: the numbers match the stored ones.
 
-A change of these numbers is a change of what custodians read: look at it, then record it anew:
+Custodians read these numbers. If they change, check the change and store the new ones:
 ``PYTHONPATH=tests python tests/golden/test_evaluations.py [METHOD ...]``.
 """
 
@@ -25,7 +25,7 @@ FEW = {"n_draws": 2, "n_repeats": 1, "questions": 2}
 FIRST = {method.name: method for method in reversed(EXAMPLES)}
 N_ROWS = 1500
 
-EXACT, CLOSE = 1e-6, 0.03  # models and attacks may differ between versions of libraries
+EXACT, CLOSE = 1e-6, 0.03  # results of models and attacks may differ between library versions
 
 
 def one_release(name: str, folder: Path) -> tuple[Release, Any]:
@@ -69,7 +69,7 @@ def ratings() -> tuple[pa.Table, Schema]:
 
 
 def numbers(name: str) -> dict[str, dict[str, float]]:
-    """Evaluate one release and pick the numbers to keep."""
+    """Evaluate one release and return the numbers to store."""
     with tempfile.TemporaryDirectory() as folder:
         release, data = one_release(name, Path(folder) / "release")
         nodes = range(400) if name == "degrees" else None

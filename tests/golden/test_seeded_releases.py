@@ -1,9 +1,9 @@
 """Digests of releases published with seeded noise: a change of code must not change them.
 
-`seeded_releases.json` holds a SHA-256 for every published table of every method and baseline, of
+`seeded_releases.json` has a SHA-256 for every published table of every method and baseline, of
 linked tables, a series of three waves, a panel and a graph, on both local engines. A digest covers
 column names, types and values, not the bytes of the files. Processors round floating-point sums
-differently, so a column of floats is on record as two weighted sums, compared to six digits. If a
+differently, so a column of floats is stored as two weighted sums, compared to six digits. If a
 digest changes on purpose, explain why in the commit and record all of them again:
 
 ``PYTHONPATH=tests python tests/golden/test_seeded_releases.py``
@@ -39,7 +39,7 @@ from hushtable.series import Series, SeriesPlan
 RECORD = Path(__file__).with_name("seeded_releases.json")
 N_ROWS = 600
 SEED = 8
-"""A fixed seed: digests on record do not move with the seed of the test run."""
+"""A fixed seed: the stored digests do not depend on the seed of the test run."""
 
 EngineName = Literal["memory", "duckdb"]
 ENGINES: tuple[EngineName, ...] = ("memory", "duckdb")
@@ -110,7 +110,7 @@ def digest(published: pa.Table) -> list[Any]:
                 values = [None if row is None else len(row) for row in values]
         state.update(json.dumps([name, str(column.type), values], default=str).encode())
     numbers = np.nan_to_num(np.concatenate(floats), posinf=0, neginf=0)
-    weights = np.cos(np.arange(len(numbers)))  # so that an exchange of values is seen
+    weights = np.cos(np.arange(len(numbers)))  # so that swapped values are detected
     sums = [float(np.abs(numbers).sum()), float(weights @ numbers)] if len(numbers) else []
     return [state.hexdigest(), *sums]
 
@@ -181,7 +181,7 @@ def of_linked(engine: EngineName, folder: Path) -> dict[str, list[Any]]:
             {
                 "visit": np.arange(n_visits),
                 "person": owner,
-                # Different for each visit of a person: engines break ties as they like.
+                # Different for each visit of a person, because engines break ties differently.
                 "day": (np.arange(n_visits) * 7 + old[owner] * 30) % 100,
                 "ward": np.array(["er", "icu", "ob"])[rng.integers(0, 2, n_visits) + old[owner]],
             }
@@ -251,7 +251,7 @@ def cases() -> Iterator[tuple[str, Any]]:
     for engine in ENGINES:
         for number, method in enumerate(EXAMPLES):
             if engine == "duckdb" and isinstance(method, Columns) and method.mechanism == "paper":
-                continue  # draws follow the order of tuples, which DuckDB does not fix
+                continue  # draws depend on the order of tuples, which varies in DuckDB
             yield (
                 f"{engine}: {number} {method.name}",
                 lambda folder, method=method, engine=engine: of_method(method, engine, folder),

@@ -1,4 +1,4 @@
-"""All numbers of section 000 of the reference numbers that this method computes."""
+"""Section 000 of the reference numbers: all that this method computes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DOUBLE = 1e-12
 
 
 def epsilon_of(text: str) -> Fraction:
-    """Read '1' or 'ln5'; a logarithm to 60 digits, as the reference numbers take it."""
+    """Read '1' or 'ln5'; a logarithm to 60 digits, as in the reference numbers."""
     if not text.startswith("ln"):
         return Fraction(text)
     with mpmath.workdps(80):
@@ -38,7 +38,7 @@ def released(mechanism: CountMechanism, count: int) -> Fraction:
 
 
 def close(value: Fraction | float, expected: str, tolerance: float) -> bool:
-    """Compare relative to the last digit that is given."""
+    """Compare up to the last digit of the reference."""
     reference = Fraction(expected)
     if reference == 0:
         return value == 0
@@ -139,7 +139,7 @@ def test_thresholds_of_both_mechanisms(
 
 
 def test_variances_and_noise_levels() -> None:
-    """The figures of the errata, as many digits as it gives."""
+    """The figures of the errata, to all their digits."""
     both = {
         kind: [
             NoisyCounts(epsilon=e, delta="1e-5", k=10, mechanism=kind)

@@ -29,7 +29,7 @@ def test_sensitivities_are_those_of_the_table(vectors: dict[str, Any]) -> None:
     for theta in (1, 2, 7, 256):
         tree = Degrees(epsilon=1, max_degree=theta, mechanism="partition")
         assert tree.sensitivity(theta) == 2 * theta + 1
-        # C_theta is the number of nodes, which is measured apart: together they are theta + 1.
+        # C_theta is the number of nodes, which is measured separately: theta + 1 counts in total.
         counts = Degrees(epsilon=1, max_degree=theta)
         assert counts.sensitivity(theta) + 1 == theta + 1
         plain = Degrees(epsilon=1, max_degree=theta, n_nodes_share=f"1/{theta + 1}")

@@ -41,7 +41,7 @@ def softmax(scores: list[float], factor: float) -> list[float]:
 
 
 def rows_of(counts: list[int]) -> OrderedCells:
-    """Rows of the example: counts of v0+, v0-, v1+, v1-, v2+, v2-."""
+    """Make rows of the example from counts of v0+, v0-, v1+, v1-, v2+, v2-."""
     cells = np.flatnonzero(counts)
     axis = PartitionAxis("v", None, 3, False)
     values = np.array(counts, np.int64)[cells]
@@ -64,7 +64,7 @@ def test_em_example(vectors: dict[str, Any]) -> None:
     paper, monotone = vectors["001"]["em_example"].values()
     assert softmax([2, 5, 1], 0.5) == pytest.approx([float(p) for p in paper], abs=1e-15)
     assert softmax([2, 5, 1], 1.0) == pytest.approx([float(p) for p in monotone], abs=1e-15)
-    # And the sampler draws them: false alarm ALPHA per chi-square test.
+    # The sampler has these probabilities: false alarm ALPHA per chi-square test.
     for is_monotone, expected in ((False, paper), (True, monotone)):
         drawn = np.bincount(
             [

@@ -37,7 +37,7 @@ def test_scales_reach_k_and_are_conservative(
 ) -> None:
     for k, expected in reference[section].items():
         exact = np.asarray(expected, np.float64)
-        # A grows strictly, so A = k at the reference scale is the reference scale.
+        # A is strictly increasing, so A = k holds at the reference scale only.
         np.testing.assert_allclose(anonymity(points, exact), float(k), rtol=0, atol=1e-13)
         solved = scales(points, np.full(6, float(k)))
         assert np.all(solved >= exact * (1 - 1e-12))

@@ -140,7 +140,7 @@ def test_sensitivities_are_as_listed(vectors: dict[str, Any]) -> None:
     assert listed["Max add/remove"] == "[0,1] monotone"
     assert Max.monotone
     assert Max().sensitivity(n_classes=9) == 1
-    for n_classes in (2, 3, 16):  # 1 bit, and what rounding costs
+    for n_classes in (2, 3, 16):  # 1 bit, and the rounding error
         assert InformationGain().sensitivity(n_classes=n_classes) == 2**BITS + 1
     one, two = np.array([[1, 0], [0, 0]]), np.array([[1, 0], [0, 1]])
     assert InformationGain().of(two) - InformationGain().of(one) == 2**BITS

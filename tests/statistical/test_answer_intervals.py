@@ -1,7 +1,7 @@
-"""Intervals of slopes and means have about the stated coverage, though rows are biased.
+"""Intervals of slopes and means: they have about the stated coverage, although rows are biased.
 
-Each test counts releases whose interval holds and allows what a binomial of 95% has with a
-probability of at least one in a million; an interval that holds in 70 % fails nearly always.
+Each test counts releases whose interval contains the truth. It fails if a binomial with 95% has so
+few with probability below one in a million; intervals with 70% coverage nearly always fail.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def test_slopes_come_from_tables_and_hold(releases: list[tuple[pa.Table, Estimat
             off[name].append(answers[name].value / true[name][0] - 1)
     for name, hits in held.items():
         assert enough(hits, RUNS)
-        # A mean of 40 whose single ones vary by 5 % at most is off by 4 % once in a million.
+        # A mean of 40 values with standard deviation at most 5% is off by 4% once in a million.
         assert abs(np.mean(off[name])) < 0.04
 
 

@@ -1,4 +1,4 @@
-"""Attacks succeed where they should and fail where they should.
+"""Attacks: they succeed on unprotected tables and fail on protected ones.
 
 Comparisons of rates are made at confidence 1 - ALPHA / (attacks of a table), so that a table
 raises a false alarm with probability at most ALPHA; seeds are fixed, so a run repeats.
@@ -120,7 +120,7 @@ def test_a_value_that_only_one_person_has_is_singled_out() -> None:
     age = np.minimum(table.column("age").to_numpy(), 97)
     age[17] = 99
     table = table.set_column(0, "age", [age])
-    released = independent(table, 8)  # single columns survive the shuffle
+    released = independent(table, 8)  # the shuffle keeps single columns
     risk = assess(table, released, None, SCHEMA, None, np.random.default_rng(shifted(9)))
     (outcome,) = named(risk, "singling out", "one column")
     assert outcome.attack.value == 1.0
@@ -148,7 +148,7 @@ def test_a_smaller_control_is_compared_at_its_own_size() -> None:
 
 
 def test_the_control_of_fresh_people_is_not_above_itself() -> None:
-    # A release made from neither table treats both alike.
+    # A release made from neither table treats both the same.
     risk = assess(
         people(N, 1), people(N, 12), people(N, 2), SCHEMA, None, np.random.default_rng(shifted(13))
     )

@@ -22,7 +22,7 @@ ALPHA = 1e-7
 
 
 def test_every_part_of_a_persons_columns_is_equally_likely() -> None:
-    # 6000 owners of 4 places keep 2: the 6 pairs are a multinomial with chances 1/6.
+    # 6,000 owners of 4 places keep 2: the 6 pairs are multinomial with probabilities 1/6.
     owners = np.repeat(np.arange(6000), 4)
     kept = keep_some(owners, 2, SecureNoise())
     assert np.bincount(owners[kept]).tolist() == [2] * 6000

@@ -1,9 +1,9 @@
-"""Errors of counts agree with `Method.count_error`, by running the methods.
+"""Errors of counts in real runs: they agree with `Method.count_error`.
 
 Each test makes RUNS releases with operating-system randomness. An error that stays within the
 half-width with probability 0.95 or more does so in fewer than LEAST of them with probability below
-ALPHA. Where the formula is exact and not only a bound, the spread of the errors is compared too,
-with a range that a sample of RUNS leaves with probability below ALPHA (see SPREAD).
+ALPHA. If the formula is exact and not only a bound, the standard deviation of the errors is
+compared too, with a range that a sample of RUNS leaves with probability below ALPHA (see SPREAD).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ COARSE = {"age": 20, "region": 1, "diagnosis": 1}
 
 
 def errors(method: Method, schema: Schema, table: pa.Table, where: str, truth: float) -> np.ndarray:
-    """Publish again and again, and say how far off the same question is answered."""
+    """Publish repeatedly, and return the errors of the answers to one question."""
     engine = connect(table.select(list(schema.columns)), schema, engine="memory")
     off = []
     for _ in range(RUNS):
@@ -180,7 +180,7 @@ def test_diffgen(columns: tuple[str, ...]) -> None:
     off = errors(method, schema, table, "sex IN ('F', 'M')", table.num_rows)
     said = method.count_error(schema, rows=None, share=1.0)
     check(off, half_width=said.half_width, std=said.std, exact=False)
-    # As large a table as two splits can make is the exact case.
+    # The formula is exact for the largest table that two splits can make.
     assert said.std >= off.std() * (1 - SPREAD)
 
 

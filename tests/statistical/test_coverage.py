@@ -1,4 +1,4 @@
-"""Stated intervals have about the stated coverage, on real data and on the sample."""
+"""Coverage of intervals: about as stated, on real data and on the sample."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FALSE_ALARM = 1e-6
 
 
 def one_way_questions(schema: Schema, columns: list[str]) -> list[tuple[str, str, str]]:
-    """Ask for every value of some categorical columns."""
+    """Return a question for every value of some categorical columns."""
     questions = []
     for name in columns:
         column = schema.attributes[name]
@@ -49,7 +49,7 @@ def coverage(
 def test_one_way_counts_of_adult(shared_data: Path, tmp_path: Path, mechanism: str) -> None:
     """Two coarse columns and the target: every cell is published, so nothing is assumed.
 
-    Answers of one run share noise, so the run is the unit: a run's hits are at least as spread as
+    Answers of one run share noise, so the run is the unit: a run's hits vary at least as much as
     RUNS independent ones. The bounds are those of a binomial with one trial per run and column.
     """
     table, schema = adult(shared_data)
@@ -65,12 +65,12 @@ def test_one_way_counts_of_adult(shared_data: Path, tmp_path: Path, mechanism: s
     trials = RUNS * 2
     rate = hits / asked
     assert rate >= binom.ppf(FALSE_ALARM, trials, 0.95) / trials
-    assert rate < 1.0 or width < 40  # discrete noise covers a little more than 95%
+    assert rate < 1.0 or width < 40  # discrete noise covers slightly more than 95%
     assert width < 60
 
 
 def test_suppressed_rows_are_allowed_for(tmp_path: Path) -> None:
-    """With a fine table much is suppressed; the intervals must still hold the truth."""
+    """With a fine table many cells are suppressed; intervals must still contain the truth."""
     method = NoisyCounts(
         epsilon=1, delta="1e-6", k=10, generalize={"age": 20}, row_count_share="1/20"
     )

@@ -1,9 +1,9 @@
 """Coverage of conditions that split groups: random questions on 1 to 3 attributes.
 
-Nothing here is random but the noise and the questions. If a method's intervals are right, the lower
+Only the noise and the questions are random. If a method's intervals are right, the lower
 bound is missed with probability 1e-6 at most: questions of one release share its noise and its
 cuts, so the bound is that of a binomial with a fifth as many independent questions. With the 140
-questions asked at least, intervals that hold 40 % of the time pass with probability 3e-3.
+questions asked at least, intervals with 40% coverage pass with probability 3e-3.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def coverage(
 ) -> tuple[float, int, float]:
     """Ask questions of all arities and selectivities.
 
-    Tell coverage, their number, and the width that a quarter of the intervals stay below.
+    Return coverage, number of questions, and the first quartile of the interval widths.
     """
     engine = connect(table, schema, engine="memory")
     assert isinstance(engine, MemoryEngine)
@@ -82,7 +82,7 @@ def test_adult(method: Method, shared_data: Path) -> None:
     held, n, width = coverage(method, table, schema, per_cell=6)
     assert n >= 140
     assert held >= at_least(n)
-    assert width < 0.75  # an interval from nothing to everybody would hold, too
+    assert width < 0.75  # an interval from 0 to all rows would contain the truth, too
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_the_sample(method: Method) -> None:
 
 
 def test_whole_groups_keep_the_interval_of_their_noise() -> None:
-    """Nothing is assumed where no group is cut: half widths are those of the noise."""
+    """If no group is split, nothing is assumed: half-widths are those of the noise."""
     method = NoisyCounts(epsilon=1, mechanism="pure", generalize={"age": 20})
     engine = connect(sample(), sample_schema(), engine="memory")
     estimator = released(method, engine, sample_schema(), SecureNoise())

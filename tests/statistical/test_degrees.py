@@ -1,4 +1,4 @@
-"""The noise of degrees has the right distribution, and the error bars cover the truth."""
+"""Noise of degrees: it has the right distribution, and the error bars cover the truth."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_the_number_of_nodes_gets_its_share(graph: Graph) -> None:
     at_zero = (1 - ratio) / (1 + ratio)
     for below, chance in ((0, at_zero), (4, 1 - 2 * ratio**5 / (1 + ratio))):
         found = float((np.abs(drawn) <= below).mean())
-        # Hoeffding: 1500 draws stray by 0.072 with probability below 4e-7.
+        # Hoeffding: the mean of 1,500 draws is off by 0.072 with probability below 4e-7.
         assert abs(found - chance) < 0.072
 
 
@@ -83,16 +83,16 @@ def test_intervals_cover_and_estimates_are_close(graph: Graph, population: str) 
         std = np.hypot(table.column("privacy_std").to_numpy(), table.column("model_std").to_numpy())
         covered += int((np.abs(found - truth[: len(found)])[at] <= 1.96 * std[at]).all())
         distances.append(np.abs(found / found[-1] - truth[: len(found)] / 1500).max())
-    # All five intervals at once covered in 93 and 95% of 400 runs; at 85 %, fewer than 20 of 40
+    # All five intervals covered at once in 93% and 95% of 400 runs; at 85%, fewer than 20 of 40
     # have probability below 1e-6.
     assert covered >= 20
-    # A run stayed below in 90 % of 400 runs; fewer than 17 of 40 do with probability below 1e-12.
+    # 90% of 400 runs stayed below; fewer than 17 of 40 do with probability below 1e-12.
     assert np.sort(distances)[16] < (0.15 if listed else 0.25)
 
 
 @pytest.fixture(scope="module")
 def zipf() -> Graph:
-    """1,000 nodes; the largest have a hundred times as many edges as most."""
+    """Make 1,000 nodes; the largest have a hundred times as many edges as most."""
     rng = np.random.default_rng(shifted(5))
     wanted = np.minimum(rng.zipf(1.8, 1000), 300)
     ends = rng.choice(1000, (int(wanted.sum()) // 2, 2), p=wanted / wanted.sum())
@@ -100,20 +100,20 @@ def zipf() -> Graph:
 
 
 def test_a_private_bound_is_never_far_above(zipf: Graph) -> None:
-    """Three times what it is without noise: e^-(2 h / 10) at most, below 1/50 each."""
+    """Three times the value without noise: probability at most e^-(2 h / 10), below 1/50 each."""
     degrees = np.sort(zipf.degrees())[::-1]
     h = int((degrees >= np.arange(1, 1001)).sum())
     assert h >= 20
     plan, source = Degrees(epsilon=1).plan(), sealed(zipf)
     drawn = np.array([plan.choose_bound(source, SecureNoise()) for _ in range(300)])
     wanted = private_bound(h, 10.0, 1024)
-    # Below one in 100 by the law of the noise: more than 15 of 300 with probability below 1e-6.
+    # Below 1/100 by the noise distribution: more than 15 of 300 with probability below 1e-6.
     assert (drawn >= 3 * wanted).sum() <= 15
     assert np.median(drawn) == pytest.approx(wanted, rel=0.35)
 
 
 def test_intervals_of_a_heavy_tail_hold_below_and_beyond_the_bound(zipf: Graph) -> None:
-    """At nine degrees of 20 runs. Without room for what noise hides, 28 % held at degree 2."""
+    """At nine degrees of 20 runs. With no allowance for hidden nodes, degree 2 had 28%."""
     degrees, held, beyond = zipf.degrees(), [], []
     for _ in range(20):
         method = Degrees(epsilon=1)
@@ -129,8 +129,8 @@ def test_intervals_of_a_heavy_tail_hold_below_and_beyond_the_bound(zipf: Graph) 
             answer = asked.count(f"degree >= {degree}")
             assert any("were not measured" in note for note in answer.notes)
             beyond.append(answer.low <= (degrees >= degree).sum() <= answer.high)
-    # Runs are independent. If all five held in 80 % of them, fewer than 7 of 20 would have a
-    # chance of 2e-6; if all four beyond the bound did in 90 %, fewer than 10 one of 1e-6.
+    # Runs are independent. If all five covered in 80% of them, fewer than 7 of 20 would have a
+    # probability of 2e-6; if all four beyond the bound did in 90%, fewer than 10 one of 1e-6.
     assert np.reshape(held, (20, 5)).all(axis=1).sum() >= 7
     assert np.reshape(beyond, (20, 4)).all(axis=1).sum() >= 10
 

@@ -1,4 +1,4 @@
-"""DiffGen samples the distributions that its guarantee assumes.
+"""DiffGen's samplers: they have the distributions that its guarantee assumes.
 
 Each test draws with operating-system randomness and raises a false alarm with probability below
 1e-6: chi-square tests at level ALPHA, whose approximation is safe since every cell expects at
@@ -57,7 +57,7 @@ def p_value(seen: Counter[Hashable], chances: dict[Hashable, float]) -> float:
 
 
 def outcome_of(cuts: CutSet) -> oracle.Outcome:
-    """Name what was split as the oracle does."""
+    """Return the split in the notation of the oracle."""
     named: list[tuple[oracle.Part, int | None]] = []
     for done in cuts.rounds:
         if isinstance(done.part, IntervalPart):
@@ -105,12 +105,12 @@ def test_cuts_are_chosen_with_their_exact_probabilities(
         run(cuts, n_rounds=2, epsilon=Fraction(epsilon), sensitivity=sensitivity, noise=noise)
         seen[outcome_of(cuts)] += 1
     assert p_value(seen, dict(chances)) > ALPHA
-    # And the test would notice an exponent twice as large.
+    # The test would detect an exponent twice as large.
     wrong = exact(oracle.ROWS, rounds=2, eta=4 * float(epsilon) / sensitivity, score=by_hand)
     assert p_value(seen, dict(wrong)) < ALPHA
 
 
-# --- noise for cells that are not looked at -------------------------------------------------------
+# --- noise for cells that are not enumerated ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_each_empty_cell_decides_for_itself() -> None:
 
 
 def test_bernoulli_samples_of_real_probability() -> None:
-    """Bounds as wide as a quarter force the refinement to decide most tosses."""
+    """With bounds as wide as 1/4, refinement decides most draws."""
 
     def bounds(bits: int) -> tuple[Fraction, Fraction]:
         width = Fraction(1, 2 ** (bits // 2 + 1))

@@ -25,7 +25,7 @@ N = 400_000
 
 
 class DripNoise(SecureNoise):
-    """Refill one word at a time: most draws run out of bits and are resumed."""
+    """Noise that is refilled one word at a time: most draws run out of bits and are resumed."""
 
     _chunk = 1
 
@@ -99,7 +99,7 @@ each_source = pytest.mark.parametrize("noise", SOURCES, ids=["secure", "drip"])
 
 
 def test_the_test_can_fail():
-    """A scale wrong by three percent, one missing value, a doubled zero: all are seen.
+    """A scale off by 3%, one missing value and a doubled zero are all detected.
 
     Each is missed with probability below 1e-12, by the noncentral chi-square distribution.
     """
@@ -202,7 +202,7 @@ def test_discrete_laplace_has_the_reference_numbers(vectors):
         variance = float(known[key])
         drawn = SecureNoise().discrete_laplace(1 / epsilon, size=4 * N).astype(float)
         # Var[z**2] < 6 * variance**2 for a Laplace-like tail (its kurtosis is below 7); six
-        # standard deviations are passed by chance with probability 2e-9.
+        # standard deviations are exceeded by chance with probability 2e-9.
         assert abs((drawn**2).mean() - variance) < 6 * variance * math.sqrt(6 / len(drawn))
 
 
@@ -257,7 +257,7 @@ def test_rounded_gaussian(noise, variance):
 
 
 def test_rounded_gaussian_is_distinguished_from_others():
-    """A variance wrong by 3 %, and the discrete Gaussian of a small one, are seen."""
+    """A variance off by 3%, and a discrete Gaussian of small variance, are detected."""
     drawn = SecureNoise().rounded_gaussian(Fraction(100), size=N)
     assert p_value(drawn, rounded_mass(Fraction(103))) < ALPHA
     drawn = SecureNoise().rounded_gaussian(Fraction(1), size=N)
@@ -294,8 +294,8 @@ def exponential_masses(scores, factor, base):
 
 
 def permute_and_flip_masses(scores, factor, base):
-    """Sum over all outcomes of the coins of all copies; the winner is uniform among the heads."""
-    # The generating function of the number of heads among the others gives E[1 / (1 + heads)].
+    """Sum over all outcomes of the Bernoulli draws; the winner is uniform among the successes."""
+    # The generating function of the number of other successes gives E[1 / (1 + successes)].
     copies = [(i, math.exp(factor * (s - max(scores)))) for i, s in enumerate(scores)]
     copies = [copy for copy in copies for _ in range(base[copy[0]])]
     masses = np.zeros(len(scores))

@@ -1,4 +1,4 @@
-"""The samplers have the distributions that the guarantee assumes.
+"""Samplers of noisy-counts: they have the distributions that the guarantee assumes.
 
 Each test draws with operating-system randomness and raises a false alarm with probability below
 1e-6: at most 14 chi-square tests at level ALPHA, times 10 for the Poisson tail of a cell that
@@ -93,7 +93,7 @@ def test_pure_counts_have_their_distribution(epsilon: str) -> None:
 
 
 def test_mixed_counts_are_drawn_each_by_its_own_law() -> None:
-    """One call with all counts at once, as a run makes it."""
+    """One call with all counts, as in a run."""
     noise = SecureNoise()
     counts = np.tile(np.arange(0, 25, dtype=np.int64), 40_000)
     for kind in (OneSidedGeometric, ThresholdMatrix):
@@ -113,7 +113,7 @@ def test_neighboring_draws_are_independent() -> None:
 
 
 def test_the_test_would_notice() -> None:
-    """A mistake of a factor of two in epsilon, or one count off, does not pass."""
+    """A factor of two in epsilon, or a count that is off by one, is detected."""
     right = OneSidedGeometric(epsilon=Fraction(1), delta=Fraction(1, 1000), k=3)
     wrong = OneSidedGeometric(epsilon=Fraction(2), delta=Fraction(1, 1000), k=3)
     mass = right.mass(9)

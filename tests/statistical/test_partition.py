@@ -1,4 +1,4 @@
-"""Trees are sampled with the right probabilities, and intervals have the stated coverage.
+"""Trees of partition: probabilities of the splits, and coverage of intervals.
 
 All draws use operating-system randomness; each test raises a false alarm with probability below
 1e-6.
@@ -36,7 +36,7 @@ SMALL = Schema.from_dict(
         "y": {"type": "categorical", "values": ["a", "b", "c"]},
         "c": {"type": "categorical", "values": ["+", "-"], "role": "target"}}}
 )  # fmt: skip
-# Codes of x, y and the class, and how many rows there are.
+# Codes of x, y and the class, and the number of rows.
 CELLS = np.array(
     [[0, 0, 0, 3], [0, 1, 1, 2], [1, 0, 0, 1], [2, 2, 1, 4], [3, 1, 0, 2], [3, 2, 1, 1]]
 )
@@ -137,7 +137,7 @@ def test_counts_of_tests_and_leaves_have_their_noise() -> None:
     """Variances against the budgets; 8 standard errors of a variance of about 2,000 draws.
 
     The fourth moment of the noise is 6 variances squared, so a variance over n draws has a
-    relative standard error of sqrt(5 / n); 8 of them are exceeded with a chance far below 1e-6.
+    relative standard error of sqrt(5 / n); 8 of them are exceeded with probability far below 1e-6.
     """
     schema = Schema.from_dict({"name": "t", "columns": {
         "x": {"type": "integer", "low": 0, "high": 63}}})  # fmt: skip
@@ -201,7 +201,7 @@ def coverage(where: str, truth: int, *, runs: int, **parameters: Any) -> tuple[i
     ],
 )
 def test_intervals_hold_the_truth(where: str, parameters: dict[str, Any]) -> None:
-    """At most 5 % of intervals miss, if they are honest; more than so many have chance ALPHA."""
+    """Valid intervals miss in at most 5%; more misses than this have probability ALPHA."""
     rows = sample().to_pylist()
     wanted = {
         "TRUE": lambda row: True,
@@ -213,7 +213,7 @@ def test_intervals_hold_the_truth(where: str, parameters: dict[str, Any]) -> Non
 
 
 def test_least_squares_lower_the_error_as_predicted() -> None:
-    """The reason for the default: tests that were paid for are worth using.
+    """The reason for the default: using the counts of the tests reduces the variance.
 
     A full tree of 32 leaves, tested on all levels; the sum of a quarter of its leaves. A variance
     over 3,000 draws has a relative standard error below sqrt(5 / 3000); 8 of them are 0.33.

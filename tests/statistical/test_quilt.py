@@ -1,4 +1,4 @@
-"""quilt's noise is what it says, and its totals and tables are unbiased.
+"""Noise of quilt: as stated; totals and tables are unbiased.
 
 False alarms: each bound is at 6 standard deviations or more of a nearly normal sum, 2e-9.
 """

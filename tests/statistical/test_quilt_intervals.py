@@ -1,4 +1,4 @@
-"""Whether the stated 95% intervals of a quilt hold the truth.
+"""Coverage of quilt's 95% intervals.
 
 Noise comes from the operating system. False alarms: see each test; none is above 1e-6.
 """
@@ -93,9 +93,9 @@ def test_intervals_from_tables_have_the_noise_that_they_say(kind: str) -> None:
 
 @pytest.mark.parametrize("epsilon", ["1/10", "1"])
 def test_intervals_from_the_rows_hold_mostly(epsilon: str) -> None:
-    """Few releases, whose answers err together: only gross lack of width is caught.
+    """Few releases with dependent errors: only much too narrow intervals are detected.
 
-    If every interval holds with probability 0.93, a release misses more than half of them with
+    If every interval covers with probability 0.93, a release misses more than half of them with
     probability at most 0.14 (Markov). More than 9 of 12 independent releases do so with
     probability below 2.1e-7.
     """
@@ -110,17 +110,17 @@ def test_intervals_from_the_rows_hold_mostly(epsilon: str) -> None:
         answers = [made.count(where) for where in QUESTIONS]
         held = [a.low <= truth <= a.high for a, truth in zip(answers, truths, strict=True)]
         n_bad += 2 * sum(held) < len(held)
-        # An interval that says nothing is no interval.
+        # Intervals must also be informative.
         widths = [a.high - a.low for a in answers]
         assert np.median(widths) < 0.5 * table.num_rows
     assert n_bad <= 9
 
 
 def test_pairs_of_yes_and_no_columns_that_were_not_measured_have_intervals_of_use() -> None:
-    """Half widths are 5.6 times the errors in the middle, and 23 times if choices are allowed for.
+    """The median half-width is 5.6 times the error, and 23 times with an allowance for choices.
 
-    Of 300 releases 2 % had more than 13 times; more than half of nine do with probability 4e-7.
-    With the noise of choices allowed for 93 % had, and that is missed with probability 2e-4.
+    Of 300 releases 2% had more than 13 times; more than half of nine do with probability 4e-7.
+    With the allowance 93% had, which this test misses with probability 2e-4.
     """
     n, names = 8000, [f"c{place}" for place in range(14)]
     binary = {"type": "categorical", "values": ["no", "yes"]}
@@ -147,7 +147,7 @@ def test_pairs_of_yes_and_no_columns_that_were_not_measured_have_intervals_of_us
 @pytest.mark.long
 @pytest.mark.parametrize("epsilon", ["0.1", "1.0"])
 def test_a_thousand_conditions_on_adult(epsilon: str, shared_data: Path, tmp_path: Path) -> None:
-    """The benchmark's questions; coverage between 93 and 99 %, as is promised."""
+    """The benchmark's questions; coverage between 93% and 99%, as documented."""
     from benchmarks.peers.data import load
     from benchmarks.quilt_coverage import questions, truths
 

@@ -1,8 +1,8 @@
-"""Answers about a skewed column from wide cells: rows cluster at one end, intervals are valid.
+"""Skewed columns in wide cells: rows cluster at one end, and intervals are valid.
 
-Most of what is asked here is hardly told by such releases, so that the intervals are wide; they
-must not leave out the truth for that. Each holds with far more than 95%, since what is unknown
-inside cells outweighs the noise.
+Such releases contain little information about these questions, so the intervals are wide; they must
+still contain the truth. Coverage is far above 95%, because the unknown positions inside cells
+outweigh the noise.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def test_rows_are_not_drawn_where_many_are_hidden(tmp_path):
 
 
 def test_what_is_unknown_inside_cells_is_in_what_frames_say_together(tmp_path):
-    """Half of the interval is 2.1 standard deviations, and the truth is 1.6 from an even spread."""
+    """The half-width is 2.1 standard deviations; the truth is 1.6 from that of uniform cells."""
     held = 0
     for run in range(8):
         release = ht.publish(
@@ -83,13 +83,13 @@ def test_what_is_unknown_inside_cells_is_in_what_frames_say_together(tmp_path):
         )  # fmt: skip
         found = release.combine(mean_of_spent, m=20, seed=shifted(run))
         held += found.low <= SPENT.mean() <= found.high
-    assert held >= 3  # one in a million fails it; of frames that spread rows evenly none hold
+    assert held >= 3  # false alarm 1e-6; frames with rows spread evenly never cover the truth
 
 
 def test_frames_of_many_empty_cells_are_where_people_are(tmp_path):
-    """Of 803 cells most are empty; frames with their noise left in them never held (0 of 12).
+    """Most of 803 cells are empty; frames that kept their noise never covered the truth (0 of 12).
 
-    With 95% each, fewer than 6 of 12 are seen once in two million times.
+    With 95% each, fewer than 6 of 12 cover it once in two million times.
     """
     rng = np.random.default_rng(4)
     pay = np.minimum(rng.lognormal(3, 0.6, 3000).astype(int), 200)

@@ -1,8 +1,8 @@
 """Codes among numbers, such as 999 for "never": intervals are valid and rows plausible.
 
-If intervals are right, a run here fails with probability 1e-6 at most (see
+If intervals are valid, a run here fails with probability 1e-6 at most (see
 `test_cut_intervals`). Intervals that leave out the last fortieth of a cut group miss the questions
-about the code itself in every release, so that test fails with certainty without the repair.
+about the code itself in every release, so without the correction that test always fails.
 """
 
 from __future__ import annotations
@@ -77,17 +77,17 @@ def test_the_interval_of_a_code_holds(method: Method) -> None:
         release = estimator_for(settings, SCHEMA, method.parameters(), found.tables)
         answers = {where: release.count(where) for where in truth}
         held += [answers[where].low <= n <= answers[where].high for where, n in truth.items()]
-    # 20 releases, each as one draw: fewer than 13 of them hold with probability below 1e-6.
+    # 20 releases, each as one draw: fewer than 13 of them cover with probability below 1e-6.
     assert np.mean(held) >= 13 / 20
 
 
 def test_a_round_number_inside_a_bin_of_quilt_is_not_told_to_be_nobody() -> None:
-    """Incomes in bins of 391: of 940 people in one of them 900 have a round one, half are women.
+    """Incomes in bins of 391: of 940 people in one bin, 900 have a round income; half are women.
 
     In 200 releases intervals reached 360 to 585 of these women, 472 in the middle: more than 300
     in 98.5 % of all, so that three of five do not with probability below 4e-5 if as few as that do,
     and below 1e-10 if they are normal. Of the young ones among them they reached 70 to 217, 163 in
-    the middle, in 100 releases. Without the repair they reached 3 to 5.
+    the middle, in 100 releases. Without the correction they reached 3 to 5.
     """
     n, draw = 10_000, np.random.default_rng(shifted(3))
     income = draw.integers(0, 100_000, n)
@@ -120,7 +120,7 @@ columns:
 
 @pytest.mark.parametrize("score", ["balanced-gain", "max"])
 def test_rows_are_as_many_as_there_were(score: str) -> None:
-    """Also where most groups are empty, and where neither rows nor class sizes are published.
+    """Also if most groups are empty, or neither rows nor class sizes are published.
 
     The number of rows is off by the noise of all groups together: a standard deviation of 5 % of
     the rows at most, so that 30 % have a probability below 1e-6.

@@ -23,7 +23,7 @@ def _schema() -> Schema:
 def _fits(
     points: np.ndarray, noisy: np.ndarray, size: np.ndarray, model: str, k: int
 ) -> np.ndarray:
-    """Count who fits, by scipy's tree on a torus of whole steps."""
+    """Count the fitting records, with scipy's tree on a torus of integer steps."""
     tree = cKDTree(points, boxsize=1000)
     if model == "uniform":
         return tree.query_ball_point(noisy, size[0] + 0.25, p=np.inf, return_length=True)
@@ -51,7 +51,7 @@ def _share_uncovered(model: str, n: int, n_draws: int) -> None:
                 short = np.minimum(np.abs(error) % 1000, 1000 - np.abs(error) % 1000)
                 own = np.sqrt((short**2).sum(axis=1))
                 uncovered[members] += _fits(points, noisy, width, model, k) > own + 1e-9
-    # Whoever really has a chance of at most eta is above this with probability ALPHA / n.
+    # A record whose true probability is at most eta exceeds this with probability ALPHA / n.
     assert uncovered.max() <= binom.isf(ALPHA / n, n_draws, eta)
 
 

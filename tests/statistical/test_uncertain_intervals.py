@@ -31,16 +31,16 @@ def schema() -> Schema:
 
 
 def few_misses(n_misses: int, runs: int) -> bool:
-    """Return whether so many misses fit a chance of at most 5 %, but for the false-alarm rate."""
+    """Return whether a number of misses is plausible at 5%, up to the false-alarm rate."""
     return n_misses <= int(binom.isf(FALSE_ALARM, runs, 0.05))
 
 
 @pytest.mark.parametrize("edges", ["wrap", "open"])
 @pytest.mark.parametrize("model", ["uniform", "gaussian"])
 def test_equal_records_and_a_range_of_one_value(model: Model, edges: Edges) -> None:
-    """All records are equal, which no published point shows, and nearly all noise leaves them.
+    """All records are equal, which no published point shows; nearly all noise moves them away.
 
-    Misses of the upper end, with everybody in the range, and of the lower end, with nobody in it.
+    Misses of the upper end, with all records in the range, and of the lower end, with none.
     """
     method = Uncertain(k=2, model=model, edges=edges)
     plan = UncertainPlan(method, schema(), ("x", "y"))
@@ -64,7 +64,7 @@ def test_equal_records_and_a_range_of_one_value(model: Model, edges: Edges) -> N
 
 
 def spiky(rng: np.random.Generator, n: int) -> dict[str, Any]:
-    """Nine of ten records at 0 in one column, as capital gains are, and clusters in the other."""
+    """Make records with 90% zeros in one column, like capital gains, and clusters in the other."""
     x = np.where(rng.random(n) < 0.9, 0, rng.integers(0, 100, n))
     y = np.clip(np.rint(rng.normal(rng.choice([4, 18], n), 1) * 2) / 2, 0, 25)
     return {"x": x, "y": y}

@@ -1,4 +1,4 @@
-"""A look-alike of bank marketing: 999 for never, -1 for unknown, a spike in a wide range."""
+"""Table modeled on bank marketing: 999 for never, -1 for unknown, a spike in a wide range."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ rules:
 
 
 def table(n_rows: int = 4000) -> pa.Table:
-    """Make calls, the same ones each time: what is tested is what becomes of them."""
+    """Make calls, the same ones each time: the tests are about their processing."""
     rng = np.random.default_rng(7)
     age = np.clip(rng.normal(40, 12, n_rows), 17, 98).astype(np.int64)
     never = rng.random(n_rows) < 0.9

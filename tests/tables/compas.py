@@ -1,4 +1,4 @@
-"""A look-alike of COMPAS: dates, NULL truth values, and a spike in a wide range."""
+"""Table modeled on COMPAS: dates, NULL booleans, and a spike in a wide range."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ rules: ["jail_out >= jail_in"]
 
 
 def table(n_rows: int = 3000) -> pa.Table:
-    """Make arrests, the same ones each time: what is tested is what becomes of them."""
+    """Make arrests, the same ones each time: the tests are about their processing."""
     rng = np.random.default_rng(11)
     jail_in = np.datetime64("2013-01-01") + rng.integers(0, 700, n_rows)
     jail_out = jail_in + rng.geometric(0.02, n_rows)

@@ -1,4 +1,4 @@
-"""The way of a new user: draft, confirm all, check, plan, publish, ask."""
+"""The steps of a new user: draft, confirm all, check, plan, publish, query."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from seeds import shifted
 
 
 def confirmed(made: Draft) -> ht.Schema:
-    """Confirm all, as a person would who found everything right."""
+    """Confirm all marks of a schema."""
     content = made.schema.to_dict()
     for part in (content, *content["columns"].values()):
         part.pop("confirm", None)
@@ -23,7 +23,7 @@ def confirmed(made: Draft) -> ht.Schema:
 
 
 def taken(file: Path) -> tuple[Draft, ht.Schema]:
-    """Draft a table, confirm all, and find that it fits."""
+    """Draft a schema, confirm all, and check the table against it."""
     made = drafted(file)
     schema = confirmed(made)
     assert [misfit for misfit in out_of_domain(file, schema) if misfit.refused] == []
@@ -39,7 +39,7 @@ def published(
     columns: list[str] | None = None,
     anyway: bool = False,
 ) -> ht.Release:
-    """Plan and publish with seeded noise, and find as many rows as promised or fewer."""
+    """Plan and publish with seeded noise, and check that there are at most the planned rows."""
     method.forecast(schema, rows=rows)
     out = file.parent / method.name
     noise = SeededNoise(shifted(11))

@@ -1,4 +1,4 @@
-"""A Parquet file with every type, in and out again."""
+"""A Parquet file with every type: reading and publishing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""COMPAS, from a file to answers: spikes in bins, NULL is not false, dates in order."""
+"""COMPAS, from a file to answers: spikes in bins, NULL booleans, ordered dates."""
 
 from __future__ import annotations
 

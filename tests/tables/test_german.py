@@ -51,7 +51,7 @@ def test_a_thousand_rows_are_too_few_for_counts_of_all_columns(german: Path) -> 
 
 
 def test_a_thousand_rows_are_few_for_cuts_by_all_columns(german: Path) -> None:
-    """The forecast says how little counts will tell, and that with few columns they tell more."""
+    """The forecast states that counts will be inaccurate, and better with few columns."""
     _, schema = taken(german)
     few = ["attribute_1", "foreign", "credit_risk"]
     by_all = ht.DiffGen(epsilon=1).plan(schema).typical_width(N_ROWS)
@@ -64,7 +64,7 @@ def test_a_thousand_rows_are_few_for_cuts_by_all_columns(german: Path) -> None:
 
 
 def test_a_thousand_rows_tell_more_of_few_columns_in_regions(german: Path) -> None:
-    """Short columns are counted by themselves, so that all of them tell something, too."""
+    """Columns with few values are counted separately, so all of them are informative."""
     _, schema = taken(german)
     partition = ht.Partition(epsilon=1)
     few = ["attribute_1", "foreign", "credit_risk"]

@@ -1,4 +1,4 @@
-"""A health survey of many coded columns, with negative codes for what was not asked."""
+"""A health survey with many coded columns, and negative codes for questions not asked."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_counts_of_all_columns_would_be_empty_and_are_refused(meps: Path, tmp_pa
 
 
 def test_rows_of_diffgen_are_as_many_as_the_table_has(meps: Path) -> None:
-    """Even where its counts would tell so little that it must be asked for."""
+    """Even if its counts are so uninformative that publishing needs an explicit request."""
     _, schema = taken(meps)
     method = ht.DiffGen(epsilon=1, specializations=12)
     with pytest.raises(Refused, match="too many for its cells"):
@@ -70,7 +70,7 @@ def test_rows_of_diffgen_are_as_many_as_the_table_has(meps: Path) -> None:
 
 
 def test_a_tree_is_not_cut_up_by_codes_before_it_is_grown(meps: Path) -> None:
-    """Of 31 columns with codes the regions would be more than the rows, all but a few empty."""
+    """With 31 coded columns there would be more regions than rows, nearly all of them empty."""
     _, schema = taken(meps)
     plan = ht.Partition(epsilon=1, max_depth=4, test_from=2).plan(schema)
     assert plan.most_regions <= 8 << 4

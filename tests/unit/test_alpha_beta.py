@@ -1,4 +1,4 @@
-"""The alpha-beta method: parameters, refusals, what is published, several views, estimates."""
+"""The alpha-beta method: parameters, refusals, releases, several views, estimates."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Rows = list[tuple[int, ...]]
 
 
 def grid(*sizes: int, rows: int | None = None, unit: object = "row") -> Schema:
-    """Make a schema of whole-number columns a, b, c, ... of these sizes."""
+    """Make a schema of integer columns a, b, c, ... of these sizes."""
     columns: dict[str, Any] = {
         name: {"type": "integer", "low": 0, "high": size - 1}
         for name, size in zip("abcdefghijklmnopqrstuvwxyz", sizes, strict=False)
@@ -245,7 +245,7 @@ def test_a_prior_below_blind_guessing_is_warned_of() -> None:
 
 @pytest.mark.parametrize("adversary", ["exclusive", "independent"])
 def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> None:
-    """n/m itself is a promise, whatever is smaller is not; so for prior_factor and 1."""
+    """A d of n/m gives a promise, a smaller d does not; likewise prior_factor 1."""
     least, step = Fraction(100, 1200), Fraction(1, 10**30)
     given: dict[str, Any] = {"n_public": 100, "gamma": "1/5", "adversary": adversary}
     bounded, _ = AlphaBeta(d=least, **given).guarantee(SMALL)
@@ -262,7 +262,7 @@ def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> No
             ParameterError, match=r"prior_factor is .*, below 1: the guarantee is em"
         ):
             AlphaBeta(prior_factor=below, **given).guarantee(SMALL)
-    # The schema's public number of rows serves as well; without either nothing can be checked.
+    # The schema's public number of rows suffices; without either, d cannot be checked.
     with pytest.raises(ParameterError, match="d needs a public number of tuples; pass n_public"):
         AlphaBeta(d="1/10", gamma="1/5").guarantee(SMALL)
     with pytest.raises(ParameterError, match="below n/m = 300/1200"):
@@ -275,7 +275,7 @@ def test_a_d_below_blind_guessing_is_refused_at_the_border(adversary: str) -> No
 def test_at_the_border_a_published_tuple_is_true_with_a_chance_of_gamma(
     n_tuples: int, gamma: Fraction
 ) -> None:
-    """The derivation in alpha_beta.md, exactly: n s true ones among n s + (m - n) b."""
+    """The derivation in alpha_beta.md, exactly: n s real tuples among n s + (m - n) b."""
     border = Fraction(n_tuples, 1200)
     if border >= gamma:
         pytest.skip("no d between n/m and gamma")
@@ -294,7 +294,7 @@ def test_at_the_border_a_published_tuple_is_true_with_a_chance_of_gamma(
 
 
 def test_epsilon_beyond_any_meaning_is_charged_in_full(tmp_path: Path) -> None:
-    """A domain of 40**40: the bound on observers stands, and no ledger pays for it."""
+    """A domain of 40**40: the bound on observers holds, and no ledger can charge it."""
     schema = Schema.from_dict(
         {
             "name": "wide",
@@ -345,7 +345,7 @@ def test_domain_larger_than_any_float(rule: str, tmp_path: Path) -> None:
 
 
 def test_shares_kept_and_inserted(tmp_path: Path) -> None:
-    """Binomial counts within bounds of false alarm 1e-9; copies of a row make no difference."""
+    """Binomial counts within bounds of false alarm 1e-9; duplicate rows make no difference."""
     schema = grid(400, 500)
     rows = [(i, j) for i in range(200) for j in range(500)]
     copies = [row for row in rows for _ in range(1 + 4 * (row[0] < 100))]
@@ -391,7 +391,7 @@ def test_domain_far_beyond_enumeration(tmp_path: Path) -> None:
 
 
 def test_statement_contains_no_exact_count(tmp_path: Path) -> None:
-    """Two tables of different size differ in the noisy number of published tuples alone (004-5)."""
+    """Releases of tables of different size differ only in the number of tuples (004-5)."""
     method = AlphaBeta(prior_factor=1, n_public=500, gamma="1/2")
     documents = []
     for n_rows in (411, 487):
@@ -440,7 +440,7 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
     two, three = views_of(second, schema), views_of(third, schema)
     assert two[0] == three[0] == one
     assert two[1] == three[1]
-    # In view 2 the new tuples have the coin of the table and all others that of insertions.
+    # In view 2, new tuples are published at the table's rate and others at the insertion rate.
     for view, high in ((two[1], range(100, 150)), (three[2], range(0))):
         inside = sum(a in high for a, _ in view)
         n_inside = 200 * len(high)
@@ -448,14 +448,14 @@ def test_old_tuples_are_republished_as_they_were(tmp_path: Path) -> None:
         rest = len(view) - inside
         assert abs(rest - (40_000 - n_inside) / 10) < 6 * math.sqrt(40_000 * 0.09)
     estimate = third.count("TRUE")
-    assert abs(estimate.value - 30_000) < 6 * estimate.std  # what was ever there
+    assert abs(estimate.value - 30_000) < 6 * estimate.std  # all tuples of any view
     told = (tmp_path / "3" / "STATEMENT.md").read_text()
     assert "ever in the table" in told
     assert "A row that changes between views counts as two units" in told
 
 
 def test_a_row_that_changes_between_views_costs_two_rows() -> None:
-    """Seen in both, s**2 against b**2: more than views of a row that stays may cost."""
+    """Published in both: s**2 against b**2, above the cost of views of a row that stays."""
     plan = AlphaBeta(alpha="2/5", beta="1/10", views=2, view_history="x").plan(grid(8, 1))
     stays, changes = float(plan.epsilon), 2 * math.log(0.5 / 0.1)
     assert stays < changes < 2 * stays
@@ -532,7 +532,7 @@ def test_nothing_is_remembered_of_a_view_that_was_not_drawn(tmp_path: Path) -> N
 
 
 def test_several_views_cost_a_replacement(tmp_path: Path) -> None:
-    """A row may decide in which view its tuple is new: the loss is that of two samples."""
+    """A row may decide in which view its tuple is new: the loss is that of two draws."""
     once = AlphaBeta(alpha="9/20", beta="1/20")
     twice = AlphaBeta(alpha="9/20", beta="1/20", views=2)
     (one,), (two,) = once.guarantee(SMALL), twice.guarantee(SMALL)
@@ -608,7 +608,7 @@ def test_source_promise_holds_for_every_class_and_with_less_noise(adversary: str
         rest = (1 - d) * (lowest if adversary == "exclusive" else 1)
         assert d * high / (d * high + rest) <= gamma
         assert 1 - law.alpha / (1 - beta) >= d / gamma
-    # Uniform noise against the same observers needs the largest prior for everybody.
+    # Uniform noise against the same observers needs the largest prior for all tuples.
     uniform = AlphaBeta(d=Fraction(500, total), gamma="1/3", adversary=adversary)  # type: ignore[arg-type]
     assert law.expected < uniform.plan(SMALL).noise.expected
     assert plan.d == Fraction(50, total)
@@ -741,7 +741,7 @@ def test_source_with_explicit_probabilities_promises_what_the_rarest_tuple_has(
     rarest, likeliest = law.beta_bounds(2)[0], law.beta_bounds(3)[1]
     assert Fraction(1, 10) <= rarest < Fraction(1, 10) * (1 + Fraction(1, 2**50))
     assert likeliest == pytest.approx(1 - 0.9**1.5)
-    # Published, the rarest tells most; not published, the likeliest does.
+    # The rarest tuple is most informative if published, the most likely one if not.
     high, low = (law.alpha + rarest) / rarest, 1 - law.alpha / (1 - likeliest)
     assert method.guarantee(SMALL)[0].epsilon == pytest.approx(math.log(max(high, 1 / low)))
     twice = AlphaBeta(**method.parameters() | {"views": 2, "view_history": tmp_path / "history"})

@@ -47,7 +47,7 @@ def chances(law: UniformInsertions) -> list[Fraction]:
 @pytest.mark.parametrize("copies", [1, 2, 5])
 @pytest.mark.parametrize(("alpha", "beta"), [("2/5", "1/10"), ("4/5", "1/10"), ("1/2", "1/100")])
 def test_one_row_costs_what_is_charged(alpha: str, beta: str, copies: int) -> None:
-    """Every ratio of neighbors is within the charge, and one of them comes up to it."""
+    """Every likelihood ratio of neighbors is within the charge, and one of them attains it."""
     method = AlphaBeta(alpha=alpha, beta=beta, max_copies=copies)
     law = method.plan(SCHEMA).noise
     assert isinstance(law, UniformInsertions)
@@ -61,7 +61,7 @@ def test_one_row_costs_what_is_charged(alpha: str, beta: str, copies: int) -> No
 
 @pytest.mark.parametrize("adversary", ["exclusive", "independent"])
 def test_observers_learn_no_more_of_a_tuple_than_without_copies(adversary: str) -> None:
-    """Whatever an observer believes about how many rows a tuple would have, exactly."""
+    """For any prior of an observer on the number of rows of a tuple; exact."""
     method = AlphaBeta(d="1/100", n_public=1, gamma="1/5", adversary=adversary, max_copies=4)  # type: ignore[arg-type]
     law = method.plan(SCHEMA).noise
     assert isinstance(law, UniformInsertions)
@@ -74,7 +74,7 @@ def test_observers_learn_no_more_of_a_tuple_than_without_copies(adversary: str) 
         for event in (lambda p: p, lambda p: 1 - p):
             there = sum(w * event(p) for w, p in zip(shape, seen[1:], strict=True)) / sum(shape)
             rest = event(seen[0])
-            if adversary == "exclusive":  # another tuple is the one, and was not published
+            if adversary == "exclusive":  # the row is in another tuple, which was not published
                 rest = 1 - seen[4]
                 there *= 1 - seen[0]
                 rest *= event(seen[0])
@@ -87,7 +87,7 @@ def test_observers_learn_no_more_of_a_tuple_than_without_copies(adversary: str) 
 
 
 def test_a_coin_for_every_row_would_break_the_promise() -> None:
-    """004-6, with copies as the reason: 1 - (1 - s)**c instead of a share of alpha."""
+    """004-6, because of duplicates: 1 - (1 - s)**c instead of a share of alpha."""
     law = AlphaBeta(d="1/100", n_public=1, gamma="1/5", max_copies=4).plan(SCHEMA).noise
     assert isinstance(law, UniformInsertions)
     keep = 1 - (1 - law.alpha - law.beta) ** 4
@@ -114,9 +114,9 @@ def test_probabilities_for_an_epsilon_reach_it() -> None:
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tuples_are_kept_the_more_often_the_more_rows_have_them(weighted: bool) -> None:
-    """500 tuples each of none, one, two and five rows; false alarm 1e-6, by five deviations.
+    """500 tuples each with 0, 1, 2 and 5 rows; false alarm 1e-6, by five standard deviations.
 
-    A chance that is off by a tenth of alpha is seen with 98 % by one of the four.
+    One of the four detects a probability that is off by alpha / 10 with probability 98%.
     """
     source = {"x": [1] * 2000} if weighted else {}
     method = AlphaBeta(alpha="1/2", beta="1/10", max_copies=3, source=source)
@@ -134,7 +134,7 @@ def test_tuples_are_kept_the_more_often_the_more_rows_have_them(weighted: bool) 
 
 
 def law_of(counts: list[int], low: float, gain: float) -> np.ndarray:
-    """Return the exact law of the number seen, for items that are there so often."""
+    """Return the exact distribution of the published number, given the rows of each item."""
     law = np.ones(1)
     for count in counts:
         chance = low + gain * count
@@ -148,7 +148,7 @@ def law_of(counts: list[int], low: float, gain: float) -> np.ndarray:
 def test_intervals_hold_however_rows_are_spread(
     low: float, gain: float, spread: tuple[int, int], n_items: int
 ) -> None:
-    """Exact coverage, by enumeration: at least 95% but for 1.3 % of the 5 %."""
+    """Exact coverage, by enumeration: at least 95%, up to 1.3% of the 5%."""
     rows, n_there = spread
     counts = [rows] * n_there + [0] * (n_items - n_there)
     law, true = law_of(counts, low, gain), sum(counts)
@@ -163,7 +163,7 @@ def test_intervals_hold_however_rows_are_spread(
 
 
 def test_one_copy_is_a_distinct_tuple() -> None:
-    """Where each item is there once or not, coins alike are hardly wider than the exact law."""
+    """If each item occurs at most once, equal rates give hardly wider intervals than exact ones."""
     two = TwoRateCount(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
     alike = CopyRateCount(40, 500, Fraction(1, 50), Fraction(1, 2), most=500)
     assert alike.unbiased == two.unbiased
@@ -172,7 +172,7 @@ def test_one_copy_is_a_distinct_tuple() -> None:
 
 
 def test_a_release_answers_rows(tmp_path: Path) -> None:
-    """Of 3,000 rows on 1,000 tuples, six deviations: counts, sums and means say rows."""
+    """3,000 rows on 1,000 tuples, six standard deviations: counts, sums and means are of rows."""
     table = pa.table({"x": np.repeat(np.arange(1000), 3)})
     method = AlphaBeta(alpha="2/5", beta="1/10", max_copies=3)
     release = publish(table, SCHEMA, method, out=tmp_path / "out", rows=3000)

@@ -32,7 +32,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 @pytest.fixture(scope="module")
 def exact(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    """A release without noise: all combinations are there, and the number of rows is public."""
+    """A release without noise: it has all combinations, and the number of rows is public."""
     schema = sample_schema().to_dict()
     kept = {name: schema["columns"][name] for name in ("visit", "age", "sex")}
     public = Schema.from_dict({"name": "exact", "rows": 12_000, "columns": kept})

@@ -1,4 +1,4 @@
-"""Small tables are encoded in NumPy, to the same codes as in the database."""
+"""Small tables: NumPy encodes them with the same codes as the database."""
 
 import gzip
 import subprocess
@@ -105,7 +105,7 @@ def tables(draw: st.DrawFn) -> tuple[pa.Table, Schema]:
 
 
 def _grouped(rows: Encoded) -> tuple[list[int], list[list[int]]]:
-    """Return the codes of rows of nobody, and those of each person; numbers mean nothing else."""
+    """Return the codes of rows without a person, and those of each person."""
     codes, persons = rows.codes["x"], rows.persons
     if persons is None:
         return sorted(codes.tolist()), []
@@ -124,7 +124,7 @@ def _same(one: Encoded, two: Encoded) -> None:
 @given(tables(), st.integers(0, 9))
 def test_the_codes_are_those_of_the_database(case: tuple[pa.Table, Schema], start: int) -> None:
     whole, schema = case
-    table = whole.slice(start)  # the same memory, read from elsewhere
+    table = whole.slice(start)  # the same memory, from another offset
     plain = EncodedRows(table, read_header(table), schema)
     codes = encode_here(table["x"], schema.attributes["x"], schema.missing_values, texts=False)
     assert codes is not None

@@ -36,7 +36,7 @@ def schema() -> Schema:
 
 
 def baskets() -> tuple[pa.Table, np.ndarray[Any, Any]]:
-    """Make baskets of 1 to 32 items; half of the items are rather in large or in small ones."""
+    """Make baskets of 1 to 32 items; half of the items occur more in large or in small baskets."""
     rng = np.random.default_rng(4)
     sizes = np.minimum(rng.geometric(1 / 4.4, N_BASKETS), MOST)
     liking, tilt = -np.arange(N_ITEMS) / 10, np.resize([0.0, 0.7, 0.0, -0.7], N_ITEMS)
@@ -71,11 +71,11 @@ def answers(how: Columns, conditions: list[str]) -> list[Estimate]:
 
 
 def test_items_of_large_baskets_are_not_lost() -> None:
-    """Without a word on sizes every common item is a third too low, and its interval too."""
+    """Without sizes, every common item and its interval are a third too low."""
     _, true = baskets()
     found = answers(method(), [f"i{n} = 'yes'" for n in range(N_ITEMS)])
     held = [answer.low <= count <= answer.high for answer, count in zip(found, true, strict=True)]
-    # In six runs all of them held; without sizes one in eight did.
+    # In six runs all of them covered; without sizes one in eight did.
     assert np.mean(held) >= 0.9
     common = np.flatnonzero((true > 1000) & (np.arange(N_ITEMS) % 2 == 0))
     off = [found[n].value / true[n] - 1 for n in common]
@@ -115,7 +115,7 @@ def test_classes_of_sizes_are_public_and_hold_every_size() -> None:
 
 @pytest.mark.parametrize("counted", [0.0, 3.0, 40.0, 90.0, 400.0])
 def test_the_bound_is_that_of_a_linear_program(counted: float) -> None:
-    """Most people that fill the classes, each with its chance, up to those who counted."""
+    """Maximize the people in all size classes such that the expected number counted fits."""
     ends, counts = (2, 3, 4, 6), (120, 50, 30, 20)
     sizes = BasketSizes(kept=2, ends=ends, counts=counts, std=0.0)
     chances = np.minimum(1.0, 2 / np.array(ends))
@@ -127,7 +127,7 @@ def test_the_bound_is_that_of_a_linear_program(counted: float) -> None:
 
 
 def test_conditions_on_several_items_allow_for_people_with_more_values() -> None:
-    """A person may satisfy `a and not b` since b was lost: both ends move."""
+    """A person may satisfy `a and not b` because b was not used: both ends change."""
     sizes = BasketSizes(kept=2, ends=(1, 2, 4), counts=(10, 20, 30), std=0.0)
     seen = Estimate(value=50, low=45, high=55, privacy_std=2, model_std=0)
     both = sizes.undone(seen, of_one_item=False)

@@ -1,4 +1,4 @@
-"""Sums over cells that conditions cut through: rows of a cell may be anywhere in it."""
+"""Sums over cells that a condition splits: rows of a cell may be anywhere in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ assert isinstance(PAY, Integer)
 
 
 def cells() -> PublishedCells:
-    """Return one cell with all that there is, and one of the upper half of pay without missing."""
+    """Return one cell of the whole domain, and one of the upper half of pay without missing."""
     none = np.zeros(1, np.int64)
     pay = CodeSets(2, np.array([0, 1]), np.array([0, 50]), np.array([PAY.size - 1, 99]))
     group = CodeSets(1, none, none, none + 2)

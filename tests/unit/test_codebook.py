@@ -1,4 +1,4 @@
-"""Domains from a public description: nothing of them is marked, and all the rest is."""
+"""Domains from a codebook: they need no confirmation, and everything else does."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ def test_domains_come_from_the_codebook_and_are_not_marked(book, kind):
     sex, age, bmi = made.schema.columns.values()
     assert (sex.values, sex.confirm) == (("1", "2"), ())
     assert (age.type, age.low, age.high, age.confirm) == ("integer", 0, 110, ())
-    assert (bmi.low, bmi.high) == (20.5, 31.0)  # a part that was not confirmed there is not taken
+    assert (bmi.low, bmi.high) == (20.5, 31.0)  # unconfirmed parts of it are not used
     assert {"low", "high", "role"} <= set(bmi.confirm)
-    if kind != "schema":  # which says what is missing itself
+    if kind != "schema":  # it declares missing values itself
         assert (sex.missing, sex.outside, age.missing) == ("category", "missing", "category")
     assert "from c." in made.remarks["age"][0]
 
 
 def test_rows_do_not_matter_to_what_a_codebook_says(book):
-    """The same columns for any other rows: nothing of the data gets in."""
+    """The same columns for any other rows: they do not depend on the data."""
     codebook = read_codebook(book("ddi"))
     other = pa.table({"sex": ["7", ""], "age": [500, -3], "bmi": [1.0, 2.0]})
     one, two = (drafted(table, codebook=codebook).schema for table in (TABLE, other))

@@ -105,7 +105,7 @@ class TestPlan:
         schema = ratings_schema(6, max_rows=4)
         for parameters, touched in (
             ({"max_columns": 3}, 3),
-            ({"max_columns": 9}, 4),  # four values reach four columns
+            ({"max_columns": 9}, 4),  # four values affect four columns
             ({"max_columns": 9, "max_values": 2}, 2),
             ({"max_columns": 9, "max_values": 2, "columns": one + one}, 4),  # copies count, 000-3
             ({"max_columns": 9, "max_values": 1, "columns": (), "clusters": [2, 3]}, 2),
@@ -257,7 +257,7 @@ class TestChoice:
         supports, compared = asked
         assert len(supports) == 0
         assert set(range(4)) <= set(compared)
-        assert len(compared) < 20  # 6 at least, and what noise lifts above 2 standard deviations
+        assert len(compared) < 20  # at least 6, and those with noise above 2 standard deviations
         for partition in (groups[:2], groups[2:]):
             assert sorted(item for group in partition for item in group) == list(range(40))
             rare = [len(set(group) - set(compared)) for group in partition]
@@ -309,7 +309,7 @@ class TestRelease:
                 assert row["age"] in {"0 to 49", "50 to 99"}
             else:
                 assert row["age"] is row["sex"] is None
-                assert row["smoker"] in {"yes", "no"}  # nobody is counted for having no value
+                assert row["smoker"] in {"yes", "no"}  # people without a value are not counted
             assert row["region"] is None
         assert release.frame().column_names == list(sample_schema().attributes)
 
@@ -330,7 +330,7 @@ class TestRelease:
 def test_nothing_of_the_choice_of_columns_goes_without_noise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Supports, agreements and differences get noise, and only noisy ones are looked at (000-1)."""
+    """Supports, agreements and differences get noise, and only noisy ones are used (000-1)."""
     far, noised = 10_000, []
 
     def draw(self: Mechanism, counts: Any, noise: Any) -> Any:
@@ -362,7 +362,7 @@ def test_nothing_of_the_choice_of_columns_goes_without_noise(
 
 
 def test_columns_are_chosen_where_one_value_of_each_person_counts() -> None:
-    """Nobody is in a pair then, so all that the choice costs is the support of one item."""
+    """Then no person is in a pair, so the choice costs only the support of one item."""
     method = Columns(**(LONG | {"max_values": 1, "clusters": [2]}))
     table = ratings([{person % 6: 3, (person + 1) % 6: 4} for person in range(60)])
     run = method.plan(ratings_schema()).accounted(connect(table, ratings_schema()), SecureNoise())

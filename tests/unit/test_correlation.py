@@ -1,4 +1,4 @@
-"""The interval of a correlation is what the errors of the sums allow, however large they are."""
+"""Interval of a correlation: all values that the errors of the sums allow, however large."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ N = 1000
 
 
 def sums(means, errors):
-    """Sums of N rows with these means of x, y, xx, yy and xy, and errors of the means."""
+    """Return sums of N rows with these means of x, y, xx, yy and xy, and errors of the means."""
     privacy = np.zeros((6, 6))
     privacy[1:, 1:] = np.asarray(errors) * N**2
     return SumEstimates(N * np.array([1.0, *means]), privacy, np.zeros((6, 6)), privacy_z=1.0)
@@ -106,11 +106,11 @@ def test_so_does_one_of_a_mean(spread, says_so):
 
 
 def test_a_variance_reaches_to_where_the_mean_may_have_hidden_some():
-    """Squares around a mean that is off are too small by the square of its error."""
+    """Squares around a wrong mean are too small by the square of its error."""
     found = SumEstimates(
         N * np.array([1.0, 0.0, 0.2, 0.0, 0.1]), np.zeros((5, 5)), np.zeros((5, 5))
     )
-    found.privacy[1, 1] = (0.2 * N) ** 2  # of the sum of places, whose mean is 0
+    found.privacy[1, 1] = (0.2 * N) ** 2  # of the sum of positions, whose mean is 0
     answer = variance(lambda _: found, X, scope="people")
     half = 50.0**2
     assert answer.low == pytest.approx(0.2 * half)

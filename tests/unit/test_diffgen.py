@@ -1,4 +1,4 @@
-"""DiffGen's parameters, refusals, cuts and tables, and what analysts do with its releases."""
+"""DiffGen: parameters, refusals, cuts, tables, and the use of its releases."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_taxonomy_must_cover_its_values() -> None:
 
 
 class CountingEngine:
-    """Remember what was asked."""
+    """Engine that records the queries."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine, self.asked = engine, list[str]()
@@ -295,8 +295,8 @@ def test_a_gain_finds_a_split_below_the_top() -> None:
     left, whole = np.array([counts["kind"][0], counts["kind"][1]]), counts["x0"]
     sizes = np.array([1000, 1000])
     gain, level = make_score("balanced-gain", sizes), make_score("balanced-max", sizes)
-    assert gain.of(left) > gain.of(whole) == 0  # the part's children are pure
-    assert level.of(left) == level.of(whole)  # half the rows, all right: as many as half of all
+    assert gain.of(left) > gain.of(whole) == 0  # the children of the part are pure
+    assert level.of(left) == level.of(whole)  # both classify half of all rows
 
 
 def test_scores_of_very_many_rows_are_exact() -> None:
@@ -312,10 +312,10 @@ def test_auto_takes_more_specializations_for_more_rows() -> None:
     schema = sample_schema()
     n_rounds = [DiffGen(epsilon=1).plan(schema).n_rounds(10**e) for e in range(7)]
     assert n_rounds == sorted(n_rounds)
-    assert n_rounds[0] == 0  # a noisy number of rows that may as well be 0
-    assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10), a little less for the noise
+    assert n_rounds[0] == 0  # a noisy number of rows that is consistent with 0
+    assert n_rounds[4] == 8  # log2(10,000 * 0.49 / 10), slightly less for the noise
     known = sample_schema().model_copy(update={"rows": 41})
-    assert DiffGen(epsilon=1).plan(known).n_rounds(41) == 1  # log2(41 * 0.49 / 10): nothing off
+    assert DiffGen(epsilon=1).plan(known).n_rounds(41) == 1  # log2(41 * 0.49 / 10): no reduction
 
 
 WIDE = {"type": "categorical", "values": [f"v{i:02}" for i in range(30)]}
@@ -324,7 +324,7 @@ WIDE_NAMES = ("told", "x0", "x1", "x2", "x3", "x4")
 
 
 def wide_table(n_rows: int) -> pa.Table:
-    """Make rows whose class hangs on 3 of 30 listed values, and on none of five other lists."""
+    """Make rows whose class depends on 3 of 30 values of one column, and on no other column."""
     rng = np.random.default_rng(12)
     values = np.array(WIDE["values"])
     told = rng.integers(0, 30, n_rows)
@@ -339,12 +339,12 @@ def wide_table(n_rows: int) -> pa.Table:
 
 
 def test_a_list_without_taxonomy_is_split_one_value_at_a_time() -> None:
-    """Split into all its values at once it would take 30 times as many groups in one round."""
+    """A split into all values at once would make 30 times as many groups in one round."""
     schema = make_schema(dict.fromkeys(WIDE_NAMES, WIDE))
     released = DiffGen(epsilon=1).run(connect(wide_table(20_000), schema), SecureNoise())
     done = released.settings["specializations"]
     assert all(len(one["into"]) == 2 for one in done)
-    # 30 values of which 3 tell: by chance 3 choices of 180 would be right ones once in 20,000.
+    # 3 of 30 values are informative: by chance, 3 choices of 180 are right once in 20,000.
     told = {one["into"][0] for one in done if one["column"] == "told"}
     assert {"v04", "v11", "v25"} <= told
     assert released.settings["n_groups"] <= 2 * 20_000 * 0.49 / 10
@@ -382,7 +382,7 @@ def test_names_of_listed_values_that_look_like_others_are_distinguished() -> Non
 
 
 def test_auto_stops_where_groups_exceed_what_the_rows_bear() -> None:
-    """Taxonomies of one wide level: what is left of the cuts' budget goes to the counts."""
+    """Taxonomies of one wide level: the rest of the cuts' budget is used for the counts."""
     wide = {**WIDE, "taxonomy": {"any": WIDE["values"]}}
     schema = make_schema(dict.fromkeys(WIDE_NAMES, wide), rows=2000)
     plan = DiffGen(epsilon=1).plan(schema)
@@ -397,7 +397,7 @@ def test_auto_stops_where_groups_exceed_what_the_rows_bear() -> None:
     asked = DiffGen(epsilon=1, specializations=2).run(
         connect(wide_table(2000), schema), SecureNoise()
     )
-    assert asked.settings["n_groups"] == 2 * 30 * 30  # who asks for splits gets them
+    assert asked.settings["n_groups"] == 2 * 30 * 30  # requested splits are made
 
 
 def test_too_few_rows_for_a_split_leave_all_to_the_classes() -> None:
@@ -414,7 +414,7 @@ def test_too_few_rows_for_a_split_leave_all_to_the_classes() -> None:
 
 
 def test_rows_that_come_out_are_counted_by_all_that_counts_them() -> None:
-    """Class sizes get a 50th of epsilon; where groups are few, their sum says it far better."""
+    """Class sizes get a 50th of epsilon; with few groups, the sum of their counts is far better."""
     schema = make_schema({"told": WIDE})
     plan = DiffGen(epsilon="0.1").plan(schema)
     groups = DomainMechanism(domain=Domain({"class": 2}), rate=Fraction(98, 1000), max_cells=9)
@@ -427,7 +427,7 @@ def test_rows_that_come_out_are_counted_by_all_that_counts_them() -> None:
 
 @pytest.mark.parametrize("score", ["max", "balanced-gain", "total-variation"])
 def test_listed_values_are_split_off_within_the_price(score: Any) -> None:
-    """Exact: no row more or less changes the chance of any of the splits by more than it costs."""
+    """Exact: adding or removing a row changes no split's log probability by more than its cost."""
     schema = make_schema({"told": {**WIDE, "values": list("abcde")}, "age": AGE})
     made = make_score(score, np.array([9, 4]))
     plan = DiffGen(epsilon=1, specializations=1, score=score).plan(schema)
@@ -528,7 +528,7 @@ def test_any_table_is_mapped_to_the_cuts(release: Release, make: Any) -> None:
 def test_tables_that_do_not_fit_are_not_mapped(release: Release) -> None:
     with pytest.raises(DataError, match="none of the release's columns"):
         release.generalize(pd.DataFrame({"height": [180]}))
-    # What does not fit counts as it did when the release was made.
+    # Out-of-domain values are recorded as they were for the release.
     ages = release.generalize(pd.DataFrame({"age": [180, 99]}))["age"].to_pylist()
     assert ages[0] == ages[1]
     with pytest.raises(DataError, match="only a table in memory"):
@@ -577,7 +577,7 @@ def test_counts_separate_noise_from_model_error(release: Release) -> None:
 
 
 def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
-    """Without rows, estimates scatter around 0; 60 releases, six standard errors."""
+    """Without rows, estimates average to 0; 60 releases, six standard errors."""
     four = {"type": "categorical", "values": list("abcd"), "taxonomy": {"any": list("abcd")}}
     columns = {f"x{i}": four for i in range(6)}
     schema = make_schema(columns, rows=0)
@@ -600,7 +600,7 @@ def test_sums_over_empty_groups_are_unbiased_above_a_threshold() -> None:
 
 @pytest.mark.parametrize("max_rows", [1, 3])
 def test_class_sizes_get_noise_for_what_they_pay(max_rows: int) -> None:
-    """A fiftieth of epsilon; a person of several rows may be in one class with all of them."""
+    """A fiftieth of epsilon; all rows of a person may be in one class."""
     scales: list[Fraction] = []
 
     class Listened(SecureNoise):
@@ -621,7 +621,7 @@ def test_class_sizes_get_noise_for_what_they_pay(max_rows: int) -> None:
 
 
 def test_the_number_of_splits_is_chosen_from_rows_that_are_paid_for_or_public() -> None:
-    """The public number of rows is that of the counted ones only where each row is a unit."""
+    """The public number of rows is that of the counted rows only if each row is a unit."""
     columns = {
         "who": {"role": "identifier"},
         "x": {"type": "integer", "low": 0, "high": 99},
@@ -653,7 +653,7 @@ def test_the_number_of_splits_is_chosen_from_rows_that_are_paid_for_or_public() 
 def test_one_row_moves_no_score_beyond_its_sensitivity_which_is_reached(
     score: Score, reached: int
 ) -> None:
-    """All tables of two by two with up to 14 rows in a cell, and each row that may be added."""
+    """All 2 by 2 tables with up to 14 rows in a cell, and each row that may be added."""
     tables = np.stack(np.meshgrid(*[np.arange(15)] * 4, indexing="ij"), axis=-1).reshape(-1, 2, 2)
     before = score.of(tables)
     changes = []
@@ -671,7 +671,7 @@ def test_one_row_moves_no_score_beyond_its_sensitivity_which_is_reached(
 def test_every_empty_cell_of_a_large_domain_is_gone_through_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Were all of them to reach the threshold, all would be there, beside the occupied ones."""
+    """If all reached the threshold, all would be listed in addition to the occupied ones."""
     domain = Domain({"a": 5, "b": 7, "c": 3})
     asked = []
 

@@ -63,7 +63,7 @@ def test_every_group_has_k_rows(k: int) -> None:
 def test_tds_finds_the_split_that_separates_the_classes() -> None:
     released = TopDownSpecialization(k=5).run(connect(rows(), SCHEMA), SecureNoise())
     first = released.settings["specializations"][0]
-    # Nobody's age is missing: that group is empty, and empty groups are not published.
+    # No age is missing: that group is empty, and empty groups are not published.
     assert first["column"] == "age"
     assert first["into"] == ["0 to 4", "5 to 9", "missing"]
 

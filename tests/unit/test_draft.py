@@ -1,4 +1,4 @@
-"""The draft proposes, and marks what it took from the data."""
+"""Drafts of schemas: proposals, with a mark on each part derived from the data."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_whole_numbers_are_integers() -> None:
         "type": "integer", "low": -1, "high": 7, "missing": "other", "outside": "clip",
         "confirm": ["role", "type", "low", "high", "missing", "outside"],
     }  # fmt: skip
-    assert proposed([0, 1] * 50)["type"] == "integer"  # codes stay numbers
+    assert proposed([0, 1] * 50)["type"] == "integer"  # numeric codes stay numbers
     assert proposed(["3", "-1", " 7 "])["type"] == "integer"
     assert proposed([1.0, 2.0, None])["type"] == "integer"
 
@@ -177,7 +177,7 @@ def test_whole_numbers_beyond_64_bits_are_numbers() -> None:
 
 
 def test_a_mark_is_one_line_that_can_be_deleted() -> None:
-    """As every message about it says."""
+    """As stated by every message about it."""
     text = draft(pa.table({"x": [0, 5, 7], "other": ["a", "b", "a"]})).to_yaml()
     marks = [line for line in text.splitlines() if "confirm" in line]
     assert [mark.strip() for mark in marks] == [
@@ -189,7 +189,7 @@ def test_a_mark_is_one_line_that_can_be_deleted() -> None:
     Schema.parse(kept).require_confirmed()
 
 
-# --- the law: what one row can change stands under a mark ------------------------------------
+# --- the rule: every part that one row can change has a mark ---------------------------------
 
 CELLS = st.one_of(
     st.none(),
@@ -201,7 +201,7 @@ N_COLUMNS = 3
 
 
 def part_of(content: dict[str, Any]) -> dict[tuple[str, ...], Any]:
-    """Give each part of a schema, as far as it is published, by where it stands."""
+    """Return each published part of a schema, by its path."""
     parts = {("schema", key): value for key, value in content.items() if key != "columns"}
     for name, column in content["columns"].items():
         parts |= {(name, key): value for key, value in column.items()}
@@ -216,7 +216,7 @@ def marked(schema: Schema) -> set[tuple[str, ...]]:
 
 
 def drafted(rows: list[list[str | None]]) -> Schema | None:
-    """Draft a table of texts, or say that there is no draft."""
+    """Return the draft of a table of texts, or None if there is none."""
     columns = {f"c{i}": pa.array([row[i] for row in rows], pa.string()) for i in range(N_COLUMNS)}
     try:
         return draft(pa.table(columns))
@@ -227,8 +227,8 @@ def drafted(rows: list[list[str | None]]) -> Schema | None:
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_what_differs_between_neighbors_is_marked_in_both(data: st.DataObject) -> None:
-    """One row added, removed or changed: nothing of it gets into a schema unseen."""
-    # Rows come from a few, so that lists and bounds are often the same with and without one row.
+    """One row added, removed or changed: every effect on the schema has a mark."""
+    # Rows are drawn from few, so that lists and bounds often do not change with one row.
     row = st.lists(CELLS, min_size=N_COLUMNS, max_size=N_COLUMNS)
     kinds = data.draw(st.lists(row, min_size=1, max_size=4))
     rows = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=25))
@@ -243,7 +243,7 @@ def test_what_differs_between_neighbors_is_marked_in_both(data: st.DataObject) -
     for where in first.keys() | second.keys():
         if first.get(where) != second.get(where):
             for schema, parts in ((one, first), (two, second)):
-                # A part that a draft does not have goes with the column's type or role.
+                # A missing part depends on the column's type or role.
                 assert where in marked(schema) or (
                     where not in parts and {(where[0], "type"), (where[0], "role")} & marked(schema)
                 ), (how, where)
@@ -254,7 +254,7 @@ def test_what_differs_between_neighbors_is_marked_in_both(data: st.DataObject) -
 
 @pytest.mark.parametrize("new", [None, "", "NA", "?", "x", "99", "2.5", "007"])
 def test_one_person_with_an_odd_cell_does_not_change_the_schema_unseen(new: str | None) -> None:
-    """The attack: publish a draft whose marks were confirmed, and see who is in the table."""
+    """The attack: publish a draft with confirmed marks, and infer who is in the table."""
     rows = [["1", "F", "u"], ["2", "M", "v"]] * 10
     one, two = drafted(rows), drafted([*rows, [new, new, "u"]])
     assert one is not None

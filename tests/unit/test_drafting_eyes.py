@@ -1,4 +1,4 @@
-"""A draft sees what a person would see, says so, and leaves all of it to be confirmed."""
+"""Drafts recognize common patterns, state them, and leave all of them to be confirmed."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_large_table_is_drafted_alike_column_by_column(tmp_path, monkeypatch):
 
 
 def test_many_columns_are_drafted_in_two_passes(monkeypatch):
-    """As many as COMPAS has; 171 queries took half a minute."""
+    """As many columns as COMPAS; 171 queries took half a minute."""
     rows = 7000
     columns = {f"c{i}": DRAW.integers(0, 5 + i * 7, rows).astype(str).tolist() for i in range(53)}
     fetch, passes = TableSource.fetch, []
@@ -284,7 +284,7 @@ def test_nothing_is_dropped_silently():
 
 
 def test_columns_that_methods_add_are_known_to_drafts():
-    """The list lies below the methods, whose own constants it has to follow."""
+    """The list is in a layer below the methods, and must match their constants."""
     own = {
         cell_table.COUNT,
         cell_table.NOISY_COUNT,

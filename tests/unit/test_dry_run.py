@@ -43,7 +43,7 @@ def test_rows_that_are_the_same_are_off_by_nothing(monkeypatch: pytest.MonkeyPat
 
 
 def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
-    """A dry run neither reads published views nor adds one of its own."""
+    """A dry run neither reads published views nor adds one."""
     view_history = tmp_path / "view_history"
     method = AlphaBeta(alpha="1/2", beta="1/8", views=2, view_history=view_history)
     assert dry_run(method, two(), rows=500).rows == 500
@@ -75,7 +75,7 @@ def test_ordered_columns_are_asked_for_in_ranges() -> None:
     column = two(99).attributes["a"]
     cells = module._questions(column, codes)
     assert np.bincount(cells[:100]).tolist() == [10] * 10
-    # One value that holds most is a range of its own with those before it; none is lost.
+    # A value with most of the rows ends its range; no value is lost.
     heavy = module._questions(column, np.append(codes, np.full(9000, 50)))
     assert (np.diff(heavy[:100]) >= 0).all()
     assert heavy[50] != heavy[51]

@@ -1,4 +1,4 @@
-"""Sums of many noises: as wide as exact ones, and never narrower."""
+"""Intervals of sums of noise: as wide as exact ones, and never narrower."""
 
 from __future__ import annotations
 

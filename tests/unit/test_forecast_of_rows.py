@@ -1,4 +1,4 @@
-"""What `plan` says of rows before the charge: when they may be worth less than single columns."""
+"""Forecast of rows in `plan`: a note if they may be less accurate than single columns."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_suppressed_sampled_and_replaced_rows_are_said() -> None:
 
 
 def test_noise_over_much_of_a_range_is_said() -> None:
-    """1,600 records in seven columns are moved by four tenths of a range, in two by a twentieth."""
+    """Noise moves 1,600 records by 0.4 of a range in seven columns, by 0.05 in two columns."""
     number = {"type": "integer", "low": 0, "high": 999}
 
     def lines(n_columns: int) -> dict[str, object]:

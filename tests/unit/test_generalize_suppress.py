@@ -1,4 +1,4 @@
-"""The method generalize-suppress: a threshold, and called no more than that."""
+"""The method generalize-suppress: a threshold, and no stronger claim."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def test_noise_is_the_sensitivity_over_what_is_spent_on_it() -> None:
 
 
 class AskedNoise(SeededNoise):
-    """Remember how choices are calibrated."""
+    """Noise that records the calibration of choices."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -113,7 +113,7 @@ class AskedNoise(SeededNoise):
 
 
 def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) -> None:
-    """001-5: the weight of a split is exp(e min / (2 theta + 1)), e what a level may spend."""
+    """001-5: the weight of a split is exp(e min / (2 theta + 1)), with e the budget of a level."""
     method = Degrees(epsilon=1, max_degree=8, mechanism="partition")
     noise = AskedNoise(3)
     method.plan().run(read_graph(edges, nodes=range(2000)), noise)
@@ -122,7 +122,7 @@ def test_splits_pay_for_all_that_one_node_moves(edges: list[tuple[int, int]]) ->
     for how in noise.asked:
         assert how["epsilon"] / how["sensitivity"] == level / 17
         assert how["monotone"]
-        assert how["rule"] == "exponential"  # the bound is one on the range of scores
+        assert how["rule"] == "exponential"  # the bound is on the range of scores
 
 
 def test_all_problems_are_reported_at_once() -> None:

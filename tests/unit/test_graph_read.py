@@ -1,4 +1,4 @@
-"""Edge lists of every format give the same graph, and bad ones are refused in words."""
+"""Edge lists: every format gives the same graph, and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check(graph: Graph) -> None:
 
 
 def test_an_empty_end_does_not_rename_other_nodes() -> None:
-    """A frame with a gap has doubles in one column; nodes are the same as without it."""
+    """A frame with an empty cell has doubles in one column; nodes are the same as without it."""
     long = 123_456_789_012_345
     ends = {"source": [1, 2, long], "target": [long, 1, 10**15]}
     whole = as_pairs(read_graph(pd.DataFrame(ends)))
@@ -187,7 +187,7 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
 
 
 def test_edges_with_a_loose_end_are_dropped() -> None:
-    """Whatever is in a row, there is a graph: a refusal would tell of the row."""
+    """Any row gives a graph: a refusal would reveal the row."""
     graph = read_graph([("a", "b"), ("a", None), (None, None), ("b", ""), (" ", "c"), ("c", "d")])
     assert as_pairs(graph) == {("a", "b"), ("c", "d")}
     assert graph.n_loose == 4

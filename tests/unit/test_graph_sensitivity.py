@@ -1,4 +1,4 @@
-"""How much one node changes: enumerated over all small graphs, and tried on larger ones."""
+"""Sensitivity to one node: enumerated over all small graphs, sampled on larger ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from seeds import shifted
 
 
 def pair_orders(n_nodes: int) -> list[list[tuple[int, int]]]:
-    """Some orders of all pairs: two regular ones and three shuffled ones."""
+    """Return some orders of all pairs: two regular ones and three shuffled ones."""
     pairs = list(itertools.combinations(range(n_nodes), 2))
     rng = np.random.default_rng(shifted(20))
     shuffled = [[pairs[i] for i in rng.permutation(len(pairs))] for _ in range(3)]
@@ -30,7 +30,7 @@ def pair_orders(n_nodes: int) -> list[list[tuple[int, int]]]:
 def neighbors(
     n_nodes: int, bound: int, orders: list[list[tuple[int, int]]]
 ) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
-    """All graphs: bounded degrees with and without a node (0 in its place), and the node."""
+    """Yield, for all graphs, bounded degrees with and without a node (0 instead), and the node."""
     for pairs in orders:
         one = np.array([a for a, _ in pairs], np.int32)
         two = np.array([b for _, b in pairs], np.int32)
@@ -47,7 +47,7 @@ def neighbors(
 def largest_changes(
     n_nodes: int, bound: int, orders: list[list[tuple[int, int]]]
 ) -> dict[str, int]:
-    """The largest L1 change of each thing that is counted, over all pairs of neighbors."""
+    """Return the largest L1 change of each count over all pairs of neighbors."""
     worst: dict[str, int] = dict.fromkeys(
         ("histogram", "up_to", "with_n", "from", "visible", "full", "others"), 0
     )
@@ -112,7 +112,7 @@ def h_index(degrees: np.ndarray) -> int:
 
 @pytest.mark.parametrize("n_nodes", [2, 3, 4, 5])
 def test_one_node_moves_the_h_index_by_at_most_one(n_nodes: int) -> None:
-    """Lemma 6, on all graphs; nodes that go with their only neighbor have no degree to count."""
+    """Lemma 6, on all graphs; nodes removed with their only neighbor have no degree to count."""
     worst = 0
     for degrees, after, _ in neighbors(n_nodes, n_nodes, pair_orders(n_nodes)[:1]):
         worst = max(worst, h_index(degrees) - h_index(after))
@@ -163,7 +163,7 @@ def _range(region: np.ndarray, after: np.ndarray) -> int:
 
 
 def test_deleting_large_nodes_instead_has_no_such_bound() -> None:
-    # Errata 001-2: taking out all nodes above the bound is not a projection.
+    # Errata 001-2: deleting all nodes above the bound is not a projection.
     def histogram(graph: Graph, bound: int) -> np.ndarray:
         large = set(np.flatnonzero(graph.degrees() > bound).tolist())
         keep = [
@@ -210,7 +210,7 @@ def test_one_node_changes_at_most_the_proved_sensitivity(
         at = node % graph.n_nodes
         gone = graph.ids[at].as_py()
         rest = [pair for pair in named if gone not in pair]
-        # What the custodian would have had without that person: the rows are gone.
+        # The custodian's table without that person: the rows are gone.
         fresh = read_graph(rest, nodes=[x for x in labels if x != gone] if listed else None)
         shorter = graph.without(at)
         if listed or all(a != b for a, b in rest):
@@ -225,7 +225,7 @@ def test_one_node_changes_at_most_the_proved_sensitivity(
 
 
 def test_an_edge_list_without_its_list_of_nodes_needs_other_counts() -> None:
-    # The leaves of a star are in the file through the hub alone: they go with it.
+    # The leaves of a star have edges to the hub only: without it, they are not in the file.
     star = read_graph([("hub", f"leaf {i}") for i in range(100)])
     without = star.without(0)
     assert without.n_nodes == 0

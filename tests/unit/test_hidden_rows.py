@@ -1,6 +1,6 @@
 """Rows of unpublished cells: the model, its validation, and bounds of the answers.
 
-Nothing is drawn but where a test says so.
+No random draws, except in tests that say so.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ SUPPRESSED = np.ones(K)
 
 
 def spread_of(table: np.ndarray) -> HiddenRows:
-    """Hide what is below K, and tell how many rows that are."""
+    """Hide counts below K, and return the number of hidden rows."""
     hidden = table < K
     return hidden_rows(table, hidden, float(table[hidden].sum()), SUPPRESSED)
 
 
 def independent(n_rows: float = 8000.0) -> np.ndarray:
-    """Make a table whose columns tell nothing about each other."""
+    """Make a table with independent columns."""
     falling = 0.6 ** np.arange(8)
     return np.round(n_rows * np.outer(falling, falling) / falling.sum() ** 2)
 
 
 def lopsided() -> np.ndarray:
-    """Make one where the first of two groups has few large cells, the second many small ones."""
+    """Make a table whose first group has few large cells, and the second many small ones."""
     table = np.zeros((2, 60))
     table[0, :6] = 400.0
     table[1] = 10.0 + np.arange(60) % 30

@@ -54,7 +54,7 @@ def test_anyway_publishes_and_counts_what_came_out(tmp_path):
 
 
 def test_the_number_of_rows_is_taken_from_public_knowledge_alone(tmp_path):
-    """Two tables that differ in size get the same refusal, so it tells nothing about them."""
+    """Two tables that differ in size get the same refusal, so it reveals nothing about them."""
     said = []
     for table in (TABLE, TABLE.slice(0, 3)):
         with pytest.raises(Refused) as caught:
@@ -75,7 +75,7 @@ def test_noise_larger_than_the_table_is_refused(tmp_path):
     "method", [ht.DiffGen(epsilon=1, target="c0"), ht.Partition(epsilon=1)], ids=lambda m: m.name
 )
 def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, method):
-    """None of them divides most columns, so that intervals are as wide as the table."""
+    """None of them splits most columns, so that intervals cover the whole table."""
     two = {"type": "categorical", "values": ["v0", "v1"]}
     schema = ht.Schema.from_dict({"name": "wide", "columns": {f"c{i}": two for i in range(40)}})
     table = pa.table({f"c{i}": [f"v{(r >> i % 9) % 2}" for r in range(1000)] for i in range(40)})
@@ -87,7 +87,7 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
         one.high - one.low for one in (release.count(f"c{i} = 'v0'") for i in range(40))
     )
     assert widths[20] > 850
-    # The same with few columns is worth its charge, and the forecast says that, too.
+    # With few columns the release is informative, and the forecast says so, too.
     few = schema.of_rows(["c0", "c1", "c2"])
     assert method.plan(few).typical_width(100_000) < 0.2
     lines = method.forecast(few, rows=100_000).lines
@@ -96,7 +96,7 @@ def test_cells_too_few_for_the_columns_are_refused_before_the_charge(tmp_path, m
 
 
 def test_one_long_column_does_not_make_a_release_of_short_ones_hollow():
-    """A typical column is judged, and of one with many values the sentence is not true of all."""
+    """The forecast is about a typical column, and may be wrong for one with many values."""
     schema = ht.Schema.from_dict({
         "name": "loans",
         "unit": {"kind": "person", "column": "member", "max_rows": 20},
@@ -141,7 +141,7 @@ def test_a_small_wide_table_is_refused_before_the_charge(tmp_path):
     schema, table = hospital(4999)
     method = ht.Quilt(epsilon=1, delta="1e-6")
     said = []
-    for rows in (table, table.slice(0, 30)):  # what is in the table does not matter
+    for rows in (table, table.slice(0, 30)):  # the content of the table does not matter
         with pytest.raises(Refused, match="every count would be mostly noise") as caught:
             publish(tmp_path, method, schema, rows, rows=4999)
         said.append(str(caught.value))
@@ -160,7 +160,7 @@ def test_fewer_columns_or_rows_of_a_person_make_it_worth_its_charge():
     assert not replace(method, epsilon=Fraction(5)).plan(schema).uninformative(4999)
     once = schema.model_copy(update={"unit": schema.unit.model_copy(update={"max_rows": 1})})
     assert not method.plan(once).uninformative(4999)
-    # Where nobody says how many rows there are, the forecast says how many it takes.
+    # Without a number of rows, the forecast states how many rows are needed.
     needed = method.forecast(schema).lines["rows below which every count is mostly noise, about"]
     assert method.plan(schema).uninformative(int(0.97 * needed))
     assert not method.plan(schema).uninformative(needed)

@@ -1,4 +1,4 @@
-"""Words of a seed are those of ChaCha20, and words of a release those of the operating system."""
+"""Random words: those of a seed are ChaCha20's, those of a release the operating system's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_the_counter_exceeds_that_of_the_standard(block: int) -> None:
 
 @pytest.mark.parametrize("seed", [0, 7, -3, 2**80])
 def test_words_of_a_seed_never_change(seed: int) -> None:
-    """Seeded releases and golden files depend on it, however the words are read."""
+    """Seeded releases and golden files depend on this, however the words are read."""
     key = hashlib.blake2b(str(seed).encode(), digest_size=32, person=b"hushtable seed").digest()
     noise, sizes = SeededNoise(seed), (1, 7, 8, 9, 0, 33, 1, 100_003, 2)
     drawn = b"".join(noise._words(n).astype("<u8").tobytes() for n in sizes)

@@ -1,4 +1,4 @@
-"""Children are picked from several draws, so that counts are those of the field."""
+"""Children are selected from several draws, so that counts match the model."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def drawn(field: LogLinearModel, parents: np.ndarray, n: int) -> list[np.ndarray
 
 
 def test_counts_come_close_to_the_field() -> None:
-    """A field of two own columns that depend on each other and on the parent's.
+    """A model of two child columns that depend on each other and on a parent column.
 
-    Over 60 seeds of the field, what was off after picking was .01 to .08 of what it was before.
+    Over 60 seeds of the model, the error after selection was 0.01 to 0.08 of that before.
     """
     field = LogLinearModel([np.ones(4) / 4] * 3, total=2000.0, n_particles=8000, seed=3)
     likely = np.full((4, 4), 60.0) + np.eye(4) * 260

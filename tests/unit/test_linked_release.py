@@ -1,4 +1,4 @@
-"""Releases of linked tables: keys that fit, facts that hold, one charge, answers with intervals."""
+"""Releases of linked tables: matching keys, correct facts, one charge, answers with intervals."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ tables:
 
 
 def clinic(n: int = 3000) -> dict[str, pa.Table]:
-    """Make persons whose age decides on the ward, and wards that stay the same from day to day."""
+    """Make persons whose age determines the ward, and wards that persist from day to day."""
     rng = np.random.default_rng(shifted(5))
     old = rng.random(n) < 0.4
     sizes = rng.integers(0, 4, n) + 2 * old
@@ -96,7 +96,7 @@ def release(data: dict[str, pa.Table], tmp_path_factory: pytest.TempPathFactory)
 
 
 def test_keys_fit_and_never_dangle(release: Release) -> None:
-    """Each foreign key is there; each parent has as many rows as it says, at most the bound."""
+    """Each foreign key exists; each parent has the stated number of rows, at most the bound."""
     persons, visits, tests = (release.table(name) for name in SCHEMA.tables)
     ids = persons["id"].to_pylist()
     assert len(set(ids)) == len(ids) > 2000
@@ -127,7 +127,7 @@ def test_facts_hold_and_rows_are_in_order(release: Release) -> None:
 def test_what_is_drawn_looks_like_what_was_there(
     release: Release, data: dict[str, pa.Table]
 ) -> None:
-    """Within, across the key and from visit to visit; without the key's pairs these are .1 off."""
+    """Within a table, across the key and between visits; without pairs across the key, .1 off."""
     real, drawn = (
         _joined(data["persons"], data["visits"]),
         _joined(release.table("persons"), release.table("visits")),
@@ -219,7 +219,7 @@ def test_the_statement_tells_the_promise_and_the_bounds(release: Release) -> Non
 
 
 def test_one_charge_for_all_tables(data: dict[str, pa.Table], tmp_path: Path) -> None:
-    """The ledger has one entry; the account adds tables up, each with its persons' reach."""
+    """The ledger has one entry; the account adds up tables, each with its rows per person."""
     book = Ledger.create(tmp_path / "ledger.db", epsilon=4, delta="1e-5", unit=SCHEMA.unit)
     few = {name: table.slice(0, 200) for name, table in data.items()}
     publish_linked(

@@ -31,12 +31,12 @@ def test_wide_rows(engine: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_who_has_too_many_keeps_a_uniformly_random_part(engine: EngineName) -> None:
-    """Of 10 visits 3 count, each as often as any other; n_visits and facts are about all.
+    """Of 10 visits, 3 count, all with the same probability; n_visits and facts use all visits.
 
-    Over 600 persons with 3 of 10 each, every visit is kept 180 times on average, with a standard
-    deviation of 11.2; 6.5 of these are exceeded with probability below 1e-9 per visit. Of 9 visits
-    that have one before them 3 count as well, each 200 times, with a deviation of 11.5: were only
-    visits that count beside such that count, it would be 3/10 * 2/9 of 600, or 40.
+    With 600 persons and 3 of 10 visits each, every visit is kept 180 times on average, with a
+    standard deviation of 11.2; 6.5 of these are exceeded with probability below 1e-9 per visit. Of
+    9 visits with a previous one, 3 count as well, each 200 times, with a standard deviation of
+    11.5. If both visits of a pair had to be among the 3, it would be 3/10 * 2/9 of 600, or 40.
     """
     n = 600
     visits = pa.table(
@@ -86,7 +86,7 @@ def test_a_person_of_two_rows_still_counts_once() -> None:
 
 
 def test_ties_are_broken_by_coins() -> None:
-    """Two visits of one day follow each other either way; 2 ** -60 is the chance to see one way."""
+    """Two visits of one day have a random order; seeing only one order has probability 2 ** -60."""
     n = 60
     visits = pa.table(
         {
@@ -109,7 +109,7 @@ def test_ties_are_broken_by_coins() -> None:
 def test_one_session_of_spark_takes_its_limit_once(
     monkeypatch: pytest.MonkeyPatch, engine: EngineName, limits: list[str | None] | None
 ) -> None:
-    """A session that is there already refuses a limit; the first table starts it for all."""
+    """An existing session refuses a memory limit; the first table starts the session for all."""
     seen: list[str | None] = []
 
     def opened(data: Any, *, memory_limit: str | None, **_: Any) -> PrivateTable:

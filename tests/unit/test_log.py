@@ -1,4 +1,4 @@
-"""What is logged: phases and seconds, for those who ask, and nothing of a table."""
+"""Log messages: phases and seconds on request, and nothing about a table's content."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOG = logging.getLogger("hushtable")
 
 
 class Kept(logging.Handler):
-    """Keep the records."""
+    """Handler that keeps the log records."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -56,12 +56,12 @@ def test_the_phases_of_a_release_are_logged_in_order(kept: Kept, tmp_path: Path)
     publish(tmp_path / "out", progress=lambda what, share: heard.append(what))
     phases = ["planning", "charging", "counting", "writing", "done"]
     assert kept.phases == [("publish", phase) for phase in phases]
-    assert heard[0] == "planning"  # and whoever listens to the progress hears it all the same
+    assert heard[0] == "planning"  # progress listeners are still called
     assert heard[-1] == "done"
     parts, whole = kept.records[:-1], kept.records[-1]
     assert all(record.levelno == logging.INFO for record in kept.records)
     assert all(record.seconds >= 0 for record in parts)
-    # Each is rounded to a thousandth.
+    # Each is rounded to a millisecond.
     assert sum(record.seconds for record in parts) <= whole.seconds + 0.005
     assert whole.getMessage() == f"publish: done, {whole.seconds:.3f} s"
 
@@ -89,7 +89,7 @@ def test_nobody_else_logs_while_rows_are_read(
 ) -> None:
     def talk(what: str, share: float) -> None:
         logging.getLogger("library").critical("a cell: 4711")
-        LOG.critical("a cell: 4711")  # not even by our own logger, unless it is about phases
+        LOG.critical("a cell: 4711")  # not even by hushtable's own logger, except for phases
 
     publish(tmp_path / "out", progress=talk)
     assert len(kept.phases) == 5

@@ -75,7 +75,7 @@ def test_a_failed_fit_is_the_first_note_and_a_warning(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("lost")
 def test_nothing_is_lost_where_warnings_are_errors(tmp_path: Path) -> None:
-    """The charge was made, so what it paid for is there before anybody is warned."""
+    """The charge was made, so the release exists before the warning."""
     book = Ledger.create(tmp_path / "ledger", epsilon=8, unit=SCHEMA.unit)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -136,7 +136,7 @@ def test_a_fit_that_found_its_way_says_nothing(tmp_path: Path) -> None:
 
 def test_own_warnings_are_shown_where_no_filter_is_for_them() -> None:
     with warnings.catch_warnings(record=True) as seen:
-        warnings.resetwarnings()  # as Python starts, but for filters of other kinds
+        warnings.resetwarnings()  # no filter for hushtable's warnings, as in a new interpreter
         silenced(lambda: warnings.warn("ours", HushtableWarning, stacklevel=2))()
         silenced(lambda: warnings.warn("private", RuntimeWarning, stacklevel=2))()
     assert [str(warning.message) for warning in seen] == ["ours"]

@@ -46,7 +46,7 @@ def test_every_group_has_k_rows_and_no_row_is_lost(relaxed: bool, by_class: bool
     assert found.counts.sum(axis=0).tolist() == by_hand
     release = BoxEstimator(schema, method.parameters(), {}, box_tables(schema, found))
     assert release.frame().num_rows == 12_000
-    if relaxed:  # halves are even, so no group is left that could still be halved
+    if relaxed:  # halves are equal, so no remaining group can be halved
         assert found.counts.sum(axis=1).max() < 2 * k or k == 2
 
 
@@ -67,7 +67,7 @@ def test_equal_values_stay_together_unless_relaxed() -> None:
     strict = groups(x, [0] * 10, "+" * 10, k=2)
     assert strict.counts.sum(axis=1).tolist() == [10]
     relaxed = groups(x, [0] * 10, "+" * 10, k=2, relaxed=True)
-    # The left half has threes alone and no width left; the right one is halved again.
+    # The left half has only the value 3 and no width; the right one is halved again.
     assert sorted(relaxed.counts.sum(axis=1).tolist()) == [2, 3, 5]
 
 

@@ -40,12 +40,12 @@ from seeds import shifted
 BOTH = (OneSidedGeometric, ThresholdMatrix)
 both = pytest.mark.parametrize("kind", BOTH)
 
-ZERO = Fraction(1, 2**200)  # what the bounds, 256 bits wide, make of a divergence of zero
+ZERO = Fraction(1, 2**200)  # a divergence of zero, computed with bounds of 256 bits
 
 
 @pytest.fixture(autouse=True, scope="module")
 def remembered_exponentials() -> Iterator[None]:
-    """Compute each bound of e**x once; the tests ask for the same ones again and again."""
+    """Cache the bounds of e**x, which the tests use many times."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(single_counts, "exp_bounds", functools.lru_cache(100_000)(exp_bounds))
         yield
@@ -85,7 +85,7 @@ def test_adding_or_removing_a_row_keeps_the_promise(
         gains.append(hockey_stick(mechanism, count + 1, count))
         assert gains[-1] <= allowed
         assert hockey_stick(mechanism, count, count + 1) <= ZERO
-    # What is promised is what is used: delta, or all that epsilon allows to start with.
+    # The promise is tight: it uses all of delta, or all that epsilon allows.
     first = min(mechanism.delta, 1 - exp_bounds(-mechanism.epsilon)[1])
     assert max(gains) >= first * (1 - Fraction(1, 2**60))
 
@@ -169,7 +169,7 @@ def test_all_rows_of_a_person_together_keep_the_promise(kind: str, max_rows: int
             worst = max(worst, hockey_stick(mechanism, other, count, epsilon=Fraction(2)))
             assert hockey_stick(mechanism, count, other, epsilon=Fraction(2)) <= delta * ROUNDING
     assert worst <= delta * ROUNDING
-    if kind == "tight":  # nothing is given away: all rows in the same tuple use up delta
+    if kind == "tight":  # tight: all rows in the same tuple use the whole delta
         assert worst >= delta * (1 - Fraction(1, 2**50))
 
 
@@ -206,7 +206,7 @@ def test_a_mechanism_that_was_tampered_with_refuses(
 @pytest.mark.parametrize(
     ("kind", "epsilon", "delta", "changes", "broken"),
     [
-        # Masses that are rounded down by a hand's breadth, so that only one condition fails.
+        # Masses rounded down slightly, so that only one condition fails.
         (OneSidedGeometric, "1", "1e-5", {"head_mass": "0.35"}, r"P\[N = 1\] <= delta"),
         (OneSidedGeometric, "1", "1e-5", {"head_mass": "0.2"}, r"P\[N = n\+1\] <= e\^epsilon"),
         (
@@ -280,12 +280,12 @@ def test_mechanisms_are_made_by_name() -> None:
     assert len(caught.value.problems) == 2
 
 
-# --- the law of a published count ---------------------------------------------------------------
+# --- the distribution of a published count ------------------------------------------------------
 
 METHODS = [
     NoisyCounts(epsilon=1, delta="1e-5", k=10),
     NoisyCounts(epsilon="1/10", delta="1e-3", k=1),
-    NoisyCounts(epsilon="1/200", delta="1/100", k=1),  # no head at all
+    NoisyCounts(epsilon="1/200", delta="1/100", k=1),  # the head is empty
     NoisyCounts(epsilon=10, delta="1e-9", k=3),
     NoisyCounts(epsilon=1, delta="1e-5", k=10, mechanism="paper"),
     NoisyCounts(epsilon="1/10", delta="1e-3", k=1, mechanism="paper"),
@@ -539,7 +539,7 @@ def test_forecast_of_a_domain_beyond_any_machine() -> None:
 
 
 class CountingEngine:
-    """Count rows of codes one by one."""
+    """Engine that counts rows of codes one by one."""
 
     def __init__(self, schema: Schema, rows: Sequence[tuple[int, ...]]) -> None:
         self.schema, self.rows = schema, rows

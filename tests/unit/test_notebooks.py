@@ -1,4 +1,4 @@
-"""What notebooks show of schemas, plans, ledgers, releases and evaluations, escaped."""
+"""Notebook output of schemas, plans, ledgers, releases and evaluations: complete and escaped."""
 
 from __future__ import annotations
 

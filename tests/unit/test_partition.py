@@ -111,7 +111,7 @@ def test_halves_share_out_the_codes(axis: PartitionAxis) -> None:
     first, last = axis.whole
     cuts = range(first + 1, last + 1)
     if axis.subsets:
-        cuts = range(1, first, 2)  # every set that holds position 0, but for the whole
+        cuts = range(1, first, 2)  # every set with position 0, except the whole
     assert len(cuts) == axis.n_splits(np.array([first]), np.array([last]))[0]
     for cut in cuts:
         one, two = axis.halves(first, last, cut)
@@ -235,7 +235,7 @@ def test_a_narrow_region_is_a_leaf_and_depth_50_is_fine() -> None:
     table = pa.table({"x": np.arange(8).repeat(50)})
     release = run(Partition(epsilon=100, max_depth=50, test_from=50), table, schema)
     assert release.counts.shape == (8, 1)
-    # Seven splits at most are paid for, of which the last has no choice: the rest is for leaves.
+    # At most seven splits are charged, and the last has no choice: the rest is for leaves.
     assert np.abs(release.counts.ravel() - 50).max() <= 5
 
 
@@ -398,7 +398,7 @@ def test_whole_counts_keep_the_sum_and_the_order(fitted: list[float]) -> None:
     assert counts.min() >= 0
     assert counts.sum() == max(0, round(float(values.sum())))
     order = np.argsort(values, kind="stable")
-    assert (np.diff(counts[order]) >= -1).all()  # rounding may turn neighbors round
+    assert (np.diff(counts[order]) >= -1).all()  # rounding may swap neighbors
 
 
 # --- estimates and rows ---------------------------------------------------------------------------
@@ -493,7 +493,7 @@ def test_consistency_is_a_choice_of_the_analysis() -> None:
 def test_a_test_that_decides_is_no_fair_count(rows: int) -> None:
     """One test, then two leaves or one: by enumeration, the sum of the fit is too large on average.
 
-    As ``partition.md`` says: by the difference of weights times what the noise is where it splits.
+    As ``partition.md`` states: by the difference of weights times the mean noise of split nodes.
     """
     scale, stop = 10.0, 5
     trees = {
@@ -595,7 +595,7 @@ def test_rules_know_their_levels() -> None:
 
 @pytest.mark.parametrize(("first", "last"), [(0, 9), (3, 6), (0, 4), (5, 9), (4, 4)])
 def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last: int) -> None:
-    """Every cut of the span is in one run, also for a span that does not hold all rows."""
+    """Every cut of the span is in one run, also for a span that does not contain all rows."""
     rng = np.random.default_rng(shifted(31))
     for _ in range(50):
         positions = np.sort(rng.integers(0, 10, int(rng.integers(0, 6)))).astype(np.int32)
@@ -612,7 +612,7 @@ def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last
 
 
 def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
-    """Three in four have no pay, and the others are paid little, at the end of a wide range.
+    """Three in four rows have no pay, and the others little, at the end of a wide range.
 
     At this epsilon there is next to no noise, so this is about where rows are taken to be: regions
     alone take them as spread over all codes of pay, of which one is missing.
@@ -639,7 +639,7 @@ def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
     assert everybody.high - everybody.low < 1.5 * np.nansum(paid)
     young = answers.statistic("sum", "pay", "age < 50", (), "people")
     assert young.low <= np.nansum(paid[ages < 50]) <= young.high
-    # The place of 75 in the middle of -1 and 1 is 0: a sum without noise.
+    # The value 75 is at 0, halfway between -1 and 1: a sum without noise.
     at_one = answers.statistic("sum", "pay", "pay = 75", (), "people")
     assert at_one.low <= 75 * np.sum(paid == 75) <= at_one.high
     unpaid = answers.share("pay IS NULL", None, (), "people")

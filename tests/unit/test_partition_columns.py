@@ -1,4 +1,4 @@
-"""Counts of single columns beside the regions of a partition: what they cost and what they say."""
+"""One-way counts in addition to the regions of a partition: cost and use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCHEMA = Schema.from_dict(
 
 
 def rows(n: int, seed: int = 1) -> pa.Table:
-    """Most pay nothing, which no release of regions alone can tell."""
+    """Make rows that mostly pay nothing, which regions alone cannot show."""
     rng = np.random.default_rng(shifted(seed))
     pay = np.where(rng.random(n) < 0.8, 0, rng.integers(0, 10_000, n))
     return pa.table({
@@ -57,11 +57,11 @@ def published(method: Partition, table: pa.Table) -> RegionEstimator:
     return made
 
 
-# --- what they cost -------------------------------------------------------------------------------
+# --- cost -----------------------------------------------------------------------------------------
 
 
 def test_all_columns_and_the_tree_together_spend_epsilon_and_no_more() -> None:
-    """Every path through every tree of a column pays its part; the account adds them up."""
+    """Every path through every column's tree costs its share; the account adds them up."""
     plan = Partition(epsilon=1, max_depth=3, column_share="1/4").plan(SCHEMA)
     account = RunAccount(SpendingLimit(Fraction(1)))
     plan.release(seal(connect(rows(500), SCHEMA), account), SecureNoise())
@@ -71,14 +71,14 @@ def test_all_columns_and_the_tree_together_spend_epsilon_and_no_more() -> None:
         if opening.what.startswith("counts of column"):
             assert opening.cost is not None
             paid.setdefault(opening.what, set()).add(opening.cost.epsilon)
-    # A column of up to 32 codes pays all for its counts, a longer one up to half for its cuts.
+    # A column of up to 32 codes spends all on counts, a longer one up to half on cuts.
     long = paid.pop("counts of column 'pay'")
     assert long <= {Fraction(1, 32) + Fraction(left, 160) for left in range(6)}
     assert list(paid.values()) == [{Fraction(1, 16)}] * 3
 
 
 def test_a_column_that_forgets_its_cuts_is_not_published(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts noised with all of a column's part, after half of it went to the cuts."""
+    """Counts with noise for a column's whole share, after the cuts used half of it."""
     from hushtable.errors import SealedError
     from hushtable.methods.partition import region_table
 
@@ -102,7 +102,7 @@ def test_short_columns_are_counted_code_by_code_and_long_ones_in_32_parts() -> N
         2000.0,
     )
     n_parts = {name: len(one.parts) for name, one in found.items()}
-    # A part of a single value is not cut any further.
+    # A part with a single value is not split further.
     assert 1 << (LEVELS - 1) < n_parts.pop("pay") <= 1 << LEVELS
     assert n_parts == {"age": 5, "job": 4, "won": 2}
     widths = found["pay"].parts[:, 1] - found["pay"].parts[:, 0] + 1
@@ -116,11 +116,11 @@ def test_without_a_share_nothing_is_counted_or_paid() -> None:
     assert set(released.tables) == {"data", "tree"}
 
 
-# --- what they say --------------------------------------------------------------------------------
+# --- use ------------------------------------------------------------------------------------------
 
 
 def exact(table: pa.Table) -> ColumnBounds:
-    """Counts of single columns with next to no noise, and cuts of the schema alone."""
+    """Return one-way counts with almost no noise, and cuts from the schema alone."""
     engine = connect(table, SCHEMA, engine="memory")
     counted, n = {}, float(table.num_rows)
     for name, column in SCHEMA.attributes.items():
@@ -155,7 +155,7 @@ def test_bounds_hold_for_every_table_whatever_the_columns_have_to_do_with_each_o
     rng = np.random.default_rng(shifted(3))
     for seed in range(6):
         table = rows(200, seed)
-        if seed % 2:  # tie columns together as closely as can be
+        if seed % 2:  # the strongest possible dependence between columns
             order = np.argsort(table["pay"].to_numpy() + rng.random(200))
             table = table.take(order).set_column(1, "age", pa.array(np.sort(table["age"])))
         predicate = parse(where, SCHEMA)
@@ -163,11 +163,11 @@ def test_bounds_hold_for_every_table_whatever_the_columns_have_to_do_with_each_o
         codes = engine.codes(list(SCHEMA.attributes))  # type: ignore[attr-defined]
         truth = int(predicate.mask(codes).sum())
         bounds = exact(table).of(predicate.formula)
-        assert bounds.low - 1 <= truth <= bounds.high + 1  # half a step is for noise
+        assert bounds.low - 1 <= truth <= bounds.high + 1  # half a step of tolerance for noise
 
 
 def test_conditions_on_one_column_are_as_narrow_as_its_noise() -> None:
-    """Regions alone leave open where in a region rows are; 80 % of the rows pay nothing."""
+    """Regions alone do not show positions inside a region; 80% of the rows pay nothing."""
     table = rows(20_000)
     new, old = (
         published(Partition(epsilon=2, max_depth=2, column_share=s), table) for s in ("1/4", 0)
@@ -183,7 +183,7 @@ def test_conditions_on_one_column_are_as_narrow_as_its_noise() -> None:
 
 
 def test_rows_lie_along_a_column_as_its_counts_say() -> None:
-    """No split follows job at depth 1, and yet its rows are not flat."""
+    """At depth 1 no split is on job, but its rows are not uniform."""
     frame = published(Partition(epsilon=20, max_depth=1, test_from=1), rows(20_000)).frame()
     jobs = np.array(frame["job"].to_pylist())
     assert (jobs == "a").mean() == pytest.approx(0.7, abs=0.03)
@@ -199,12 +199,12 @@ def test_pieces_of_parts_share_out_codes_and_rows() -> None:
     assert pieces.owner.tolist() == [0, 0, 1, 1, 2]
     assert pieces.first.tolist() == [0, 4, 2, 4, 6]
     assert pieces.last.tolist() == [3, 9, 3, 5, 7]
-    # A noisy count below zero is no rows; a part without any is spread evenly.
+    # A negative noisy count means no rows; a part without rows is uniform.
     assert pieces.weight.tolist() == [1.0, 0.0, 1.0, 0.0, 1.0]
 
 
 def test_noise_of_empty_parts_is_no_rows() -> None:
-    """Moved to counts that are possible, no noise brings them farther from the true ones."""
+    """Projection to feasible counts never increases the distance from the true ones."""
     axis, true = PartitionAxis("x", None, 32, False), np.where(np.arange(32) == 7, 2000.0, 0.0)
     noisy = true + np.random.default_rng(shifted(3)).laplace(scale=50.0, size=32)
     parts = np.stack((np.arange(32), np.arange(32)), axis=1)

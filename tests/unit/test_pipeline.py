@@ -87,7 +87,7 @@ def test_frames_that_are_no_tables_are_refused_by_name(tmp_path: Path) -> None:
         ),
     ]
     for frame, expected in frames:
-        with pytest.raises((DataError, ParameterError)) as error:  # as pandas shows itself
+        with pytest.raises((DataError, ParameterError)) as error:  # in the notation of pandas
             ht.publish(frame, SCHEMA, METHOD, out=tmp_path / "release")
         assert [problem[: len(words)] for problem, words in
                 zip(error.value.problems, expected, strict=True)] == expected  # fmt: skip
@@ -137,9 +137,9 @@ def visits() -> pa.Table:
 def test_the_public_number_of_rows_is_not_that_of_bounded_rows(
     method: Method, tmp_path: Path
 ) -> None:
-    """2,000 of the 20,000 rows are used, and every way to ask must be about these.
+    """2,000 of the 20,000 rows are used, and every kind of answer must be about these.
 
-    The half is Binomial(2,000, 1/2) at most as wide: beyond 1,000 +- 125 with probability 2e-8.
+    Half of them vary at most like Binomial(2,000, 1/2): outside 1,000 +- 125 with probability 2e-8.
     """
     release = ht.publish(visits(), PERSONS, method, out=tmp_path / "release")
     for where in ("x >= 4", "y = 'b'", "y = 'b' OR x >= 4", "NOT (y = 'a' AND x < 4)"):
@@ -181,4 +181,4 @@ def test_progress_counts_the_noisy_answers_as_the_budget_goes(tmp_path: Path) ->
     shares = [share for _, share in looks]
     assert shares == sorted(shares)
     assert 0.1 < shares[0] < shares[-1] <= 0.9
-    assert shares[-1] > 0.8  # all that was promised is spent by then
+    assert shares[-1] > 0.8  # the whole promise is spent by then

@@ -91,7 +91,7 @@ def test_more_epsilon_means_less_error(method: Method) -> None:
     curve = error_curve(method, sample_schema(), rows=ROWS)
     errors = [error for _, error in curve.known]
     assert len(errors) == 7
-    # Where a method makes finer groups for more epsilon, a step may go up a little.
+    # If a method makes finer groups for a larger epsilon, the error may rise slightly.
     assert all(later <= 1.5 * error for error, later in pairwise(errors))
     assert errors[-1] < errors[0] / 5
 

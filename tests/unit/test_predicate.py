@@ -63,7 +63,7 @@ def row(codes: np.ndarray) -> Row:
 
 @dataclass
 class Clause:
-    """A clause for hushtable, the same for DuckDB, and what it means."""
+    """A clause for hushtable, the same for DuckDB, and its meaning."""
 
     sql: str
     oracle: str
@@ -104,7 +104,7 @@ COMPARE = {
 
 
 class Generator:
-    """Write random clauses; `exact` keeps to what DuckDB computes without rounding."""
+    """Generator of random clauses; `exact` restricts them to what DuckDB computes exactly."""
 
     def __init__(self, seed: int, *, exact: bool) -> None:
         self.rng = random.Random(shifted(seed))

@@ -74,12 +74,12 @@ ALL = 40**20
     ],
 )
 def test_forty_to_the_twenty(where: str, count: int) -> None:
-    """Exact, and without going through the combinations, which would take longer than there is."""
+    """Exact, without enumerating the combinations, which would take forever."""
     assert parse(where, FORTY).count() == count
 
 
 def test_same_sums_by_convolution() -> None:
-    """Check the number used above by another way of counting."""
+    """Check the number used above by another method of counting."""
     ways = np.convolve(np.ones(40, np.int64), np.ones(40, np.int64))
     assert int(np.convolve(ways, ways)[78]) == 42_680
 
@@ -130,7 +130,7 @@ def test_wide_columns_in_other_ways_are_refused(where: str, part: str) -> None:
     with pytest.raises(TooLarge, match=part):
         predicate.count()
     codes = {name: np.arange(50) * 7 for name in WIDE.attributes}
-    assert predicate.mask(codes).shape == (50,)  # rows are evaluated all the same
+    assert predicate.mask(codes).shape == (50,)  # rows can still be evaluated
 
 
 def test_values_at_the_ends_of_wide_columns() -> None:
@@ -200,7 +200,7 @@ def test_shares_of_wide_cells() -> None:
     low = -(2**30)
     found = parse(f"income < {low + 1_250_000}", WIDE).shares(recode, codes)
     assert found.tolist() == [1, 0.25, 0]
-    # Tied together across two wide columns: more than 2**53 combinations behind a cell.
+    # A condition across two wide columns: more than 2**53 combinations per cell.
     coarse = recodings(WIDE, {"income": 2**30, "price": 500_000.0})
     both = f"(income < {low + 2**28} AND price < 125000) OR (income >= 0 AND price >= 125000)"
     cells = {"income": np.array([0, 0, 1, 1, 2]), "price": np.array([0, 1, 0, 1, 1])}

@@ -1,4 +1,4 @@
-"""Lookups in public tables of the analyst, and what they refuse."""
+"""Lookups in public tables of the analyst, and their refusals."""
 
 from __future__ import annotations
 

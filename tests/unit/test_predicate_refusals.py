@@ -1,4 +1,4 @@
-"""What a clause may not say, and how the refusal reads."""
+"""Refused WHERE clauses, and the messages."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def two() -> exp.Expression:
         ("(age < 1) IS NULL", "is a condition; a value is needed here"),
         ("(age < 1) = (price < 1)", "is a condition; a value is needed here"),
         ("age IS 3", "only NULL, TRUE or FALSE may follow IS"),
-        # numbers that would take forever
+        # numbers that would take too long
         ("age = 1e999999999", "exponent up to 100"),
         ("age = 1e-999999999", "exponent up to 100"),
         ("age = 1e99999999999", "exponent up to 100"),
@@ -222,7 +222,7 @@ def test_nesting_without_parentheses_is_refused() -> None:
 
 
 def test_what_is_allowed_works_in_a_deep_stack() -> None:
-    """Neither reading nor evaluating comes near the limit on recursion."""
+    """Neither parsing nor evaluation comes near the recursion limit."""
     sums = " + ".join(["age"] * 200) + " = 200"
     deep = ["(" * 24 + "age = 1" + ")" * 24, "NOT (" * 12 + "age = 1" + ")" * 12]
 
@@ -289,7 +289,7 @@ def test_long_is_fine() -> None:
     ],
 )
 def test_accepted(where: str, normalized: str | None, n_matching: int | None) -> None:
-    if "'--'" in where:  # a text that looks like a comment is a text, and no value here
+    if "'--'" in where:  # a text that looks like a comment is a text, but not a value of the column
         with pytest.raises(PredicateError, match="no value '--'"):
             parse(where, SCHEMA)
         return

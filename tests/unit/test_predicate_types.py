@@ -1,4 +1,4 @@
-"""Clauses over truth values, special values and moments, compared with plain Python."""
+"""Clauses over booleans, special values, dates and times, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DATE, MOMENT = datetime.date.fromisoformat, datetime.datetime.fromisoformat
 SPECIAL = {999: "never", -1: "unknown", "9999-12-31": "open"}
 Truth = Callable[[Any], bool | None]
 
-# The column, the clause, and what it is for a value; a special value is its name, missing is None.
+# Column, clause, and its truth for a value; a special value is its name, missing is None.
 CLAUSES: list[tuple[str, str, Truth]] = [
     ("pdays", "pdays = 'never'", lambda v: v == "never"),
     ("pdays", "pdays <> 'never'", lambda v: v is not None and v != "never"),
