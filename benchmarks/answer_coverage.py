@@ -1,15 +1,16 @@
-"""How often the 95% intervals of answers hold: counts, cells, means, medians and slopes.
+"""Coverage of the 95% intervals of counts, cells, means, medians and slopes.
 
 ``python -m benchmarks.answer_coverage [--method quilt] [--runs N] [--epsilons ...] [--tables ...]``
 
-Three tables that no constant of the answers beyond counts was set on: *numeric* (skewed and normal
-numbers of many values that hang together, drawn anew for each release), *people* (numbers and lists
-of values, drawn anew) and *adult* (six columns of the census table). Each release is asked the same
-questions about all rows and about groups. Beside the median width of the intervals stands that of
-the estimate without privacy: what sampling of people leaves open by itself.
+There are three tables: *numeric* (correlated, skewed and normal numbers with many values), *people*
+(numbers and categories) and *adult* (six columns of the census table). The first two are generated
+again for each release. Constants for answers other than counts were not tuned on them. Each release
+gets the same questions about all rows and about groups. The output shows the median half-width of
+the intervals next to that of the estimate without privacy, which has sampling error only.
 
-``--slope`` publishes a toy, y = x / 2 + z + noise with 100 values a column and 40,000 rows, again
-and again, and asks for its slopes. ``--time`` asks one release of all of Adult wide questions.
+``--slope`` publishes a generated table several times and asks for its slopes: y = x / 2 + z + noise
+with 100 values per column and 40,000 rows. ``--time`` measures the time of wide questions to one
+release of all of Adult.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ KINDS = ("counts", "cells", "means", "medians", "slopes")
 
 
 def numeric(seed: int, n: int = 20_000) -> tuple[pa.Table, Schema]:
-    """Draw numbers: pay is skewed, hours are heaped, both hang together with age and size."""
+    """Generate numbers: pay is skewed and depends on age and hours, which have many 40s.
+
+    Size depends on age.
+    """
     rng = np.random.default_rng(seed)
     age = np.clip(np.round(rng.gamma(6, 7, n)), 0, 99)
     hours = np.where(rng.random(n) < 0.5, 40, np.clip(np.round(rng.normal(35, 12, n)), 0, 80))
@@ -60,7 +64,7 @@ def numeric(seed: int, n: int = 20_000) -> tuple[pa.Table, Schema]:
 
 
 def adult_columns(folder: Path) -> tuple[pa.Table, Schema]:
-    """Take six columns of Adult."""
+    """Return six columns of Adult, with their schema."""
     table, schema = adult(folder)
     names = ["age", "education-num", "hours-per-week", "sex", "marital-status", "income"]
     columns = schema.to_dict()["columns"]
@@ -69,7 +73,7 @@ def adult_columns(folder: Path) -> tuple[pa.Table, Schema]:
 
 
 def made(name: str, run: int, folder: Path) -> tuple[pa.Table, Schema]:
-    """Return a table and its schema."""
+    """Return a table and its schema; `run` is the seed of generated tables."""
     if name == "numeric":
         return numeric(run)
     if name == "people":
@@ -106,7 +110,7 @@ QUESTIONS: dict[str, dict[str, list[tuple[Any, ...]]]] = {
 
 
 class Truth:
-    """Answer the questions from the private rows, with what sampling leaves open."""
+    """True answers from the private rows, each with its standard deviation of sampling."""
 
     def __init__(self, table: pa.Table, schema: Schema) -> None:
         engine = connect(table, schema, engine="memory")
@@ -161,7 +165,7 @@ class Truth:
 def asked(
     answers: ReleaseQuestions, truth: Truth, name: str
 ) -> Iterator[tuple[str, Estimate, float, float]]:
-    """Ask all questions; give the kind, the answer, the truth and its sampling deviation."""
+    """Ask all questions; yield kind, answer, true value and its standard deviation of sampling."""
     questions = QUESTIONS[name]
     for (where,) in questions["counts"]:
         yield "counts", answers.total(where, "people"), *truth.count(where)
@@ -191,7 +195,7 @@ def asked(
 
 
 def released(method: Method, table: pa.Table, schema: Schema) -> Estimator:
-    """Publish, and open what was published."""
+    """Publish, and return an estimator of the release."""
     engine = connect(table, schema, engine="memory")
     found = method.run(engine, SecureNoise())
     settings = {"kind": method.estimator_kind, **found.settings}
@@ -236,7 +240,7 @@ def _method(given: argparse.Namespace, epsilon: str) -> Method:
 
 
 def toy(seed: int, n: int = 40_000) -> tuple[pa.Table, Schema]:
-    """Draw y = x / 2 + z + noise, 100 values a column."""
+    """Generate y = x / 2 + z + noise, with 100 values per column."""
     rng = np.random.default_rng(seed)
     x, z = rng.normal(50, 15, n), rng.normal(50, 10, n)
     y = x / 2 + (z - 50) + 25 + rng.normal(0, 8, n)
@@ -301,7 +305,7 @@ def timing(given: argparse.Namespace) -> None:
             scope="people",
         ),
     }  # fmt: skip
-    answers.estimator.count("age < 40")  # opens the tables
+    answers.estimator.count("age < 40")  # the first answer loads the tables
     for name, question in questions.items():
         wall, cpu = time.perf_counter(), time.process_time()
         question()
@@ -321,10 +325,10 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=list(QUESTIONS), default=list(QUESTIONS))
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "0.5", "1", "5"])
     parser.add_argument("--runs", type=int, default=20, help="releases of each kind")
-    parser.add_argument("--particles", type=int, default=20_000, help="of quilt's field")
-    parser.add_argument("--seed", type=int, default=1000, help="of the tables that are drawn")
-    parser.add_argument("--slope", action="store_true", help="the slopes of the toy instead")
-    parser.add_argument("--time", action="store_true", help="how long answers take instead")
+    parser.add_argument("--particles", type=int, default=20_000, help="particles of quilt's model")
+    parser.add_argument("--seed", type=int, default=1000, help="first seed of generated tables")
+    parser.add_argument("--slope", action="store_true", help="measure slopes of a generated table")
+    parser.add_argument("--time", action="store_true", help="measure the time of answers")
     given = parser.parse_args()
     if given.slope:
         slope(given)

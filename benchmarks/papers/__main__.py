@@ -1,8 +1,8 @@
-"""Measure every point of a paper's figures, draw them, and put them into the paper's page.
+"""Measurement of a paper's figures: measures every point, draws the figures, fills the page.
 
-``python -m benchmarks.papers 003`` does so for one paper, ``--figures 3a 4`` for some figures, and
-``--draw`` draws again from the points that are kept in ``docs/papers/data``. The real tables are
-looked for under ``$HUSHTABLE_DATA`` or ``../shared/data``.
+``python -m benchmarks.papers 003`` measures one paper. ``--figures 3a 4`` selects figures, and
+``--draw`` draws saved points of ``docs/papers/data`` without measuring. The real tables must be
+under ``$HUSHTABLE_DATA`` or ``../shared/data``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAPERS = {
     "003": ("diffgen_figures",),
     "004": ("alpha_beta_figures",),
 }
-"""The modules that measure a paper's figures; each lists them as `FIGURES`."""
+"""Modules that measure the figures of each paper; each module lists them in `FIGURES`."""
 
 
 def main() -> None:

@@ -1,13 +1,13 @@
-"""How well a decision tree does that learns from a release of Adult: the protocol of paper 003.
+"""Accuracy of a decision tree trained on a release of Adult: the protocol of paper 003.
 
-The 45,222 complete rows; two thirds to publish, one third to test, ten random divisions. The tree
-learns from the released rows, weighted by their published counts, and is tried on the test rows
-written in the released cuts. Stand-in for C4.5: scikit-learn's tree with criterion entropy, leaves
-of at least 0.1 % of the weight, and cost-complexity pruning with alpha 0.0001; intervals enter as
-their order, parts of a taxonomy as indicators.
+The data are the 45,222 complete rows, in ten random divisions: two thirds are published, one third
+is for the test. The tree is trained on the released rows, weighted by their published counts. It is
+tested on the test rows, generalized to the released values. Instead of C4.5 it is scikit-learn's
+tree with criterion entropy, leaves of at least 0.1% of the weight, and cost-complexity pruning with
+alpha 0.0001. Intervals are encoded by their order, values of a taxonomy as indicators.
 
-The same with other columns to predict, and with the generated clinic sample, tells whether what was
-chosen on Adult's income holds elsewhere.
+Other target columns, and the generated clinic sample, show whether choices made on Adult's income
+generalize.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RUNS = 10
 
 @dataclass(frozen=True)
 class Division:
-    """One division into rows to publish and rows to test."""
+    """One division into training rows, which are published, and test rows."""
 
     target: str
     private: MemoryEngine
@@ -66,7 +66,10 @@ def divisions(
     clinic: bool = False,
     first_seed: int = 0,
 ) -> tuple[Division, ...]:
-    """Divide at random, two thirds to one third; or into folds, each of which is tested once."""
+    """Divide the rows at random, into two thirds and one third, or into folds.
+
+    Each fold is the test part of one division.
+    """
     table, schema = (sample(), sample_schema()) if clinic else table_and_schema()
     whole = connect(table, schema, engine="memory")
     codes = whole.codes(list(schema.attributes))
@@ -90,7 +93,7 @@ def divisions(
 
 
 def make_tree() -> DecisionTreeClassifier:
-    """Make the stand-in for C4.5."""
+    """Return an untrained tree, used instead of C4.5."""
     return DecisionTreeClassifier(
         criterion="entropy", min_weight_fraction_leaf=0.001, ccp_alpha=1e-4, random_state=0
     )
@@ -99,7 +102,7 @@ def make_tree() -> DecisionTreeClassifier:
 def features(
     division: Division, recode: Mapping[str, Recoding], codes: Codes
 ) -> NDArray[np.float64]:
-    """Write generalized codes as columns of numbers for a tree."""
+    """Encode generalized codes as numeric columns for a tree."""
     schema = division.private.schema
     columns = []
     for name, column in schema.attributes.items():
@@ -116,7 +119,7 @@ def features(
 
 
 def accuracy(method: Method, division: Division) -> float:
-    """Publish, learn from the release, try on the test rows."""
+    """Publish, train on the release, and return the accuracy on the test rows."""
     schema, target = division.private.schema, division.target
     released = method.run(division.private, SecureNoise())
     settings = {"kind": method.estimator_kind, **released.settings}
@@ -140,7 +143,7 @@ def accuracy(method: Method, division: Division) -> float:
 
 
 def baseline_accuracy(division: Division) -> float:
-    """Learn from the raw rows: the paper's BA."""
+    """Return the accuracy of a tree trained on the raw rows: the paper's BA."""
     target = division.target
     tree = make_tree().fit(features(division, {}, division.train), division.train[target])
     found = tree.predict(features(division, {}, division.test))
@@ -148,7 +151,7 @@ def baseline_accuracy(division: Division) -> float:
 
 
 def lower_accuracy(division: Division) -> float:
-    """Return the most frequent class of the raw rows: the paper's LA."""
+    """Return the accuracy of the most frequent class of the raw rows: the paper's LA."""
     majority = np.bincount(division.train[division.target]).argmax()
     return float(np.mean(division.test[division.target] == majority))
 

@@ -4,10 +4,10 @@ Run by ``python -m benchmarks.papers 004``; needs Adult.
 
 As in the paper: the 30,162 complete rows of Adult's training part, nine attributes with their
 active domains (m = 648,023,040), d = 10 n/m, gamma = 0.2, all selections of one, two or three
-attributes by single values. Unlike the paper rows are made distinct first, for both methods, and n
-is the number of distinct tuples.
+attributes by single values. Unlike in the paper, duplicate rows are removed first for both methods,
+and n is the number of distinct tuples.
 
-Active domains come from the data here, as in the paper: a comparison, not a release.
+As in the paper, the active domains come from the data. A release must take them from the schema.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ FROM = (1, 10, 30, 100, 300, 1000, 3000)
 BINS = (0, 1, 100, 250, 500, 750, 1000, 1500, 2000, 3000, 4000)
 RUNS = f"mean of {N_RUNS} releases, with its standard error"
 PRINTED_AT = 1000
-"""The paper reads 120 and 520 off its graph and does not say where: they are drawn here."""
+"""Count at which the paper's errors 120 and 520 are drawn; the paper does not state the count."""
 
 SHOWN = ("FRAPP", "minimal beta", "printed beta", "exclusive (default)")
 HALF = Fraction(1, 2)
@@ -71,7 +71,7 @@ def adult_of_the_paper(folder: Path) -> tuple[pa.Table, Schema]:
 
 
 def methods(n_tuples: int) -> dict[str, Method]:
-    """Return the methods that are compared, by name."""
+    """Return the methods to compare, by name."""
     d = Fraction(FACTOR * n_tuples, N_DOMAIN)
     c = 1 / odds_limit(d, GAMMA)
     retention = same_privacy_retention(d=d, gamma=GAMMA, n_tuples=n_tuples, n_domain=N_DOMAIN)
@@ -125,7 +125,7 @@ def one_release(
     truth: list[NDArray[np.int64]],
     noise: Noise | None = None,
 ) -> tuple[NDArray, NDArray]:
-    """Publish once and give the true count and the estimate of every selection."""
+    """Publish once, and return the true count and the estimate of every selection."""
     with tempfile.TemporaryDirectory() as folder:
         release = publish(table, schema, method, out=Path(folder) / "r", noise=noise or "secure")
         view = codes_of(release.table(), schema)
@@ -138,7 +138,7 @@ def one_release(
 
 @cache
 def releases() -> dict[str, list[tuple[NDArray, NDArray]]]:
-    """Publish with every method, so many times."""
+    """Publish several times with every method."""
     table, schema = adult_of_the_paper(DATA)
     truth = codes_of(table, schema)
     print(f"{table.num_rows:,} distinct tuples of {N_PAPER:,} rows")
@@ -149,13 +149,13 @@ def releases() -> dict[str, list[tuple[NDArray, NDArray]]]:
 
 
 def average_error(true: NDArray, estimate: NDArray, start: int) -> float:
-    """Return the average error over all selections with at least so many tuples."""
+    """Return the mean error over all selections with a minimum number of tuples."""
     asked = true >= start
     return float(np.abs(estimate - true)[asked].mean())
 
 
 def figure_2() -> Figure:
-    """Gather the estimates by the true count: the median and where nine in ten lie."""
+    """Group the estimates by true count: median, and 5% and 95% quantiles."""
     panels = []
     for name in SHOWN:
         true, estimate = (np.concatenate(part) for part in zip(*releases()[name], strict=True))
@@ -174,7 +174,7 @@ def figure_2() -> Figure:
 
 
 def errors() -> dict[str, NDArray]:
-    """Return the average errors of each method: a row for each release."""
+    """Return the mean errors of each method, one row for each release."""
     return {
         name: np.array([[average_error(*run, start) for start in FROM] for run in made])
         for name, made in releases().items()
@@ -182,7 +182,7 @@ def errors() -> dict[str, NDArray]:
 
 
 def figure_3() -> Figure:
-    """Average the error from the largest counts down."""
+    """Plot the mean error over selections with at least a given count."""
     curves = [
         Curve(name, [Point.of_runs(at, found[:, n]) for n, at in enumerate(FROM)])
         for name, found in errors().items()
@@ -199,7 +199,7 @@ def figure_3() -> Figure:
 
 
 def figure_3_ratio() -> Figure:
-    """Divide FRAPP's average error by each method's."""
+    """Plot the ratio of FRAPP's mean error to that of each method."""
     found = errors()
     curves = [
         Curve(

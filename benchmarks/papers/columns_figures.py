@@ -1,25 +1,25 @@
 """Figures 1 to 3 of Li and Li: noise against frequency, and rating prediction from releases.
 
-Run by ``python -m benchmarks.papers 000``. Netflix's ratings, which the paper takes, may not be had
-any more: a generated set of their shape and MovieLens 1M stand in for them.
+Run by ``python -m benchmarks.papers 000``. The paper uses Netflix's ratings, which are no longer
+available. MovieLens 1M and a generated data set of similar shape replace them.
 
 The protocol of the rating experiments
 --------------------------------------
 - Movies: the first 100 or 500 by number, as in the paper; people who rated at least one of them.
-- One person in ten is held out, drawn once with a fixed seed, and is in no training data at all.
-- Training: the other people's ratings, raw or published. A release is trained on with the padding
-  of section 7: each copy of a published tuple is a person who rated the items of the tuple only.
-- Of each held-out person a random half of the ratings (rounded down) is *known*: the common level
-  of these people and the bias and factors of each are folded in from them, the model's items held
-  fixed. The other half is predicted. Raw data and releases are treated alike in this.
-- The model's penalties, and that unseen items and a common level are folded in, were chosen by the
-  errors on another split of the same data (seed 5). The split reported here (seed 2026) was drawn
-  after that and looked at once. `max_values` = 6 was set before any error was seen and then kept;
-  1, 2, 4, 10 and 20 were tried on the other split and made little difference.
-- The same model everywhere: `RatingModel()` with its defaults (rank 8).
+- One person in ten is held out, sampled once with a fixed seed, and is in no training data.
+- Training: the other people's ratings, raw or published. A release is padded as in section 7: each
+  copy of a published tuple is a person who rated only the items of the tuple.
+- A random half of the ratings of each held-out person (rounded down) is *known*. From these, the
+  common level of all held-out people and the bias and factors of each person are folded in, with
+  the model's items fixed. The other half is predicted. This is the same for raw data and releases.
+- The model's penalties, and the decision to fold in unseen items and a common level, were chosen by
+  the errors on another split of the same data (seed 5). The split reported here (seed 2026) was
+  made afterwards and evaluated once. `max_values` = 6 was set before any error was known, and kept;
+  1, 2, 4, 10 and 20 made little difference on the other split.
+- All experiments use the same model: `RatingModel()` with its defaults (rank 8).
 - Baselines: the average rating of each movie in the raw training data (unprotected, 000-13); the
-  model with biases only on raw training data; and the model without any training data, which knows
-  only what is folded in. A release is worth what it gains over that last one.
+  model with biases only, on raw training data; and the model without training data, which has only
+  the folded-in ratings. The gain over this last baseline is the value of a release.
 - Columns are chosen privately, with a fifth of the budget, from at most `max_values` ratings of
   each person. The paper chose them from raw data (000-1).
 """
@@ -87,16 +87,17 @@ READ = {
     "b": [Point.exact(f, 1) for f in (30, 23, 15)],
     "c": [Point.exact(f, 1) for f in (13, 35)],
 }
-"""What the text says of figure 1: from where on tuples are released, and 0.1 at 50."""
+"""Values from the paper's text on figure 1: the least released frequency, and a noise of 0.1 at 50.
+"""
 
 MAX_VALUES = 6
 RUNS = {"whole records": 3, "movielens": 3, "generated": 2}
-"""Releases of each setting: as many as ten minutes bear."""
+"""Number of releases of each setting, chosen for a run time of ten minutes."""
 
 
 @dataclass(frozen=True)
 class Ratings:
-    """Hold ratings; movies are numbered from 0."""
+    """Ratings of movies by users; movies are numbered from 0."""
 
     name: str
     user: NDArray[np.int64]
@@ -105,14 +106,14 @@ class Ratings:
     n_movies: int
 
     def take(self, kept: NDArray[np.bool_]) -> Ratings:
-        """Keep some of the ratings."""
+        """Return the ratings that a mask selects."""
         return Ratings(
             self.name, self.user[kept], self.movie[kept], self.rating[kept], self.n_movies
         )
 
     @cached_property
     def pairs(self) -> NDArray[Any]:
-        """User and movie, as the rating model wants them."""
+        """User and movie of each rating, as input of the rating model."""
         names = np.array([f"m{i}" for i in range(self.n_movies)], object)
         return np.stack([self.user.astype(object), names[self.movie]], axis=1)
 
@@ -125,7 +126,7 @@ class Ratings:
 
     @cached_property
     def schema(self) -> Schema:
-        """What is public: the movies and the scale."""
+        """Schema of the table, from the public movies and rating scale."""
         return Schema.from_dict(
             {
                 "name": self.name,
@@ -143,10 +144,10 @@ class Ratings:
 
 def generate(n_people: int = 96_000, n_movies: int = 500, per_person: float = 6.0,
              seed: int = 11) -> Ratings:  # fmt: skip
-    """Generate ratings of Netflix's shape: few of each person, movies of very different fame.
+    """Generate ratings similar to Netflix's: few per person, and a skewed popularity of movies.
 
-    Ratings are low-rank with noise, rounded to 1 to 5; movies belong to ten genres, and people
-    watch what they like.
+    Ratings are low-rank with noise, rounded to 1 to 5. Movies belong to ten genres, and people are
+    more likely to rate movies that they like.
     """
     draw = np.random.default_rng(seed)
     fame = 1 / (3 + np.arange(n_movies)) ** 0.9
@@ -176,7 +177,7 @@ def generate(n_people: int = 96_000, n_movies: int = 500, per_person: float = 6.
 
 
 def movielens(data: Path, n_movies: int = 500) -> Ratings:
-    """Read MovieLens 1M, the first movies by number."""
+    """Read the ratings of the first movies by number of MovieLens 1M."""
     import pyarrow.csv as pa_csv
 
     table = pa_csv.read_csv(data / "ratings" / "ml-1m_ratings.csv.gz")
@@ -191,7 +192,7 @@ def movielens(data: Path, n_movies: int = 500) -> Ratings:
 
 @dataclass(frozen=True)
 class Split:
-    """Training ratings, and of each held-out person a known and an asked half."""
+    """Training ratings, and the known and the predicted half of each held-out person's ratings."""
 
     train: Ratings
     known: Ratings
@@ -199,12 +200,11 @@ class Split:
 
     @classmethod
     def of(cls, ratings: Ratings, seed: int = 2026) -> Split:
-        """Split as the protocol says."""
+        """Split the ratings by the protocol."""
         draw = np.random.default_rng(seed)
         people = np.unique(ratings.user)
         held = np.isin(ratings.user, people[draw.random(len(people)) < 0.1])
-        coins = draw.random(len(ratings.user))
-        order = np.lexsort((coins, ratings.user))
+        order = np.lexsort((draw.random(len(ratings.user)), ratings.user))
         starts = np.flatnonzero(np.diff(ratings.user[order], prepend=-1))
         sizes = np.diff(np.append(starts, len(order)))
         place = np.empty(len(order), np.int64)
@@ -215,13 +215,13 @@ class Split:
         return cls(ratings.take(~held), ratings.take(known), ratings.take(held & ~known))
 
     def score(self, model: RatingModel) -> float:
-        """Return the error on the asked half."""
+        """Return the root mean squared error on the predicted half."""
         return model.score(
             self.asked.pairs, self.asked.rating, known_X=self.known.pairs, known_y=self.known.rating
         )
 
     def baselines(self) -> dict[str, float]:
-        """Return the errors of raw data, of the movies' averages, and of folding in alone."""
+        """Return the errors of raw data, of the movies' averages, and without training data."""
         train, n = self.train, self.train.n_movies
         sums, counts = (
             np.bincount(train.movie, train.rating, n),
@@ -238,7 +238,7 @@ class Split:
 
 
 def survivors(release: Release) -> dict[str, int]:
-    """Count the published tuples by their length."""
+    """Return the number of published tuples by length."""
     lengths = np.unique(release.table()["tuple"].to_numpy(), return_counts=True)[1]
     return {
         str(length): int(n)
@@ -247,7 +247,7 @@ def survivors(release: Release) -> dict[str, int]:
 
 
 def try_columns(split: Split, **parameters: Any) -> dict[str, Any]:
-    """Publish the training ratings and learn from the release."""
+    """Publish the training ratings, and train a model on the release."""
     method = Columns(item="movie", value="rating", **parameters)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
@@ -266,13 +266,16 @@ def try_columns(split: Split, **parameters: Any) -> dict[str, Any]:
 
 
 def noise_curve(name: str, frequencies: Iterable[int], **change: Any) -> Curve:
-    """Give noise(f), which is exact: no run is needed."""
+    """Return the curve of noise(f), computed exactly from the formula."""
     method = NoisyCounts(**{**DEFAULT, **change})
     return Curve(name, [Point.exact(f, method.noise_level(int(f))) for f in frequencies])
 
 
 def figure_1() -> Figure:
-    """Give noise(f) for all panels; in (d) only the range of f depends on the number of users."""
+    """Compute noise(f) for all panels.
+
+    In panel (d), only the range of f depends on the number of users.
+    """
     kinds = {
         "a": {f"epsilon {name}": {"epsilon": e} for name, e in EPSILONS.items()},
         "b": {f"delta {delta}": {"delta": delta} for delta in DELTAS},
@@ -291,11 +294,11 @@ def figure_1() -> Figure:
         for mechanism in MECHANISMS
     ]
     everyone = generate(n_movies=100, per_person=2.5)
-    coins = np.random.default_rng(3).random(int(everyone.user.max()) + 1)
+    uniform = np.random.default_rng(3).random(int(everyone.user.max()) + 1)
     for mechanism in MECHANISMS:
         curves = []
-        for share in (0.25, 0.5, 1.0):  # of 96,000 people: 5, 10 and 20 % of the subscribers
-            counts = _whole_tuples(everyone.take(coins[everyone.user] < share))
+        for share in (0.25, 0.5, 1.0):  # of 96,000 people: 5%, 10% and 20% of the subscribers
+            counts = _whole_tuples(everyone.take(uniform[everyone.user] < share))
             seen = np.unique(counts[counts >= 1])
             kept = np.unique(seen[np.unique(np.geomspace(1, len(seen), 30).astype(int)) - 1])
             curves.append(noise_curve(f"{share:.0%} of the people", kept, mechanism=mechanism))
@@ -307,7 +310,7 @@ def figure_1() -> Figure:
 
 
 def _whole_tuples(ratings: Ratings) -> NDArray[np.int64]:
-    """Count how often each whole record occurs."""
+    """Return the frequency of each distinct whole record."""
     order = np.lexsort((ratings.movie, ratings.user))
     key = ratings.movie[order] * 5 + ratings.rating[order] - 1
     starts = np.flatnonzero(np.diff(ratings.user[order], prepend=-1))
@@ -332,12 +335,12 @@ def data_set(name: str) -> Split:
 
 @cache
 def levels(name: str) -> dict[str, float]:
-    """Return what the errors stand beside."""
+    """Return the errors of the baselines."""
     return (whole_records() if name == "whole records" else data_set(name)).baselines()
 
 
 def whole_error(split: Split, k: int, epsilon: str, delta: str, mechanism: str) -> float:
-    """Publish whole records (one column), as in section 7.1."""
+    """Publish whole records (one column) as in section 7.1, and return the error."""
     found = try_columns(
         split, epsilon=epsilon, delta=delta, k=k, max_columns=1,
         columns=[[f"m{i}" for i in range(split.train.n_movies)]], mechanism=mechanism,
@@ -350,7 +353,7 @@ def whole_errors(*setting: Any) -> list[float]:
 
 
 def figure_2() -> Figure:
-    """Publish whole records of 100 movies."""
+    """Measure the error of whole records of 100 movies."""
     panels = [
         Panel(
             f"k = {k}, {mechanism}",
@@ -379,7 +382,7 @@ def figure_2() -> Figure:
 
 
 def column_error(name: str, number: int | None, epsilon: str, delta: str, mechanism: str) -> float:
-    """Publish with one of the five schemas, or whole records."""
+    """Publish with one of the five schemas, or whole records, and return the error."""
     if number is None:
         return whole_error(data_set(name), 10, epsilon, delta, mechanism)
     clusters, max_columns = SCHEMAS[number]
@@ -396,7 +399,7 @@ def column_errors(name: str, *setting: Any) -> list[float]:
 
 
 def figure_3(name: str, part: Literal["a", "b"]) -> Figure:
-    """Try whole records and the five schemas: (a) by epsilon, (b) by delta."""
+    """Measure the error of whole records and the five schemas, (a) by epsilon or (b) by delta."""
     settings = (
         {at: (EPSILONS[title], "1e-5") for title, at in PLACES.items()}
         if part == "a"

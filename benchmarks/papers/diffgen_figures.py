@@ -45,7 +45,7 @@ PRINTED = {
     "0.5": [Point(10, 81.1, 80.5, 81.73)],
     "1": [Point.exact(10, 75.5 + 6.74)],
 }
-"""What section 5 says of figure 3a: at epsilon 0.1 its highest point, at 0.5 a range over all h."""
+"""Values from section 5 on figure 3a: the maximum at epsilon 0.1, and the range over h at 0.5."""
 
 
 def percent(values: Iterable[float], x: float = 0.0) -> Point:
@@ -108,13 +108,13 @@ def figure_3b() -> Figure:
 
 
 def tree_accuracy(epsilon: str, division: Division) -> float:
-    """Grow DiffP-C4.5 and try it."""
+    """Train DiffP-C4.5, and return its accuracy."""
     tree = DpC45(epsilon=epsilon, depth=5).fit(division.private, SecureNoise())
     return float(np.mean(tree.predict(division.test) == division.test[division.target]))
 
 
 def figure_4() -> Figure:
-    """DiffGen with h = 15, DiffP-C4.5 and TDS with k = 5; ten folds, one run of them."""
+    """Compare DiffGen with h = 15, DiffP-C4.5, and TDS with k = 5, in one run of ten folds."""
 
     def of_method(**parameters: Any) -> Callable[[str], Point]:
         return lambda epsilon: accuracy_at(
@@ -144,7 +144,7 @@ def figure_4() -> Figure:
 
 
 def blown_up(n_rows: int, path: Path) -> None:
-    """Write copies of Adult's rows, each with one value in seven exchanged for another row's."""
+    """Write copies of Adult's rows; one value in seven is replaced by that of another row."""
     table, _ = table_and_schema()
     rng = np.random.default_rng(0)
     rows = rng.integers(0, len(table), n_rows)
@@ -157,7 +157,7 @@ def blown_up(n_rows: int, path: Path) -> None:
 
 
 def publish_seconds(n_rows: int, folder: Path, runs: int) -> list[float]:
-    """Publish from a Parquet file, so many times; give the seconds of CPU."""
+    """Publish several times from a Parquet file; return the CPU seconds of each run."""
     _, schema = table_and_schema()
     method = DiffGen(epsilon=1, specializations=15, score="max")
     path, found = folder / f"{n_rows}.parquet", []
@@ -167,11 +167,11 @@ def publish_seconds(n_rows: int, folder: Path, runs: int) -> list[float]:
         publish(path, schema, method, out=folder / f"{n_rows}-{run}")
         found.append(time.process_time() - start)
     path.unlink()
-    return found[1:]  # the first run pays for imports
+    return found[1:]  # the first run includes imports
 
 
 def figure_5() -> Figure:
-    """Run time of a whole publish, h = 15, epsilon = 1."""
+    """Measure the run time of a whole publication with h = 15 and epsilon = 1."""
     with tempfile.TemporaryDirectory() as folder:
         points = [
             Point.of_runs(n_rows, publish_seconds(n_rows, Path(folder), TIMED)) for n_rows in SIZES

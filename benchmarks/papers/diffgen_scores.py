@@ -1,4 +1,4 @@
-"""What other scores add to DiffGen, on Adult's income and elsewhere; beyond the paper's figures.
+"""Accuracy of DiffGen with other scores, on Adult's income and on other targets (not in the paper).
 
 Run as ``python -m benchmarks.papers.diffgen_scores``. See `benchmarks.papers.adult_accuracy` for
 the protocol; means of ten runs with their standard errors, in percent.
@@ -29,7 +29,7 @@ KINDS: tuple[tuple[ScoreName, Calibration], ...] = (
 def by_epsilon(
     tried: Iterable[int | str], epsilons: Iterable[str] = EPSILONS, **which: Any
 ) -> None:
-    """Measure every score and calibration, with a few public h."""
+    """Measure every score and calibration, for several public values of h."""
     for score, calibration in KINDS:
         for epsilon in epsilons:
             row = []

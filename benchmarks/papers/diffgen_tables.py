@@ -1,10 +1,10 @@
 """DiffGen with all defaults on tables without taxonomies: bank marketing and German credit.
 
-``python -m benchmarks.papers.diffgen_tables [--from FOLDER] [--runs N]`` takes the tables from the
-package that ships them (see `benchmarks.real_tables`), drafts their schemas, divides each at random
-(two thirds to publish, one third to test) and says how well a tree does that learns from a release
-(see `benchmarks.papers.adult_accuracy`), beside the most frequent class and a tree that learns from
-raw rows. Adult, with its taxonomies, stands beside them.
+``python -m benchmarks.papers.diffgen_tables [--from FOLDER] [--runs N]`` reads the tables from a
+Python package (see `benchmarks.real_tables`), drafts their schemas, and divides each table at
+random: two thirds are published, one third is for the test. It prints the accuracy of a tree
+trained on a release (see `benchmarks.papers.adult_accuracy`), of the most frequent class, and of a
+tree trained on raw rows. Adult with its taxonomies is included for comparison.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EPSILONS = ("0.1", "0.25", "0.5", "1")
 
 
 def divided(name: str, packages: Path, folder: Path, runs: int) -> tuple[Division, ...]:
-    """Divide a table at random, so many times."""
+    """Divide a table at random several times."""
     file, target = TABLES[name](packages, folder), TARGETS[name]
     drawn = confirmed(drafted(file).schema)
     codes = connect(file, drawn, engine="memory").codes(list(drawn.attributes))

@@ -1,6 +1,6 @@
-"""Draw a figure as SVG: panels with error bars and one legend, in colors for light and dark.
+"""SVG drawing of a figure: panels with error bars and one legend, in light and dark colors.
 
-The drawing brings its own ground, so that it is readable whatever page it stands on.
+The drawing has its own background, so that it is readable on any page.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from benchmarks.papers.figure import Curve, Figure, Panel
 
 from hushtable.files.svg import Axis
 
-WIDTH, ROOM, HEIGHT = 420.0, 330.0, 230.0
-"""Of a panel: its whole width, and the width and height of what is drawn in it."""
+WIDTH, PLOT_WIDTH, HEIGHT = 420.0, 330.0, 230.0
+"""Width of a panel, and width and height of its plot area."""
 
-BESIDE, APART = 280.0, 14.0
-"""What is left of the width where levels have names beside it, and the height of such a name."""
+LABELED_WIDTH, LABEL_HEIGHT = 280.0, 14.0
+"""Width of the plot area if levels are labeled to the right of it, and the height of a label."""
 
 LEFT, TOP, FOOT, LINE, LETTER = 56.0, 34.0, 46.0, 18.0, 6.6
 COLORS = (
@@ -25,7 +25,7 @@ DARK = (
     "#6cb2f5", "#fb923c", "#5fd38a", "#c79bff", "#ff8ac0", "#e6c84f", "#5fd4e8", "#c5beb6",
 )  # fmt: skip
 DECADES = 5
-"""A logarithmic axis has no more: what is lower lies at its lower end."""
+"""Maximum number of decades of a logarithmic axis; lower values are drawn at its lower end."""
 
 DASHES = ("", "6 3", "2 3")
 STYLE = (
@@ -107,10 +107,10 @@ def _panel(figure: Figure, panel: Panel, names: list[str], room: float) -> str:
 
 
 def _level_names(panel: Panel, room: float, y: Axis) -> list[str]:
-    """Write the name of each level to the right of its line, none over another."""
+    """Write the name of each level to the right of its line, without overlap."""
     right, parts, last = LEFT + room, [], 0.0
     for name, value in sorted(panel.levels.items(), key=lambda level: y(level[1])):
-        last = max(y(value), last + APART)
+        last = max(y(value), last + LABEL_HEIGHT)
         parts.append(
             f'<path class="lead" d="M{right:g} {y(value):.1f}L{right + 9:g} {last:.1f}"/>'
             f'<text class="soft" x="{right + 12:g}" y="{last + 4:.1f}">'
@@ -124,20 +124,20 @@ def _level(name: str, value: float) -> str:
 
 
 def _rooms(figure: Figure) -> tuple[float, float]:
-    """Return the width of a panel with the names of levels, and of its drawing alone."""
+    """Return the width of a panel with the names of levels, and of its plot area."""
     names = [_level(*level) for panel in figure.panels for level in panel.levels.items()]
     if not names:
-        return WIDTH, ROOM
-    return LEFT + BESIDE + 18 + max(map(len, names)) * LETTER, BESIDE
+        return WIDTH, PLOT_WIDTH
+    return LEFT + LABELED_WIDTH + 18 + max(map(len, names)) * LETTER, LABELED_WIDTH
 
 
 def _height(figure: Figure, y: Axis, value: float) -> float:
-    """Return how high a value is drawn; what is too low for the axis lies on its lower end."""
+    """Return the vertical position of a value; values below the axis are drawn at its lower end."""
     return y(max(value, 10**y.low if figure.y_log else y.low))
 
 
 def _upright(figure: Figure) -> Axis:
-    """Choose the upright axis, the same for all panels: what has a value and its bar is on it."""
+    """Return the vertical axis, shared by all panels, that covers all values and error bars."""
     points = [point for panel in figure.panels for curve in panel.curves for point in curve.points]
     levels = [value for panel in figure.panels for value in panel.levels.values()]
     if figure.y_log:
@@ -186,7 +186,7 @@ def _dash(number: int) -> str:
 
 
 def _legend(figure: Figure, names: list[str], width: float) -> tuple[str, float]:
-    """Write what each color is, as many to a line as fit, and how often it was run."""
+    """Write the legend, as many entries per line as fit, and the number of runs."""
     printed = {c.name for panel in figure.panels for c in panel.curves if c.printed}
     step = max(len(name) for name in names) * LETTER + 48
     per_line = max(1, int((width - 20) // step))

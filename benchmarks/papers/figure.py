@@ -1,7 +1,7 @@
-"""A figure of a paper as it was measured here: panels of curves of points with their errors.
+"""A paper's figure as measured here: panels with curves of points and their errors.
 
-The points are kept in ``docs/papers/data``, one small file for each paper, so that drawings and
-tables can be made again without measuring.
+The points are saved in ``docs/papers/data``, one small file for each paper, so that drawings and
+tables can be made without repeating the measurements.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import numpy as np
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "papers"
 DIGITS = 6
-"""Significant digits that are kept: errors are far larger."""
+"""Significant digits to save; the errors are far larger than the rounding."""
 
 
 class Point(NamedTuple):
-    """A place on the horizontal axis, a value, and the ends of its error bar."""
+    """A point: its two coordinates, and the ends of its error bar."""
 
     x: float
     y: float
@@ -30,7 +30,7 @@ class Point(NamedTuple):
 
     @classmethod
     def of_runs(cls, x: float, values: Iterable[float]) -> Point:
-        """Return the mean over runs with one standard error to each side."""
+        """Return the mean over runs, with an error bar of one standard error to each side."""
         found = np.asarray(list(values), float)
         error = found.std(ddof=1) / len(found) ** 0.5 if len(found) > 1 else 0.0
         return cls(x, float(found.mean()), float(found.mean() - error), float(found.mean() + error))
@@ -43,14 +43,14 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of points; `printed` are values read in the paper, drawn as marks alone."""
+    """A curve; `printed` means that its values are from the paper and drawn without a line."""
 
     name: str
     points: Sequence[Point]
     printed: bool = False
 
     def at(self, x: float) -> Point:
-        """Find the point at a place."""
+        """Return the point at an x coordinate."""
         return next(point for point in self.points if abs(point.x - x) <= 1e-4 * abs(x))
 
 
@@ -68,7 +68,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure: its number in the paper, what it shows, how often each point was run."""
+    """A figure: its number in the paper, titles, number of runs, and panels."""
 
     number: str
     title: str
@@ -84,7 +84,7 @@ class Figure:
         return next(panel for panel in self.panels if panel.title == title)
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the figure as plain data."""
         panels = [
             {
                 "title": panel.title,
@@ -104,7 +104,7 @@ class Figure:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> Figure:
-        """Read what `to_dict` wrote."""
+        """Return a figure from the result of `to_dict`."""
         panels = [
             Panel(
                 panel["title"],
@@ -127,14 +127,14 @@ def _short(value: float) -> float:
 
 
 def kept(paper: str) -> dict[str, Figure]:
-    """Read the figures of a paper as they were measured last."""
+    """Read the saved figures of a paper."""
     path = PAGES / "data" / f"{paper}.json"
     content = json.loads(path.read_text()) if path.exists() else []
     return {one["number"]: Figure.from_dict(one) for one in content}
 
 
 def keep(paper: str, figures: Mapping[str, Figure]) -> None:
-    """Write the figures of a paper, a point on a line."""
+    """Save the figures of a paper, one point per line."""
     text = json.dumps([figures[number].to_dict() for number in sorted(figures)], indent=1)
     text = re.sub(r"\[\s+([^][{}]+?)\s+\]", lambda point: f"[{' '.join(point[1].split())}]", text)
     (PAGES / "data" / f"{paper}.json").write_text(text + "\n")

@@ -1,4 +1,4 @@
-"""Put the measured points into the page of a paper, as tables between two marks."""
+"""Tables of measured points in a paper's page, between two marks."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from benchmarks.papers.figure import Curve, Figure, Panel, Point
 
 MOST_PLACES = 12
-"""More columns than that are too many for a page; all points are kept in the file of points."""
+"""Maximum number of columns of a table; the file of points contains all points."""
 
 MARKED = re.compile(r"(<!-- points of (\S+) -->\n).*?(<!-- end of points -->)", re.DOTALL)
 
 
 def filled(text: str, figures: Mapping[str, Figure]) -> str:
-    """Write the tables anew, between their marks; what was not measured stays as it is."""
+    """Replace the tables between their marks; tables of other figures stay."""
 
     def replaced(mark: re.Match[str]) -> str:
         figure = figures.get(mark[2])
@@ -24,14 +24,17 @@ def filled(text: str, figures: Mapping[str, Figure]) -> str:
 
 
 def tables(figure: Figure) -> str:
-    """Return a table for each panel: a row for each curve, a column for each place."""
+    """Return a table for each panel: a row for each curve, a column for each x coordinate."""
     return f"\n{figure.runs}.\n\n" + "\n".join(
         table(panel, figure.x_label) for panel in figure.panels
     )
 
 
 def table(panel: Panel, x_label: str) -> str:
-    """Return the table of a panel; where there are too many places, without what was read."""
+    """Return the table of a panel.
+
+    If there are too many columns, only some are shown, without the values from the paper.
+    """
     curves = [curve for curve in panel.curves if not curve.printed]
     places = _places_of(curves)
     some = len(places) > MOST_PLACES
@@ -63,7 +66,7 @@ def _cell(point: Point | None) -> str:
     if point.high <= point.low:
         return _number(point.y)
     up, down = point.high - point.y, point.y - point.low
-    if abs(up - down) <= 1e-3 * max(abs(point.y), up):  # symmetric but for the digits kept
+    if abs(up - down) <= 1e-3 * max(abs(point.y), up):  # symmetric except for rounding
         return f"{_number(point.y)} ± {_number(up, 2)}"
     return f"{_number(point.y)} ({_number(point.low)} to {_number(point.high)})"
 

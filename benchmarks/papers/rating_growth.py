@@ -1,13 +1,18 @@
-"""How the error of predicted ratings falls as there are more of them: paper 000 beyond its figures.
+"""Error of predicted ratings against the number of ratings, for paper 000 (not in the paper).
 
 ``python -m benchmarks.papers.rating_growth [MILLIONS ...]`` generates ratings of 500 movies with a
-known structure (`columns_figures.generate`), publishes those of all but 5,000 people at epsilon 5,
-k 10, with a column for each movie, and prints the error on the asked half of these people's ratings
-beside that of each movie's average. The *limit* has the exact counts, of all ratings or of those
-that k people gave: what noise takes away is between it and the release, what columns take away is
-between it and raw data, which are learned from as long as they are few. Beside it stand the five
-schemas of the paper, whose columns hold several movies. ``--movielens`` does the same for
-MovieLens 1M.
+known structure (`columns_figures.generate`). It publishes the training ratings at epsilon 5 and k
+10, with one column for each movie, and predicts ratings of at most 5,000 held-out people. It prints
+the error of the release and these errors for comparison:
+
+- each movie's average rating;
+- *limit*: a model trained on the exact counts, of all ratings or of those that at least k people
+  gave. Its distance from the release is the effect of noise; its distance from raw data is the
+  effect of separate columns;
+- raw data, if there are few enough to train on;
+- the five schemas of the paper, whose columns contain several movies.
+
+``--movielens`` does the same for MovieLens 1M.
 """
 
 from __future__ import annotations
@@ -32,13 +37,13 @@ HELD_OUT = 5_000
 K = 10
 STARS = 5
 SETTINGS = {"epsilon": 5, "delta": "1e-5", "k": K}
-RATED = 5.2  # ratings of a person that `generate` draws, on average
+RATED = 5.2  # mean number of ratings per person in `generate`
 MOST_RAW = 4_000_000
-"""Raw ratings that are learned from; more take minutes."""
+"""Maximum number of raw ratings to train on; more take minutes."""
 
 
 def of_size(millions: float) -> Split:
-    """Generate ratings; hold out so many people that asking takes no longer than learning."""
+    """Generate and split ratings; only `HELD_OUT` of the held-out people are used, to save time."""
     ratings = generate(n_people=round(millions * 1e6 / RATED))
     split = Split.of(ratings)
     people = np.unique(split.asked.user)[:HELD_OUT]
@@ -47,7 +52,7 @@ def of_size(millions: float) -> Split:
 
 
 def movie_average(split: Split) -> float:
-    """Return the error of each movie's average in the raw training data."""
+    """Return the error of predicting each movie's average in the raw training data."""
     train, n = split.train, split.train.n_movies
     counts = np.bincount(train.movie, minlength=n)
     average = np.bincount(train.movie, train.rating, n) / np.maximum(counts, 1)
@@ -55,7 +60,10 @@ def movie_average(split: Split) -> float:
 
 
 def limit(split: Split, k: int) -> float:
-    """Learn from the exact counts of each movie's ratings, of those that k people gave."""
+    """Return the error of a model trained on exact counts of ratings, of those that k people gave.
+
+    A count below k is left out.
+    """
     train, n = split.train, split.train.n_movies
     counts = np.bincount(train.movie * STARS + train.rating - 1, minlength=n * STARS)
     kept = np.flatnonzero(counts >= k)
@@ -65,7 +73,7 @@ def limit(split: Split, k: int) -> float:
 
 
 def shown(split: Split, name: str) -> None:
-    """Print the errors of one set."""
+    """Print the errors of one data set."""
     alone = [[f"m{movie}"] for movie in range(split.train.n_movies)]
     print(f"{name}: {len(split.train.user):,} ratings; movie average {movie_average(split):.4f}")
     if len(split.train.user) <= MOST_RAW:

@@ -3,12 +3,12 @@
 Run by ``python -m benchmarks.papers 001``; needs the graphs.
 
 Figure 4 is the Kolmogorov-Smirnov distance, figure 5 the earth mover's distance W1 between degree
-distributions (the paper prints the formula of W2 and speaks of W1). Panel (a) of the paper sets the
-bound to the largest degree and panel (b) to n - 1; neither is a bound one may take from the data,
-so a public power of two and a privately chosen bound stand beside them.
+distributions (the paper prints the formula of W2 and writes W1). Panel (a) of the paper sets the
+bound to the largest degree and panel (b) to n - 1. Both depend on the private graph, so a public
+power of two and a privately chosen bound are included for comparison.
 
-"printed" is the paper's mechanism as it can be read: NO GUARANTEE. Its counts are charged as if
-leaves were disjoint, with a sensitivity taken from the graph itself (errata 001-1).
+"printed" is the mechanism as the paper describes it. It has NO GUARANTEE: it charges counts as if
+leaves were disjoint, with a sensitivity computed from the private graph (errata 001-1).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ GRAPHS = {
 }
 EPSILONS = ["0.01", "0.03", "0.1", "0.3", "1", "3", "10"]
 N_RUNS = 3
-DEPTH = 15  # of the printed mechanism
+DEPTH = 15  # depth of the printed mechanism's tree
 
-Histogram = np.ndarray  # nodes of degree 0, 1, ...; floats where it is an estimate
+Histogram = np.ndarray  # numbers of nodes of degree 0, 1, ...; floats in an estimate
 Method = Callable[[Graph, str], Histogram]
 
 
@@ -77,7 +77,7 @@ def hay(**parameters: object) -> Method:
 
 
 def printed(bound: int) -> Method:
-    """Run the paper's tree as printed; no guarantee, for the comparison alone."""
+    """Return the paper's mechanism as printed; it has no guarantee and is only for comparison."""
 
     def run(graph: Graph, epsilon_text: str) -> Histogram:
         epsilon, rng = float(epsilon_text), np.random.default_rng()
@@ -99,7 +99,8 @@ def printed(bound: int) -> Method:
             regions = cut
         out = np.zeros(bound + 1)
         for begin, end in regions:
-            # Who may leave or enter when one degree drops by one, and the node itself; Cauchy.
+            # Nodes that may leave or enter the region if one degree drops by one, plus the node
+            # itself. The noise is Cauchy noise.
             entering = histogram[end] if end <= bound else 0
             sensitivity = min(bound, max(histogram[begin], entering)) + 1
             noise = rng.standard_cauchy() * 6 * sensitivity / (epsilon / 2)
@@ -110,7 +111,7 @@ def printed(bound: int) -> Method:
 
 
 def loaded(name: str) -> tuple[Graph, Graph]:
-    """Read a graph: with its nodes listed, as the papers know them, and as edges alone."""
+    """Read a graph twice: with a public list of nodes, as in the papers, and with edges only."""
     path = DATA / GRAPHS[name][0]
     if not path.exists():
         raise SystemExit(
@@ -121,7 +122,7 @@ def loaded(name: str) -> tuple[Graph, Graph]:
 
 
 def methods(name: str, graph: Graph, edges_only: Graph) -> dict[str, tuple[Method, Graph]]:
-    """Return what is compared on a graph."""
+    """Return the methods to compare on a graph, by label."""
     bound = GRAPHS[name][1]
     largest, most = int(graph.degrees().max()), graph.n_nodes - 1
     return {
@@ -157,7 +158,10 @@ def runs(name: str) -> dict[str, dict[str, list[tuple[float, float]]]]:
 def distances(
     number: str, title: str, y_label: str, which: int, read: Sequence[Curve] = (), **axes: bool
 ) -> Figure:
-    """Draw one of both distances: for each graph what may be taken, and the paper's bounds."""
+    """Return the figure of one distance.
+
+    Each graph has two panels: bounds that need no private data, and the bounds of the paper.
+    """
     panels = []
     for name, (_, bound) in GRAPHS.items():
         curves = [
@@ -186,7 +190,10 @@ def figure_4() -> Figure:
 
 
 def figure_5() -> Figure:
-    """Draw W1; the text says of all graphs that from epsilon 1 on it is "close to 10"."""
+    """Return the figure of W1.
+
+    The paper's text states that for all graphs it is "close to 10" for epsilon 1 and above.
+    """
     read = [Curve("paper, tree of regions", [Point.exact(at, 10) for at in (1, 3, 10)], True)]
     return distances("5", "Degrees: earth mover's distance", "W1", 1, read, y_log=True)
 

@@ -1,19 +1,19 @@
 """Figures 1 to 8 of paper 002: query error and classification accuracy, by query size and by k.
 
 Run by ``python -m benchmarks.papers 002``. Query error is |S - S'| / S in percent, averaged over
-random boxes whose true count S lies in a band (equation 22). Settings:
+random boxes whose true count S is in a band (equation 22). Settings:
 
-- ``exact``: the paper's own (a noise level per record, k in expectation), answered by (21);
+- ``exact``: the paper's (a noise level per record, k in expectation), answered by (21);
 - ``safe``: shared levels with cover, eta = 0.05, uniform noise, joined ends, answered with the
-  correction; finding them takes most of the time, so `SAFE` says for which k and how many seeds it
-  is done, and no classifier learns from them;
-- ``regions``: the default, even noise over a region of k records;
+  correction. The search for levels takes most of the time, so `SAFE` lists the values of k and the
+  number of seeds, and no classifier is trained on these releases;
+- ``regions``: the default, uniform noise over a region of k records;
 - condensation, answered by counting its pseudo-records.
 
-A seed stands for a set of its own (generated, or other rows of Adult), other boxes or another
-division, and one release of each method; errors are over seeds. As in the
-paper the data is scaled to unit variance and the ranges are those of the data; a release would take
-both from the schema.
+Each seed has its own data (generated, or different rows of Adult), its own boxes or division, and
+one release of each method. Error bars are standard errors over seeds. As in the paper, the data are
+scaled to unit variance and the ranges are those of the data; a release must take both from the
+schema.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ LABELS = "label"
 ENDS = ("from", "to")
 BAND_OF_K = (101, 200)
 RAW, MAJORITY = "raw records", "majority"
-SEEDS = (2008, 2009, 2010)  # of data, boxes and divisions; noise has none
+SEEDS = (2008, 2009, 2010)  # of data, boxes and divisions; noise is not seeded
 SAFE = {"U10K": {10: 3, 100: 1}, "G20.D10K": {10: 3, 100: 1}, "Adult": {10: 2, 100: 1}}
 OF_BOXES = f"mean of {len(SEEDS)} sets with {N_QUERIES} boxes each, with one standard error"
 OF_TESTS = f"mean of {len(SEEDS)} divisions of 2,000 tests each, with one standard error"
@@ -59,12 +59,12 @@ Band = tuple[int, int]
 
 
 def u10k(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
-    """10,000 records, evenly in five columns."""
+    """Generate 10,000 records, uniform in five columns."""
     return rng.random((10_000, 5)), None
 
 
 def g20(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
-    """Twenty Gaussian clusters and 1 % outliers, with a label that follows the cluster by 90 %."""
+    """Generate twenty Gaussian clusters and 1% outliers; 90% of the labels follow the cluster."""
     centers, radii = rng.random((20, 5)), rng.random((20, 5)) * 0.5
     sizes = rng.uniform(0.5, 1, 20)
     cluster = rng.choice(20, 9900, p=sizes / sizes.sum())
@@ -75,13 +75,13 @@ def g20(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
 
 
 def adult(rng: np.random.Generator) -> tuple[Floats, NDArray[np.int64] | None]:
-    """The six numeric columns of Adult, and whether the income is above 50K."""
+    """Read the six numeric columns of Adult, and whether the income is above 50K."""
     shared = Path(__file__).resolve().parents[3] / "shared" / "data"
     path = Path(os.environ.get("HUSHTABLE_DATA", shared)) / "adult" / "adult_all.csv.gz"
     table = pa_csv.read_csv(io.BytesIO(gzip.decompress(path.read_bytes())))
     names = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
     points = np.stack([table[name].to_numpy() for name in names], axis=1).astype(np.float64)
-    rows = rng.permutation(len(points))[:10_000]  # the size of the other sets
+    rows = rng.permutation(len(points))[:10_000]  # the size of the other data sets
     return points[rows], (np.asarray(table["income"].to_pylist()) == ">50K").astype(int)[rows]
 
 
@@ -119,9 +119,9 @@ class Table:
 
 
 def boxes(table: Table, rng: np.random.Generator, band: tuple[int, int], n: int) -> Iterator[Any]:
-    """Draw boxes until n of them hold a number of records in the band.
+    """Yield n random boxes that contain a number of records in the band, with this number.
 
-    The ends of a range are two records' values, so that skewed columns get queries too.
+    The ends of a range are two records' values, so that skewed columns get queries, too.
     """
     columns = np.arange(table.values.shape[1])
     while n:
@@ -144,7 +144,7 @@ def clause(table: Table, ends: Floats) -> str:
 
 
 def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
-    """Name the methods that are compared."""
+    """Return the methods to compare, by label."""
     same: dict[str, Any] = {
         "k": k,
         "scales": dict.fromkeys(table.names, 1.0),
@@ -160,13 +160,13 @@ def settings(table: Table, k: int, *, carry: bool) -> dict[str, Any]:
 
 
 def tried(label: str, name: str, k: int, seed: int, *, carry: bool) -> bool:
-    """Return whether a setting is tried on a set for this k and seed."""
+    """Return whether a setting is measured on a data set for this k and seed."""
     return "safe" not in label or (seed in SEEDS[: SAFE[name].get(k, 0)] and not carry)
 
 
 @cache
 def query_errors(name: str, k: int, seed: int) -> dict[str, dict[Band, float]]:
-    """Ask random boxes of every method's release: mean error in percent, per band."""
+    """Return the mean query error of every method in percent, for each band of counts."""
     rng = np.random.default_rng(seed)
     table = Table(DATA[name](rng)[0], None)
     bands = BANDS if k == KS[0] else (BAND_OF_K,)
@@ -181,7 +181,7 @@ def query_errors(name: str, k: int, seed: int) -> dict[str, dict[Band, float]]:
 def box_errors(
     table: Table, label: str, method: Any, asked: dict[Band, list[Any]]
 ) -> dict[Band, float]:
-    """Publish once and ask; nothing where the method refuses."""
+    """Publish once, and return the mean query errors by band; empty if the method refuses."""
     try:
         released = method.run(table, SecureNoise())
     except Refused as refusal:
@@ -206,7 +206,10 @@ def box_errors(
 
 @cache
 def accuracies(name: str, k: int, seed: int, only: str = "") -> dict[str, float]:
-    """Learn from every method's release, or one's; give the percent of tests that were right."""
+    """Return test accuracies in percent, of classifiers trained on every method's release.
+
+    `only` selects one method. The majority class and raw data are included.
+    """
     rng = np.random.default_rng(seed)
     points, labels = DATA[name](rng)
     assert labels is not None
@@ -227,7 +230,7 @@ def accuracies(name: str, k: int, seed: int, only: str = "") -> dict[str, float]
 
 
 def learned(table: Table, label: str, method: Any) -> Any:
-    """Publish once and learn; nothing where the method refuses."""
+    """Publish once, and return a classifier trained on the release; None if the method refuses."""
     try:
         released = method.run(table, SecureNoise())
     except Refused as refusal:
@@ -239,7 +242,7 @@ def learned(table: Table, label: str, method: Any) -> Any:
     if label == "condensation":
         return KNeighborsClassifier(10).fit(z, y)
     std = np.stack([data[f"{column}_std"].to_numpy() for column in table.names], axis=1)
-    if label == "regions":  # a record is anywhere in its region
+    if label == "regions":  # a record may be anywhere in its region
         ends = [[data[f"{column}_{end}"].to_numpy() for column in table.names] for end in ENDS]
         z = np.mean(ends, axis=0).T
     model = "gaussian" if label.startswith("gaussian") else "uniform"
@@ -247,7 +250,7 @@ def learned(table: Table, label: str, method: Any) -> Any:
 
 
 def gathered(found: Iterable[tuple[str, float, float]]) -> list[Curve]:
-    """Make curves of (label, place, value), one for each label: means over seeds."""
+    """Return a curve for each label, with means over seeds."""
     runs: dict[str, dict[float, list[float]]] = {}
     for label, place, value in found:
         runs.setdefault(label, {}).setdefault(place, []).append(value)
@@ -258,7 +261,7 @@ def gathered(found: Iterable[tuple[str, float, float]]) -> list[Curve]:
 
 
 def by_size(number: str, name: str) -> Figure:
-    """Figures 1, 3 and 5: the error for small and large queries at the least k."""
+    """Return figure 1, 3 or 5: the error by query size at the smallest k."""
     curves = gathered(
         (label, sum(band) / 2, error)
         for seed in SEEDS
@@ -273,7 +276,7 @@ def by_size(number: str, name: str) -> Figure:
 
 
 def by_k(number: str, name: str) -> Figure:
-    """Figures 2, 4 and 6: the error of queries of 101 to 200 records by k."""
+    """Return figure 2, 4 or 6: the error of queries of 101 to 200 records by k."""
     curves = gathered(
         (label, k, bands[BAND_OF_K])
         for k in KS
@@ -288,7 +291,7 @@ def by_k(number: str, name: str) -> Figure:
 
 
 def by_accuracy(number: str, name: str) -> Figure:
-    """Figures 7 and 8: accuracy of nearest neighbors by k."""
+    """Return figure 7 or 8: accuracy of nearest neighbors by k."""
     curves = gathered(
         (label, k, percent)
         for k in KS

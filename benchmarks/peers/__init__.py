@@ -1,1 +1,1 @@
-"""quilt beside today's best synthesizers on the same rows: ``python -m benchmarks.peers``."""
+"""Comparison of quilt with other synthesizers on the same rows: ``python -m benchmarks.peers``."""

@@ -1,19 +1,20 @@
-"""quilt against AIM, MST and PrivBayes of `dpmm` on the same rows, with CPU and memory.
+"""Comparison of quilt with AIM, MST and PrivBayes of `dpmm`: accuracy, CPU time and memory.
 
 ``python -m benchmarks.peers --data FOLDER [--peers-python PYTHON] [--methods ...] [--tables ...]``
 
-Every run is a process of its own with one thread; its CPU (user and system) and its peak memory
-are what the kernel says of it, so the interpreter, the imports, reading and writing count. Each
-finished run is an entry of a JSON file (``benchmarks/results/peers.json``, ``--results``) as soon
-as it is done, and is not repeated unless ``--again`` says so: a benchmark that was stopped goes on
-where it was. Runs with the first seed come first, then those with the second. "rows" is no method:
-it is a fresh sample of as many rows, drawn from the private ones, the best that can be hoped for.
-dpmm wants other versions than hushtable does: install it into an environment of its
-own and give its interpreter (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``).
+Every run is a separate process with one thread. The kernel reports its CPU time (user and system)
+and its peak memory, which include the interpreter, imports, reading and writing. Each finished run
+is saved as an entry of a JSON file (``benchmarks/results/peers.json``, ``--results``). Later calls
+skip saved runs unless ``--again`` is given, so an interrupted benchmark can be continued. All runs
+with the first seed come first, then those with the second.
 
-"aim-lite" is AIM with 40 rounds, 250 iterations and 4 MB instead of 16 rounds per column, 1000
-iterations and 80 MB, which take hours; "aim" is the default. The noise of dpmm cannot be seeded,
-nor is ours: a seed numbers an independent run.
+"rows" is a bootstrap sample of the private rows, without privacy: a bound on what a synthesizer can
+achieve. dpmm needs other library versions than hushtable. Install it into a separate environment,
+and pass its interpreter (``--peers-python`` or ``$HUSHTABLE_PEERS_PYTHON``).
+
+"aim" is AIM with its defaults: 16 rounds per column, 1,000 iterations and 80 MB, which take hours.
+"aim-lite" has 40 rounds, 250 iterations and 4 MB. Neither the noise of dpmm nor that of hushtable
+is seeded here: a seed only numbers an independent run.
 """
 
 from __future__ import annotations
@@ -57,9 +58,9 @@ _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM
 
 
 def run_alone(command: Sequence[str]) -> dict[str, float]:
-    """Run a command and tell what it used; children it waited for count."""
+    """Run a command; return its CPU time and peak memory, children included."""
     environment = {**os.environ, **_ONE_THREAD}
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package is compiled, too
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have bytecode, too
     done = subprocess.run(
         [sys.executable, "-I", "-S", str(_HERE / "alone.py"), *command],
         env=environment,
@@ -76,7 +77,7 @@ def run_alone(command: Sequence[str]) -> dict[str, float]:
 def run(
     table: Table, method: str, epsilon: str, seed: int, peers_python: str
 ) -> tuple[Codes, dict[str, float]]:
-    """Run one method on the rows to publish and read the rows it releases."""
+    """Run one method on the training rows; return the released rows and the resources used."""
     if method == "rows":
         drawn = np.random.default_rng(seed).integers(len(table.train), size=len(table.train))
         return table.train[drawn], {"cpu_s": 0.0, "peak_mb": 0.0}
@@ -114,13 +115,13 @@ def _run_peer(
 
 
 def run_all(given: argparse.Namespace, results: Results) -> None:
-    """Run what is asked for and not yet there."""
+    """Make the selected runs that are not saved yet."""
     tables = {}
     for name in given.tables:
         try:
             tables[name] = load(name, given.data)
         except FileNotFoundError as error:
-            print(f"{name} is skipped: {error.filename} is not there.")
+            print(f"{name} is skipped: {error.filename} was not found.")
     warm = False
     seeds = range(given.runs or max(RUNS.values()))
     for seed, name, method, epsilon in product(seeds, tables, given.methods, given.epsilons):
@@ -129,7 +130,7 @@ def run_all(given: argparse.Namespace, results: Results) -> None:
             continue
         table = tables[name]
         if method.startswith("quilt") and not warm:
-            # Compiled loops are kept on disk by the first run on a machine; it is not counted.
+            # The first run on a machine compiles loops and caches them on disk; do not count it.
             run(table, method, epsilon, seed, given.peers_python)
             warm = True
         rows, used = run(table, method, epsilon, seed, given.peers_python)
@@ -139,13 +140,13 @@ def run_all(given: argparse.Namespace, results: Results) -> None:
 
 
 def line(result: dict[str, Any]) -> str:
-    """Write one run on one line."""
+    """Return one run as a line of text."""
     figures = " ".join(f"{name} {result[name]:.4f}" for name in FIGURES)
     return f"{result['table']} {result['method']} {result['epsilon']} {figures}"
 
 
 def summary(results: Iterable[dict[str, Any]]) -> str:
-    """Write means and standard errors as a table in Markdown."""
+    """Return means and standard errors as a Markdown table."""
     lines = ["| table | epsilon | method | runs | " + " | ".join(FIGURES) + " |"]
     lines.append("|" + " --- |" * (4 + len(FIGURES)))
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
@@ -172,10 +173,10 @@ def _mean(name: str, values: list[float]) -> str:
 
 
 def main() -> None:
-    """Read the command line, run, print."""
+    """Parse the command line, make the runs, and print the summary."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
     folder = Path(os.environ.get("HUSHTABLE_DATA", SHARED))
-    parser.add_argument("--data", type=Path, default=folder, help="folder that holds the tables")
+    parser.add_argument("--data", type=Path, default=folder, help="folder of the tables")
     parser.add_argument(
         "--peers-python",
         default=os.environ.get("HUSHTABLE_PEERS_PYTHON", sys.executable),
@@ -184,10 +185,10 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=(*TABLES, *YES_NO), default=list(TABLES))
     parser.add_argument("--methods", nargs="+", choices=list(RUNS), default=list(USUAL))
     parser.add_argument("--epsilons", nargs="+", default=list(EPSILONS))
-    parser.add_argument("--runs", type=int, help="runs of each kind instead of the usual number")
+    parser.add_argument("--runs", type=int, help="runs of each kind (default: by method)")
     parser.add_argument("--results", type=Path, default=RESULTS, help="file of finished runs")
-    parser.add_argument("--again", action="store_true", help="repeat runs that are there")
-    parser.add_argument("--summary", action="store_true", help="only print what is there")
+    parser.add_argument("--again", action="store_true", help="repeat saved runs")
+    parser.add_argument("--summary", action="store_true", help="only print the saved runs")
     given = parser.parse_args()
     results = Results(given.results)
     if not given.summary:

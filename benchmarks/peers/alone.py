@@ -1,7 +1,7 @@
-"""Run a command and say what it used, as the kernel counts it.
+"""Script that runs a command and prints its CPU time and peak memory, as the kernel counts them.
 
-A process inherits the peak memory of the one that started it, so a large benchmark cannot start
-the runs it measures: it starts this small script, which imports nothing, and this starts the run.
+A process inherits the peak memory of its parent, so a large benchmark cannot start the runs that it
+measures. It starts this small script, which starts the run.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""The tables that every peer gets: binned by public rules, two thirds to publish, one to test.
+"""Tables of the comparison with peers: binned by public rules, two thirds to train, one to test.
 
-Nothing is downloaded and nothing is copied into the project: a table is read from the folder given
-(``--data`` or ``$HUSHTABLE_DATA``) and skipped, saying so, where it is not there.
+The tables must be in the given folder (``--data`` or ``$HUSHTABLE_DATA``); missing tables are
+skipped with a message.
 
 - ``adult/adult_all.csv.gz``: UCI Adult, the 45,222 complete rows.
 - ``acs/acs.csv``: the 47,461 rows of 23 binary columns of the PrivBayes paper's ACS, as in the
@@ -13,12 +13,12 @@ Nothing is downloaded and nothing is copied into the project: a table is read fr
 - ``bank/bank-full.csv``: UCI's bank marketing, the 45,211 rows of 17 columns, with commas.
 - ``german/german.data``: UCI's Statlog German credit, 1,000 rows of 21 columns without header, as
   in the package aif360 (``aif360/data/raw/german``).
-- Six tables of yes-and-no columns (`YES_NO`) from the repository
-  UCLA-StarAI/Density-Estimation-Datasets, 14,116 to 23,215 rows: ``jester/jester.train.data``,
-  ``jester.valid.data`` and ``jester.test.data``, of which the first 24 columns are taken; the first
-  one is the target. Nothing was tuned on them.
+- Six tables of binary columns (`YES_NO`) from the repository
+  UCLA-StarAI/Density-Estimation-Datasets, 14,116 to 23,215 rows, for example
+  ``jester/jester.train.data``, ``jester.valid.data`` and ``jester.test.data``. The first 24 columns
+  are used; the first is the target. These tables were not used for tuning.
 
-Constants were tuned on br2000, nltcs, bank and two thirds of adult's rows to publish (`half`).
+Constants were tuned on br2000, nltcs, bank and two thirds of adult's training rows (`half`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from hushtable.schema import Schema
 Codes = NDArray[np.int64]
 
 YES_NO = ("accidents", "baudio", "bnetflix", "jester", "plants", "pumsb_star")
-"""Tables of yes-and-no columns that nothing was tuned on."""
+"""Tables of binary columns that were not used for tuning."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: how many values it has and whether they have an order."""
+    """One column: its number of values, and whether they are ordered."""
 
     name: str
     size: int
@@ -52,7 +52,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of codes, divided once into rows to publish and rows to test."""
+    """A table of codes, divided once into training rows, which are published, and test rows."""
 
     name: str
     columns: tuple[Column, ...]
@@ -66,7 +66,7 @@ class Table:
 
     @property
     def schema(self) -> Schema:
-        """Describe the codes to hushtable: ordered columns as numbers, the others as texts."""
+        """Schema of the codes: ordered columns are integers, the others categories."""
         described: dict[str, object] = {}
         for i, column in enumerate(self.columns):
             if column.ordered:
@@ -79,7 +79,7 @@ class Table:
         return Schema.from_dict({"name": self.name, "columns": described})
 
     def arrow(self, codes: Codes) -> pa.Table:
-        """Write codes as the schema describes them."""
+        """Return rows of codes as an Arrow table that conforms to the schema."""
         made = {}
         for i, column in enumerate(self.columns):
             values = pa.array(codes[:, i])
@@ -87,13 +87,13 @@ class Table:
         return pa.table(made)
 
     def codes(self, table: pa.Table) -> Codes:
-        """Read codes back from rows."""
+        """Return the codes of an Arrow table."""
         columns = [table.column(column.name).cast(pa.int64()) for column in self.columns]
         return np.stack([column.to_numpy() for column in columns], axis=1)
 
 
 def load(name: str, folder: Path) -> Table:
-    """Read one table and divide it; FileNotFoundError where it is not there."""
+    """Read a table and divide it; raise `FileNotFoundError` if it is missing."""
     columns, target, codes = _READERS[name](folder)
     order = np.random.default_rng(0).permutation(len(codes))
     n_train = 2 * len(order) // 3
@@ -101,13 +101,13 @@ def load(name: str, folder: Path) -> Table:
 
 
 def half(table: Table) -> Table:
-    """Take the rows to publish of a table as a table of their own, to tune on."""
+    """Divide the training rows of a table again, to get a table for tuning."""
     n_train = 2 * len(table.train) // 3
     train, test = table.train[:n_train], table.train[n_train:]
     return Table(f"{table.name}half", table.columns, table.target, train, test)
 
 
-# --- one reader each -----------------------------------------------------------------------
+# --- readers -------------------------------------------------------------------------------
 
 _ADULT_EDGES = {
     "age": range(20, 90, 5),
@@ -228,7 +228,7 @@ def _binned(
             codes.append(np.searchsorted(cuts, values.to_numpy(), side="right"))
             columns.append(Column(name, len(cuts) + 1, True))
         else:
-            # The value lists of these columns are public: they are in the tables' own manuals.
+            # The value lists of these columns are public: they are in the tables' documentation.
             labels, found = np.unique(values.to_numpy(zero_copy_only=False), return_inverse=True)
             codes.append(found)
             columns.append(Column(name, len(labels), False))

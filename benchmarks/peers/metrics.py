@@ -1,4 +1,4 @@
-"""How good released rows are: marginals against the private rows, learning on rows held out."""
+"""Accuracy of released rows: marginals, associations, and classifiers trained on them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.peers.data import Codes, Table
 
 N_TRIPLES = 300
-MAX_LEARNED = 60_000  # rows a classifier learns from: enough, and the benchmark stays short
+MAX_LEARNED = 60_000  # limit of training rows, to save time
 
 
 def measure(table: Table, rows: Codes) -> dict[str, float]:
-    """Compare released rows with the rows they stand for and with the rows held out."""
+    """Return all accuracy measures of released rows."""
     d = len(table.columns)
     triples = list(combinations(range(d), 3))
     order = np.random.default_rng(0).permutation(len(triples))
@@ -34,12 +34,12 @@ def measure(table: Table, rows: Codes) -> dict[str, float]:
 
 
 def pairs_distance(table: Table, rows: Codes) -> float:
-    """Mean total variation distance over all pairs of columns."""
+    """Return the mean total variation distance over all pairs of columns."""
     return _distance(table, rows, combinations(range(len(table.columns)), 2))
 
 
 def _distance(table: Table, rows: Codes, groups: Iterable[tuple[int, ...]]) -> float:
-    """Mean total variation distance of the marginals over groups of columns."""
+    """Return the mean total variation distance of the marginals over groups of columns."""
     found = []
     for group in groups:
         shape = [table.sizes[i] for i in group]
@@ -49,10 +49,10 @@ def _distance(table: Table, rows: Codes, groups: Iterable[tuple[int, ...]]) -> f
 
 
 def associations(table: Table, rows: Codes) -> dict[str, float]:
-    """Compare associations of pairs: mean absolute errors.
+    """Return mean absolute errors of the associations of pairs of columns.
 
-    Of numbers: the correlation, and the slope of each on the other in standard deviations of the
-    private rows. Of other pairs: Cramer's V.
+    For two numbers: the correlation, and both regression slopes, scaled by the standard deviations
+    of the private rows. For other pairs: Cramer's V.
     """
     ordered = [i for i, column in enumerate(table.columns) if column.ordered]
     correlations, slopes, cramers = [], [], []
@@ -78,7 +78,7 @@ def _correlation(covariance: NDArray[np.float64]) -> float:
 
 
 def _cramer(joint: NDArray[np.float64]) -> float:
-    """Return Cramer's V of a table of shares."""
+    """Return Cramer's V of a contingency table of shares."""
     expected = np.outer(joint.sum(axis=1), joint.sum(axis=0))
     free = min(int((part > 0).sum()) for part in (joint.sum(axis=1), joint.sum(axis=0))) - 1
     seen = expected > 0
@@ -93,7 +93,7 @@ def _marginal(rows: Codes, group: tuple[int, ...], shape: list[int]) -> NDArray[
 
 
 def learned(table: Table, rows: Codes) -> dict[str, float]:
-    """Learn from released rows, try on rows held out: accuracy, and area under the ROC curve."""
+    """Train on released rows; return accuracies and area under the ROC curve on test rows."""
     if len(rows) > MAX_LEARNED:
         rows = rows[np.random.default_rng(0).permutation(len(rows))[:MAX_LEARNED]]
     truth, known = table.test[:, table.target], rows[:, table.target]
@@ -110,7 +110,7 @@ def learned(table: Table, rows: Codes) -> dict[str, float]:
     boosting = HistGradientBoostingClassifier(
         max_iter=100, categorical_features=unordered, random_state=0, early_stopping=False
     )
-    with threadpool_limits(1):  # waiting threads would burn what other runs need
+    with threadpool_limits(1):  # idle threads would take CPU time from other runs
         boosting.fit(rows[:, others], known)
         chances = boosting.predict_proba(table.test[:, others])[:, 1]
     guessed = boosting.classes_[(chances > 0.5).astype(int)]

@@ -1,4 +1,4 @@
-"""Finished runs, one entry each, in a file that is whole at any time."""
+"""File of finished runs, replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,23 +12,17 @@ Entry = dict[str, Any]
 
 
 class Results:
-    """Keep the entries of runs in a JSON file, as they come.
+    """Entries of finished runs in a JSON file.
 
-    A run is known by its table, epsilon, method and seed. Several processes may add to one file:
-    each reads it again before it writes, and it is replaced as a whole, so that a benchmark that
-    was stopped goes on where it was.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it need not be there yet.
+    A run is identified by its table, epsilon, method and seed. Several processes may add to one
+    file: each locks it and reads it again before it writes. The file is created by the first `add`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __iter__(self) -> Iterator[Entry]:
-        """Go through the entries in the order of their keys."""
+        """Iterate over the entries in the order of their keys."""
         found = self._read()
         return (found[key] for key in sorted(found))
 
@@ -36,7 +30,7 @@ class Results:
         return _key(run) in self._read()
 
     def add(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry, or replace that of the same run."""
+        """Add an entry, or replace the entry of the same run."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""Run one synthesizer of `dpmm` as a process of its own: codes in, codes out.
+"""Script that runs one synthesizer of `dpmm` on a CSV file of codes and writes another.
 
-Started by ``benchmarks.peers`` with the Python that has `dpmm`; it imports nothing of hushtable.
+``benchmarks.peers`` starts it with an interpreter that has `dpmm`; it does not import hushtable.
 """
 
 import argparse

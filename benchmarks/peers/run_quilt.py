@@ -1,4 +1,4 @@
-"""Publish with quilt as a process of its own, as a custodian would: file in, release out."""
+"""Script that publishes a file with quilt, as a custodian would."""
 
 import sys
 

@@ -1,7 +1,7 @@
-"""Run one synthesizer of SmartNoise as a process of its own: codes in, codes out.
+"""Script that runs one synthesizer of SmartNoise on a CSV file of codes and writes another.
 
-Started by ``benchmarks.page`` with the Python that has `smartnoise-synth`; it imports nothing of
-hushtable. The values of each column are told, so none of them is learned from the rows.
+``benchmarks.page`` starts it with an interpreter that has `smartnoise-synth`; it does not import
+hushtable. The domain of each column is an input, so it is not inferred from the rows.
 """
 
 import argparse
@@ -19,7 +19,7 @@ def main() -> None:
     parser.add_argument("sizes", help="numbers of values, separated by commas")
     parser.add_argument("epsilon", type=float)
     parser.add_argument("delta", type=float)
-    parser.add_argument("seed", help="numbers the run; nothing is drawn from it")
+    parser.add_argument("seed", help="number of the run; the noise is not seeded")
     parser.add_argument("out")
     given = parser.parse_args()
     table = pd.read_csv(given.rows)
