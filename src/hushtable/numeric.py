@@ -37,22 +37,6 @@ def bisect(
     return low, high
 
 
-def bisect_exact(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """Return the largest integer below `high` at which a condition holds, or `low`.
-
-    The condition changes from true to false; it is not evaluated at `low` and `high`.
-
-    Examples
-    --------
-    >>> bisect_exact(lambda n: n * n <= 50, 0, 100)
-    7
-    """
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle)
-    return low
-
-
 def normal_quantile(probability: float) -> float:
     """Return a quantile of the standard normal distribution."""
     return NormalDist().inv_cdf(probability)

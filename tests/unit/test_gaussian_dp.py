@@ -214,7 +214,7 @@ def test_an_account_in_mu_adds_squares_and_refuses_beyond() -> None:
 )
 def test_noise_without_a_cost_in_mu_is_refused(mechanism: object) -> None:
     account = RunAccount(SpendingLimit(Fraction(1), Fraction(1, 10**6), mu=Fraction(1, 2)))
-    with pytest.raises(SealedError, match="cost of this noise in mu is unknown"):
+    with pytest.raises(SealedError, match=r"cost of this noise in mu\*\*2 is unknown"):
         account.record("counts", [account.root], ONE_ROW, mechanism)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import hushtable.publishing.publish as module
 from hushtable.cli.app import app
 from hushtable.engine.edges import read_graph
 from hushtable.engine.graph import Graph
@@ -196,7 +195,7 @@ def test_spending_is_recorded_before_edges_are_read(
         seen.append([entry.status for entry in ledger.entries()])
         raise DataError("stop here")
 
-    monkeypatch.setattr(module, "read_graph", read)
+    monkeypatch.setattr("hushtable.engine.edges.read_graph", read)
     method = Degrees(epsilon="3/4", population="endpoints")
     with pytest.raises(DataError):
         publish_graph([(1, 2)], method, out=tmp_path / "out", ledger=ledger)

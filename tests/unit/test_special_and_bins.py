@@ -12,7 +12,6 @@ import pytest
 from hushtable.engine import connect
 from hushtable.errors import ParameterError, SchemaError
 from hushtable.methods.diffgen.cuts import (
-    ClassCounts,
     CutSet,
     largest_gains,
     specialize_jointly,
@@ -110,7 +109,8 @@ def cuts_of(column: Any, seed: int, n_rounds: int) -> Any:
     histogram = rng.integers(0, 50, (column.size, 2))
     account = RunAccount(SpendingLimit(Fraction(10)))
     sealed = SealedCounts(histogram, Sensitivity(rows=1), account.root)
-    cuts = CutSet({"x": ClassCounts(column, sealed)}, make_score("max", histogram.sum(axis=0)))
+    schema = Schema(name="t", columns={"x": column})
+    cuts = CutSet(schema, {"x": sealed}, make_score("max", histogram.sum(axis=0)))
     specialize_jointly(
         cuts, n_rounds=n_rounds, epsilon=Fraction(1), sensitivity=1, noise=SeededNoise(seed)
     )

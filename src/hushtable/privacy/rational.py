@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from numbers import Integral
 
 from hushtable.errors import ParameterError
-from hushtable.numeric import bisect_exact
 
 LOG_BITS = 24
 """`ln(x)` is rounded down to a multiple of 2**-24."""
@@ -27,6 +27,22 @@ _NUMBER = re.compile(
 _PLAIN = re.compile(r"([0-9]{1,400})(?:/([1-9][0-9]{0,399}))?")
 _LOGARITHM = re.compile(r"ln\s*\(\s*(?P<inside>[^()]*?)\s*\)|ln\s+(?P<bare>\S+)")
 _MAX_EXPONENT = 1000
+
+
+def bisect_exact(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the largest integer below `high` at which a condition holds, or `low`.
+
+    The condition changes from true to false; it is not evaluated at `low` and `high`.
+
+    Examples
+    --------
+    >>> bisect_exact(lambda n: n * n <= 50, 0, 100)
+    7
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def as_rational(value: int | float | str | Fraction | Decimal, *, name: str) -> Fraction:

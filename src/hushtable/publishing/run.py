@@ -286,11 +286,9 @@ def _settings(plan: Plan[Any], released: Released) -> dict[str, Any]:
         # The release is paid for; a missing note must not prevent it.
         with suppress(ArithmeticError, np.linalg.LinAlgError):
             kept = plan.association_kept(released)
-    if kept:
-        settings[KEPT_SETTING] = as_plain(kept)
-        note = in_words(kept)
-        notes += [] if note is None else [note]
-    return {**settings, "notes": notes}
+    note = in_words(kept)
+    notes += [] if note is None else [note]
+    return {**settings, KEPT_SETTING: as_plain(kept), "notes": notes}
 
 
 def _versions() -> dict[str, str]:

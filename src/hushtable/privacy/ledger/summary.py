@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from hushtable.numeric import bisect_exact
 from hushtable.privacy.composition import concentrated_share
 from hushtable.privacy.gaussian_dp import gaussian_share
 from hushtable.privacy.guarantee import MAX_EPSILON, ApproxDP, implied_rho
 from hushtable.privacy.ledger.budget import NOTHING, Budget, Concentrated, LedgerCap, Loss
 from hushtable.privacy.ledger.records import FORMAT, Entry
 from hushtable.privacy.ledger.state import LedgerState
+from hushtable.privacy.rational import bisect_exact
 from hushtable.privacy.values import rounded
 
 

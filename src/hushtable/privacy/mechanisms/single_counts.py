@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Integers
 from hushtable.errors import ParameterError, Refused, TooLarge
-from hushtable.numeric import bisect_exact
 from hushtable.privacy.accounting.sensitivity import PrivacyCost, Sensitivity
 from hushtable.privacy.composition import delta_of_rows
 from hushtable.privacy.mechanisms.mechanism import Mechanism, add_noise
@@ -34,7 +33,7 @@ from hushtable.privacy.noise.distributions import (
 )
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.samplers import MAX_SCALE
-from hushtable.privacy.rational import exp_bounds
+from hushtable.privacy.rational import bisect_exact, exp_bounds
 
 BITS = 256
 """Precision in bits of the bounds of e**x that decide whether a mechanism is private."""
