@@ -1,14 +1,14 @@
-"""Why medians hold more often than 95 times in 100: values lie on a lattice, and nothing else.
+"""Coverage of medians above 95%: the only reason is that values are on a lattice.
 
-A median is all values that neither too few nor too many rows are below. Where the column has many
-values for the width of the interval, it misses as often as it says. Where it has few, the true one
-stays inside although the noise is farther off than it seldom is: an interval cannot end between two
-values. Noise is exactly normal here, in ten buckets, so that only the lattice is tried.
+The interval of a median contains all values that neither too few nor too many rows are below. If
+the column has many values within the width of the interval, coverage is as stated. If it has few,
+the true value stays inside even for unusually large noise, because an interval cannot end between
+two values. Noise is exactly normal here, in ten buckets, so that only the lattice is tested.
 
-The bounds are those of a binomial with 300 draws. From 95% it leaves 0.88 to 0.997 with
-probability 2e-6, so this fails where intervals hold 80 % of the time, or never miss. At its worst
-place a coarse lattice is tried 2,000 times: 95% come to less than 0.925 with probability 4e-7, and
-90 % to more with 1e-4.
+The bounds are those of a binomial with 300 draws. At 95% it leaves 0.88 to 0.997 with probability
+2e-6, so the test fails if coverage is 80%, or if no interval misses. A coarse lattice is tested
+2,000 times at its worst place: 95% coverage gives less than 0.925 with probability 4e-7, and
+90% gives more with probability 1e-4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUCKETS = 10
 
 
 def held(n_values: int) -> float:
-    """Publish a column again and again, and say how often the interval of its median holds."""
+    """Publish a column repeatedly, and return the coverage of the interval of its median."""
     rng = np.random.default_rng(shifted(17))
     column = Integer(type="integer", low=0, high=n_values - 1)
     places = np.linspace(-2.5, 2.5, n_values)
@@ -75,11 +75,11 @@ def test_the_reach_between_two_ends_is_right_wherever_the_truth_is() -> None:
         assert missed.argmax() in (0, 100)
 
 
-STEP = 3 * STD  # rows of each value, in a column whose median is known least
+STEP = 3 * STD  # rows of each value, in a column with the least certain median
 
 
 def held_at_the_border() -> float:
-    """Ask for the median where exactly half of the rows have the true one or less."""
+    """Return the coverage if exactly half of the rows have the true median or less."""
     rng = np.random.default_rng(shifted(18))
     column = Integer(type="integer", low=0, high=11)
     counts = np.full(12, STEP)
@@ -87,7 +87,7 @@ def held_at_the_border() -> float:
     for surplus_noise, own in rng.normal(0.0, 1.0, (2000, 2)):
 
         def ask(functions: Sequence[RowFunction], common=surplus_noise, own=own) -> SumEstimates:
-            # What is cumulated has the same noise everywhere, and single values next to none.
+            # Cumulative counts have the same noise everywhere, and single values almost none.
             factors = np.stack([f.factors.get("x", np.ones(12)) for f in functions])
             summed = (factors.min(axis=1) < 0) & (factors.max(axis=1) > 0)
             stds = np.where(summed, STD, STD / 100)

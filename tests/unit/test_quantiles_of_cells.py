@@ -1,4 +1,4 @@
-"""Quantiles from cells: all rows of a cell may lie at one value, and intervals allow for it."""
+"""Quantiles from cells: all rows of a cell may have one value, and intervals allow for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SCHEMA = ht.Schema.from_dict({
 
 
 def visits() -> pa.Table:
-    """Nearly nobody has any visits; age alone tells who is ill."""
+    """Make people of whom few have visits, and whose illness depends on age alone."""
     place = np.arange(N_ROWS)
     age = 20 + place % 61
     return pa.table({
@@ -57,7 +57,7 @@ def test_medians_of_columns_with_one_frequent_value_hold(tmp_path: Path, method:
 
 
 def test_medians_are_as_accurate_as_counts(tmp_path: Path) -> None:
-    """Counts of single columns tell where a column is not cut at all."""
+    """One-way counts inform about columns that are not split at all."""
     rows = pa.concat_tables([visits()] * 20)
     release = ht.publish(
         rows, SCHEMA, ht.Partition(epsilon=10, max_depth=1), out=tmp_path / "r", rows=20 * N_ROWS

@@ -121,7 +121,7 @@ def test_columns_with_too_many_values_are_binned_or_refused() -> None:
         }
     )
     weight, dose, place = values_of(schema)
-    assert weight.first_codes[:4].tolist() == [0, 1, 2, 4]  # zero pays off to be apart
+    assert weight.first_codes[:4].tolist() == [0, 1, 2, 4]  # a separate bin for zero pays off
     assert weight.first_codes[-1] == 1_999_999
     assert weight.size <= binning.N_BINS
     assert dose.recoding is None
@@ -182,7 +182,7 @@ def test_neighbors_are_merged_into_heavy_intervals(counts: Any, most: int) -> No
     assert len(sums) <= most
     if len(sums) < most:
         heavy = sums >= 60 * np.sqrt(widths) - 1e-9
-        for place in np.flatnonzero(~heavy):  # light ones stand between heavy ones only
+        for place in np.flatnonzero(~heavy):  # only light values are between heavy ones
             for side in {max(place - 1, 0), min(place + 1, len(sums) - 1)} - {place}:
                 assert heavy[side]
 
@@ -202,7 +202,7 @@ def test_rare_values_share_a_bucket(counts: Any, most: int) -> None:
     widths = np.bincount(buckets)
     assert (widths > 0).all()
     assert len(widths) <= most
-    if len(widths) < most:  # heavy values are alone, all others together
+    if len(widths) < most:  # heavy values are separate, all others are merged
         assert (widths[buckets][counts >= 60] == 1).all()
         assert len(set(buckets[counts < 60].tolist())) <= 1
 
@@ -218,7 +218,7 @@ def test_a_taxonomy_keeps_rare_values_near_their_relatives() -> None:
     buckets = values.buckets(np.array([900, 800, 35, 38, 950, 3, 5]), 20.0)
     fr, de, lu, mt, us, ag, bb = buckets.tolist()
     assert len({fr, de, us}) == 3
-    assert lu == mt  # together they are heavy, and stay in Europe
+    assert lu == mt  # merged they are heavy, and stay in Europe
     assert lu not in {fr, de, us}
     assert ag == bb
     assert ag not in {fr, de, us, lu}
@@ -461,7 +461,7 @@ def test_the_first_pair_is_the_targets(monkeypatch: pytest.MonkeyPatch, delta: s
 
 def test_a_target_is_preferred_where_the_budget_allows(monkeypatch: pytest.MonkeyPatch) -> None:
     made = offers(monkeypatch, epsilon=8, delta="1e-6", target="t")
-    assert made[0][1] == [15] * 4  # all the same: the sensitivity of this choice is no larger
+    assert made[0][1] == [15] * 4  # equal weights: the sensitivity of this choice is not larger
     assert {10, 13, 15} == {weight for _, weights, _ in made for weight in weights}
     assert any(len(group) == 3 for groups, _, _ in made for group in groups)
 
@@ -648,7 +648,7 @@ def test_persons_cost_their_rows() -> None:
     )
     unit = {"kind": "person", "column": "who", "max_rows": 3}
     method = Quilt(epsilon=1, delta="1e-6", **FAST)
-    # The number of rows of the data is public, but not how many of them count.
+    # The number of rows is public, but not the number of counted rows.
     made = run(method, table, make_schema(columns, unit=unit, rows=2000))
     assert made.settings["rows_per_unit"] == 3
     assert "number of rows" in made.settings["budget_shares"]

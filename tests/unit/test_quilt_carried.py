@@ -113,7 +113,7 @@ def test_some_of_many_pairs_are_selected() -> None:
 
 
 def test_earlier_tables_get_less_weight_if_the_columns_contradict_them() -> None:
-    """All rows changed since; the remaining error is noise of 40 rows, 6 times which is allowed."""
+    """All rows changed since; the remaining error is noise of 40 rows, times 6 as tolerance."""
     before = earlier(3, 4.0)
     wrong = [
         replace(table, counts=np.array([N, 0.0, 0.0, 0.0])) if table.columns == ("c0",) else table

@@ -98,14 +98,14 @@ def test_intervals_are_those_of_the_schema(high: int) -> None:
     starts = np.array(column.values.rule, float)
     assert starts[0] == -1
     assert (np.diff(starts) > 0).all()
-    assert 0.0 in starts  # zero is apart
+    assert 0.0 in starts  # zero has its own bin
     assert int(column.values.widths.sum()) == schema.attributes["x"].size
     exact = np.histogram(x, bins=np.append(starts, np.inf))[0]
     assert np.abs(column.table.counts - exact).max() < 7 * column.table.noise.std
 
 
 def test_a_spike_is_found_and_published() -> None:
-    # 61% of 7,000 rows at one of 20,000 values: the noise of its count is below 1% of the rows.
+    # 61% of 7,000 rows have one of 20,000 values: the noise of its count is below 1% of the rows.
     table, schema = spiky(7000)
     noise = SeededNoise(shifted(3))
     method = Quilt(epsilon=1, delta="1e-9", particles=5000)
@@ -163,7 +163,7 @@ def test_tails_stay_empty() -> None:
         clipped = np.maximum(noisy, 0) / np.maximum(noisy, 0).sum()
         plain.append(float(clipped @ (place - float(clipped @ place)) ** 2) / variance)
     assert 0.85 < np.mean(ratios) < 1.15
-    assert np.mean(plain) > 1.3  # what the remedy is for
+    assert np.mean(plain) > 1.3  # the error that the correction removes
 
 
 def test_empty_values_get_no_share() -> None:
@@ -196,9 +196,7 @@ def test_an_empty_tail_is_distinguished_from_rows() -> None:
     # A share of .724 with a standard deviation of .048 over 600 ends: false alarms below 1e-9.
     assert told[:40].mean() > 0.4 * 50
     assert told[-40:].mean() > 0.4 * 50
-    assert not tails.trim_tails(
-        np.array([900.0, 0.0, 0.0, 800.0]), 10.0
-    ).any()  # people at both ends
+    assert not tails.trim_tails(np.array([900.0, 0.0, 0.0, 800.0]), 10.0).any()  # rows at both ends
     assert not tails.trim_tails(draw.normal(0, 10, 50) - 5, 10.0).all()
 
 
@@ -221,7 +219,7 @@ def test_rows_that_are_spread_thinly_are_not_trimmed() -> None:
         noisy = np.rint(true + draw.normal(0, 38, 250)).astype(np.int64)
         known = one_way_model(counted(noisy, 38.0), 1100.0, is_target=False)
         off.append((known.counts.sum() - 1100) / float(np.sqrt(np.square(known.std).sum())))
-    # Before, 99 of 100 runs of this test were beyond 5. False alarms are below 1e-9.
+    # Without the correction, 99 of 100 runs exceed 5. False alarms are below 1e-9.
     assert np.abs(off).max() < 7
 
 

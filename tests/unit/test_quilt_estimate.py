@@ -191,16 +191,16 @@ def test_merged_values_have_wide_intervals_and_single_values_are_distinguished()
     assert tables.values("c").variance == 1.0
     one = decided(tables, ("c",), np.array([False, True, False, False]))
     assert one.values[0] == pytest.approx(30.0)
-    assert 0.64 < one.privacy[0, 0] < 1.0  # the bucket's sum is known better, and tells a little
+    assert 0.64 < one.privacy[0, 0] < 1.0  # the bucket's precise sum adds information
 
 
 HALVES, FIRST = np.array([0, 0, 1, 1]), np.array([0, 1, 1, 1])
 
 
 def at_resolutions(*, noise: float = 1.0, crossed: bool = False) -> TableBasis:
-    """Measure pairs with c in halves, c alone in halves, too, and one pair as fine as can be.
+    """Measure pairs with c in halves, c alone in halves, and one pair at full resolution.
 
-    Crossed, one of them has c in parts that are not nested with the halves.
+    If `crossed`, one of them has c in parts that are not nested in the halves.
     """
     draw = np.random.default_rng(shifted(7))
 
@@ -532,7 +532,7 @@ def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> No
              for a, c in product(range(2), range(4))]  # fmt: skip
     found = release().sums(cells, together=False)
     assert (found.privacy.diagonal() > 0).all()
-    for place, cell in enumerate(cells):  # as each by itself
+    for place, cell in enumerate(cells):  # as each alone
         alone = release().sums([cell], together=False)
         assert found.values[place] == alone.values[0]
         assert found.privacy[place, place] == alone.privacy[0, 0]
@@ -541,7 +541,7 @@ def test_separate_sums_need_no_covariance(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_value_without_rows_still_has_an_error() -> None:
     codes = rows()
-    codes["c"] = codes["c"] % 3  # nobody has s
+    codes["c"] = codes["c"] % 3  # no row has s
     spread = spread_of("a = 'x' AND c = 's'", codes, 0.1)
     # Rows with s may be similar: with probability 1/2 all would count. Noise bounds their number.
     assert spread.privacy == pytest.approx(measured().noise("c")[3, 3] / 2, rel=0.25)
@@ -553,7 +553,7 @@ def test_a_value_without_rows_still_has_an_error() -> None:
 
 
 def test_a_cell_without_rows_has_the_error_of_its_expected_count() -> None:
-    """Both columns have rows enough, and none with x and s: the pair was never measured."""
+    """Both columns have enough rows, but none with x and s: the pair was never measured."""
     codes = rows()
     codes["c"] = np.where((codes["a"] == 0) & (codes["c"] == 3), 0, codes["c"])
     spread = spread_of("a = 'x' AND c = 's'", codes, 0.2)
@@ -564,7 +564,7 @@ def test_a_cell_without_rows_has_the_error_of_its_expected_count() -> None:
 def test_an_empty_cell_of_a_table_has_the_average_bias_of_the_fit() -> None:
     """The table is coarser than the question, and the fit passes on no noise without rows."""
     codes = {"a": np.repeat([0, 1], [500, 500]), "c": np.tile(np.arange(4), 250)}
-    codes["c"][:500] %= 2  # x has p and q alone
+    codes["c"][:500] %= 2  # x has only p and q
     tables = [
         MeasuredTable(("a",), np.array([500.0, 500.0]), 40.0),
         MeasuredTable(("c",), np.array([375.0, 375.0, 125.0, 125.0]), 40.0),
@@ -659,7 +659,7 @@ def release(*, rows_public: bool = False, n: int = 4000) -> QuiltEstimator:
         "a = 'x' OR b = 0",
         "b = 1 AND c <> 'p'",  # a whole bucket
         "b = 1 AND c IN ('q', 'r', 's')",
-        "a = 'x' AND (c = 'p' OR c <> 'p')",  # c does not decide
+        "a = 'x' AND (c = 'p' OR c <> 'p')",  # c does not matter
     ],
 )
 def test_conditions_that_tables_determine_are_answered_by_them(where: str) -> None:
@@ -678,7 +678,7 @@ def test_conditions_that_tables_determine_are_answered_by_them(where: str) -> No
     "where",
     [
         "a = 'x' AND c = 'p'",  # a pair that was not measured
-        "b = 1 AND c = 'q'",  # a part of a bucket
+        "b = 1 AND c = 'q'",  # part of a bucket
         "a = 'x' AND b = 1 AND c = 'p'",
         "b = 7 - 6 AND (a = 'x' OR c = 'r')",
     ],

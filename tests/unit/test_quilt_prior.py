@@ -1,4 +1,4 @@
-"""quilt with a prior: what is taken for one, how far it is believed, and what a wrong one costs."""
+"""quilt with a prior: accepted priors, their weight, and the effect of a wrong prior."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WHY = "it is made up for this test"
 
 @pytest.fixture(scope="module")
 def earlier(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Publish the sample once, with the system's randomness: a seeded release is no promise."""
+    """Publish the sample once with secure noise, because seeded releases are refused as priors."""
     folder = tmp_path_factory.mktemp("prior") / "earlier"
     publish(sample(), sample_schema(), Quilt(epsilon=1, delta="1e-9", **FAST), out=folder)
     return folder
@@ -55,7 +55,7 @@ def written(folder: Path, table: pa.Table, name: str = "public.parquet") -> Path
     return folder / name
 
 
-# --- what is taken for a prior --------------------------------------------------------------------
+# --- accepted priors ------------------------------------------------------------------------------
 
 
 def test_a_release_is_known_by_its_statement(earlier: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_changed_release_is_refused(earlier: Path, tmp_path: Path) -> None:
     for file in earlier.iterdir():
         if file.is_file():
             (copy / file.name).write_bytes(file.read_bytes())
-    pq.write_table(sample(), copy / "data.parquet")  # the private table in its place
+    pq.write_table(sample(), copy / "data.parquet")  # the private table instead
     with pytest.raises(ParameterError, match=r"prior: .*changed after it was published|incomplete"):
         Quilt(epsilon=1, prior=copy)
     with pytest.raises(ReleaseError):
@@ -181,7 +181,7 @@ def test_the_promise_does_not_know_the_prior(earlier: Path, tmp_path: Path) -> N
         assert other.forecast(schema, 9000) == plain.forecast(schema, 9000)
 
 
-# --- how far it is believed -----------------------------------------------------------------------
+# --- weight of a prior ----------------------------------------------------------------------------
 
 
 def test_what_a_prior_tells_is_not_covered_and_the_plan_says_so(
@@ -234,7 +234,7 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     right, off = beliefs[0], beliefs[2]
     assert right is not None
     assert off is not None
-    # The column that is wrong has a doubt of its own: averages follow its noisy counts.
+    # The wrong column has its own prior variance: averages follow its noisy counts.
     assert np.abs(off.averaged(noisy[2], 50.0)[0] - noisy[2]).max() < 10
     assert off.variances.min() > 100 * 50**2
     alone = column_prior_weights(
@@ -242,9 +242,9 @@ def test_columns_are_believed_as_far_as_noisy_counts_agree() -> None:
     )
     good = alone[0][0]
     assert good is not None
-    assert together == pytest.approx(alone[1])  # what is wrong does not spoil the others
+    assert together == pytest.approx(alone[1])  # the wrong column does not affect the others
     assert right.c == together < off.c / 100
-    # Of eight counts the doubt is known to half of itself: averages gain, and are never surer.
+    # Eight counts determine the variance to within a half: averages gain, and never claim more.
     assert (good.averaged(noisy[0], 50.0)[1] < 50**2).all()
 
 
@@ -254,7 +254,7 @@ def test_a_contradicted_value_is_not_believed() -> None:
     schema = Schema.from_dict({"name": "t", "columns": columns})
     codes = {c: draw.integers(0, 40, 40_000) for c in "ab"}
     noisy = [np.bincount(codes[c], minlength=40) + draw.normal(0, 20, 40) for c in "ab"]
-    noisy[0][7] += 5000.0  # a value that is new this year
+    noisy[0][7] += 5000.0  # a new value this year
     beliefs, _ = column_prior_weights(
         PriorRows(codes), values_of(schema), noisy, [20.0] * 2, 40_000.0
     )
@@ -305,7 +305,7 @@ def test_a_field_holds_what_it_believes_beside_what_was_measured() -> None:
     field.add_prior((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1.0))
     field.fit()
     assert np.abs(field.answers([(0, 1)])[0].ravel() - [400, 100, 100, 400]).max() < 20
-    # A sharp measurement outweighs a doubtful prior; the prior's table stays last.
+    # A precise measurement outweighs an imprecise prior; the prior's table stays last.
     field.add((0, 1), np.array([100, 400, 400, 100]), std=1.0)
     field.add_prior((0, 1), np.array([400.0, 100.0, 100.0, 400.0]), np.full(4, 1000.0))
     field.refresh()
@@ -387,10 +387,10 @@ def test_the_statement_names_the_prior_and_its_digest(earlier: Path, tmp_path: P
     assert method.prior.sha256 in text
     assert "earlier" in text
     assert release.count("age >= 40").value > 0
-    assert str(earlier) not in text  # where it lay is nobody's business
+    assert str(earlier) not in text  # its path is not published
 
 
-# --- what a ledger must have paid for -------------------------------------------------------------
+# --- priors that a ledger must have charged -------------------------------------------------------
 
 
 def start_from(prior: Path, out: Path, ledger: Path | None = None, **more: str) -> Release:
@@ -405,7 +405,7 @@ def new_ledger(folder: Path, name: str = "book") -> Path:
 
 @pytest.fixture(scope="module")
 def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Publish with a large epsilon that no ledger pays for."""
+    """Publish with a large epsilon and without a ledger."""
     folder = tmp_path_factory.mktemp("trial") / "trial"
     publish(sample(), sample_schema(), Quilt(epsilon=100, **FAST), out=folder)
     return folder

@@ -59,7 +59,7 @@ def test_levels_of_a_taxonomy_are_resolutions() -> None:
         }
     )
     (values,) = values_of(schema)
-    own, mixed = np.arange(5), np.array([0, 1, 2, 1, 3])  # DE and CZ are one bucket
+    own, mixed = np.arange(5), np.array([0, 1, 2, 1, 3])  # DE and CZ share a bucket
     for buckets, sizes in ((own, [5, 3, 2]), (mixed, [4, 2])):
         masses = np.full(int(buckets.max()) + 1, 0.2)
         steps = resolution_levels(
@@ -154,7 +154,7 @@ def test_similarity_is_estimated() -> None:
     assert estimate_similarity([]) == 0
     assert (
         estimate_similarity([(nothing[:2], np.full((2, 8), 100.0), 20.0, 16.0)]) == 0
-    )  # too few to tell
+    )  # too few to estimate
 
 
 def test_smooth_factors_solve_their_equation() -> None:
@@ -271,7 +271,7 @@ def test_rows_follow_the_slope_of_the_factors() -> None:
     field.tables[0].theta = np.outer(np.arange(4.0), slope).ravel()
     rows = np.array([[3, 0], [3, 7], [7, 0]], np.int16)
     assert field.tilts(rows, 0)[:2] == pytest.approx([-0.5, 0.5], abs=0.1)
-    assert field.tilts(rows, 0)[2] == 0  # it stands out
+    assert field.tilts(rows, 0)[2] == 0  # a spike
     assert field.tilts(rows, 1).tolist() == [0, 0, 0]  # no order
     field.similarity[0] = 0.0
     assert not field.tilts(rows, 0).any()

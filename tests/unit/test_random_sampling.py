@@ -1,4 +1,4 @@
-"""Random sampling and Mondrian: baselines that are published, answered from and compared."""
+"""Random sampling and Mondrian: publication, answers and comparison of the baselines."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCHEMA = Schema.from_dict(
 
 
 def sampled(n_seen: int, rate: str) -> SampleEstimator:
-    """A release in which so many rows of one kind were seen."""
+    """Return a release with a given number of sampled rows of one kind."""
     data = pa.table({"x": np.zeros(n_seen, np.int64), "c": ["+"] * n_seen})
     return SampleEstimator(SCHEMA, {"rate": rate}, {"kind": "sampled-rows"}, {"data": data})
 
@@ -34,7 +34,7 @@ def sampled(n_seen: int, rate: str) -> SampleEstimator:
 @pytest.mark.parametrize("rate", ["1/10", "1/2"])
 @pytest.mark.parametrize("truth", [0, 1, 7, 60])
 def test_intervals_hold_for_every_count_by_adding_up_all_samples(rate: str, truth: int) -> None:
-    """Exact: the chance of all numbers of seen rows whose interval holds is 95% or more."""
+    """Exact coverage over all numbers of sampled rows: at least 95%."""
     p = {"1/10": 0.1, "1/2": 0.5}[rate]
     chance = 0.0
     for n in range(truth + 1):
@@ -51,7 +51,7 @@ def test_sums_stand_for_all_rows() -> None:
 
 
 def test_a_tuple_is_there_binomially_often(tmp_path: Path) -> None:
-    """400 of 1,600 rows with rate 1/4: 8 standard deviations are never seen."""
+    """400 of 1,600 rows at rate 1/4: errors of 8 standard deviations do not happen."""
     table = pa.table({"x": np.arange(1600) % 4, "c": ["+"] * 1600})
     release = ht.publish(table, SCHEMA, RandomSampling(rate="1/4"), out=tmp_path / "out")
     assert release.n_rows == pytest.approx(400, abs=140)
@@ -84,7 +84,7 @@ def test_baselines_are_compared_like_any_method(tmp_path: Path) -> None:
                              noise=SeededNoise(shifted(1)))  # fmt: skip
         answer, true = release.count("x >= 5 AND c = '+'"), 0
         true = sum(1 for row in table.to_pylist() if row["x"] >= 5 and row["c"] == "+")
-        if name == "m":  # boxes are exact, so what is cut says it all
+        if name == "m":  # boxes are exact, so the error comes from split boxes only
             assert answer.low <= true <= answer.high
             assert release.n_rows == 400
     found = compare(table, [str(tmp_path / "m"), str(tmp_path / "s")], n_repeats=1, questions=2)
@@ -92,7 +92,7 @@ def test_baselines_are_compared_like_any_method(tmp_path: Path) -> None:
 
 
 def test_a_forecast_says_for_which_columns_intervals_of_means_hold() -> None:
-    """Cochran's rule: 100 rows do for a skewness of 2."""
+    """Cochran's rule: 100 rows suffice for a skewness of 2."""
     schema = Schema.from_dict(
         {"name": "t", "columns": {"x": {"type": "integer", "low": 0, "high": 9}}}
     )

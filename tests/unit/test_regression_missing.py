@@ -1,4 +1,4 @@
-"""A regression is about rows that have all its values, whoever lacks one."""
+"""Regressions with missing values: they use rows that have all their values."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def test_rows_that_lack_a_value_are_left_out_of_all_products(tmp_path: Path) -> 
     rng, n = np.random.default_rng(shifted(41)), 1500
     x, z = rng.integers(0, 8, n), rng.integers(0, 8, n)
     y = (x + z + rng.integers(0, 6, n)).clip(0, 20)
-    there = (rng.random(n) < 0.2) | (x + y > 12)  # who lacks z is not like who has it
+    there = (rng.random(n) < 0.2) | (x + y > 12)  # rows without z differ from those with it
     values = [int(one) if has else None for one, has in zip(z, there, strict=True)]
-    # Each row twice, so that nothing is suppressed and all is exact.
+    # Each row twice, so that nothing is suppressed and everything is exact.
     table = pa.table({"x": np.tile(x, 2), "y": np.tile(y, 2), "z": values * 2})
     whole = {"type": "integer", "low": 0, "high": 20}
     columns = {"x": whole, "y": whole, "z": {**whole, "missing": "category"}}

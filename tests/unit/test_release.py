@@ -1,4 +1,4 @@
-"""Releases stand alone: they load without the private side, and refuse what was tampered with."""
+"""Releases are self-contained: they load without private modules, and tampering is refused."""
 
 from __future__ import annotations
 
@@ -160,11 +160,11 @@ def test_a_table_that_memory_cannot_hold_is_refused(
 
 
 def test_rows_are_counted_as_reading_makes_room_for_them(tmp_path: Path) -> None:
-    """A damaged file may say 12,345 rows in all, and a million in its only part."""
+    """A damaged file may claim 12,345 rows in total, and a million in its only row group."""
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"x": np.zeros(12_345, np.int64)}), path)
     content = path.read_bytes()
-    written, larger = b"\xf2\xc0\x01", b"\xfe\xff\x7f"  # as the footer writes the two numbers
+    written, larger = b"\xf2\xc0\x01", b"\xfe\xff\x7f"  # the two numbers as encoded in the footer
     place = content.rindex(written)
     path.write_bytes(content[:place] + larger + content[place + 3 :])
     with pq.ParquetFile(path) as damaged:
@@ -173,7 +173,7 @@ def test_rows_are_counted_as_reading_makes_room_for_them(tmp_path: Path) -> None
 
 
 def test_exported_texts_and_names_do_not_run_as_formulas(tmp_path: Path) -> None:
-    """Signs that start a formula are quoted, blanks before them or not; plain numbers are not."""
+    """Characters that start a formula are quoted, also after spaces; plain numbers are not."""
     runs = ["=1+1", "+x", "-x", "@x", "\tx", "\rx", " =x", "\uff1dx", "-1+2", "+1-cmd"]
     plain = ["-5", "+3.5", "x=1", "a-b", "1"]
     column = {"type": "categorical", "values": runs + plain}

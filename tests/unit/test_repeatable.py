@@ -1,4 +1,4 @@
-"""Tests draw the same in every run, and processes that they start do not."""
+"""Reproducible draws: the same in every run of a test, but not in processes that it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes of a frame come in the frame's order, whatever the engine does on the way."""
+"""Order of rows: codes of a frame are in the frame's order, whatever the engine does."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Rules between columns: published rows keep them, counts know them, and nothing private hangs on
-them.
-"""
+"""Rules between columns: rows satisfy them, counts use them, and they depend on nothing private."""
 
 from __future__ import annotations
 
@@ -50,7 +48,7 @@ METHODS: list[Method] = [
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_no_published_row_breaks_a_rule(method: Method, tmp_path: Path) -> None:
-    """At this noise each method makes hundreds of such rows where it is not kept from it."""
+    """With this noise, each method makes hundreds of such rows if rules are not enforced."""
     out = tmp_path / "out"
     noise = SeededNoise(shifted(6))
     release = ht.publish(rows(), SCHEMA, method, out=out, noise=noise)
@@ -69,7 +67,7 @@ def test_no_published_row_breaks_a_rule(method: Method, tmp_path: Path) -> None:
     for where in ("a > b", "sex = 'M' AND pregnant", "a = 9 AND b < 9"):
         assert release.count(where).to_dict()["high"] == 0.0
     assert loose.count("a > b").high > 0
-    if method.name != "quilt":  # whose answers are those of its rows, which others took part in
+    if method.name != "quilt":  # its answers come from rows, to which other values contribute
         assert release.count("a = b").value == loose.count("a = b").value
 
 

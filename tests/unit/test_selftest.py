@@ -1,4 +1,4 @@
-"""The self-test passes here, and detects faults."""
+"""The self-test: it passes here, and detects faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A series from its first wave to its last: nothing is lost, nothing is spent twice."""
+"""Series, from the first wave to the last: nothing is lost or spent twice."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_a_run_that_is_killed_after_the_charge_needs_a_word(
     assert charges(series) == ["001", "002", "003", "004"]
     series.publish(wave(4), unseen="the machine was switched off")
     assert series.summary()["lost"] == []
-    assert charges(series) == ["001", "002", "003", "004"]  # once, the first is void
+    assert charges(series) == ["001", "002", "003", "004"]  # once; the first is void
     assert series.summary()["left"] == 1
 
 
@@ -258,7 +258,7 @@ def test_a_csv_file_is_a_wave(series: Series, tmp_path: Path) -> None:
 
 
 def test_levels_changes_and_trends_are_near_the_truth(series: Series) -> None:
-    """Six standard errors, which a run in 100 million misses, and some rows for the walk."""
+    """Six standard errors, exceeded once in 100 million runs, and some rows for the random walk."""
     for found, truth in (
         (series.count("job = 'night'"), 900),
         (series.count("job = 'night'", wave=1), 700),
@@ -277,7 +277,7 @@ def test_all_waves_together_tell_a_level_better_than_one(series: Series) -> None
 
 
 def test_waves_of_different_sizes_do_not_look_as_if_everything_changed(tmp_path: Path) -> None:
-    """A half more rows of the same kind each time: counts grow, and shares stand still."""
+    """50% more rows of the same kind in each wave: counts grow, and shares stay constant."""
     series = Series.create(tmp_path / "s", schema(), plan())
     for number, size in enumerate((N, 3 * N // 2, 9 * N // 4), start=1):
         rows = np.arange(size) % 30
@@ -287,7 +287,7 @@ def test_waves_of_different_sizes_do_not_look_as_if_everything_changed(tmp_path:
         series.publish(pa.table({"id": np.arange(size), "age": age, "sex": sexes, "job": jobs}))
         assert series.published()[number].name == f"{number:03}"
     waves = series.waves()
-    # A tenth is supposed; sizes alone would make it 100.
+    # The assumed drift is 1/10; sizes alone would make it 100.
     assert max(pace.apart for pace in waves.paces.values()) < 0.3
     assert waves.sizes[2] / waves.sizes[0] == pytest.approx(2.25, rel=0.02)
     for where, share in (("job = 'night'", 0.2), ("age >= 5", 0.5)):
@@ -329,7 +329,7 @@ def test_a_plot_has_a_point_for_each_wave(series: Series) -> None:
     assert "age &gt;= 5" in drawn
 
 
-# --- what must not be built upon ------------------------------------------------------------------
+# --- waves that must not be used as a prior -------------------------------------------------------
 
 
 def test_a_release_that_was_put_there_by_hand_is_refused(series: Series) -> None:

@@ -38,7 +38,7 @@ def test_noise_in_sizes_is_reckoned_with_as_far_as_it_shows() -> None:
     rows = np.array([2000.0, 2600.0, 1700.0])
     shares = np.array([0.8, 0.2])
     tables = [{TWO: n * shares, FOUR: n * np.full(4, 0.25)} for n in rows]
-    step = 1e8  # so large that no wave tells another one's size
+    step = 1e8  # so large that no wave informs about another one's size
 
     def carried(given: list[dict[TableLayout, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
         waves = waves_of(given)
@@ -59,11 +59,11 @@ def test_noise_in_sizes_is_reckoned_with_as_far_as_it_shows() -> None:
 
 
 def test_counts_of_waves_that_grow_and_shrink_are_as_far_off_as_they_say() -> None:
-    """Eight waves, whose number of rows walks by as much as its noise, tell about the ninth.
+    """Prediction of the ninth wave from eight, whose sizes drift by as much as their noise.
 
-    In 1,000 runs 92 % were within 1.96 standard deviations. Of 200 fewer than 83 % are with a
-    probability of 5e-6; where steps were mean squares less noise, and noise in sizes was left out,
-    71 % were, and 83 % of 200 with a probability of 1e-4.
+    In 1,000 runs 92% were within 1.96 standard deviations. Of 200 fewer than 83% are with a
+    probability of 5e-6. With steps estimated as mean squares minus noise, and without noise in
+    sizes, 71% were, and 83% of 200 with a probability of 1e-4.
     """
     rng = np.random.default_rng(shifted(7))
     n, held = 200, 0

@@ -28,11 +28,11 @@ def told(waves: list[int], seed: int, n: int = 5) -> list[WaveCounts]:
 
 
 def best(wave: int, measured: list[WaveCounts], step: float, cell: int) -> tuple[float, float]:
-    """Weigh everything by the inverse of its whole covariance, as if the first level were open."""
+    """Weight all counts by the inverse of the full covariance, with a free first level."""
     at = np.array([one.wave for one in measured], float)
     noise = np.array([one.variances[cell] for one in measured])
     y = np.array([one.counts[cell] for one in measured])
-    # Around the wave that is asked about: gaps of a walk to both sides share the way to it.
+    # Around the queried wave: gaps of a random walk on one side share the steps next to it.
     gaps = at - wave
     shared = np.minimum(np.abs(gaps)[:, None], np.abs(gaps)) * (gaps[:, None] * gaps > 0)
     weights = np.linalg.solve(np.diag(noise) + step * shared, np.ones(len(y)))
@@ -65,7 +65,7 @@ def test_a_path_tells_at_each_wave_what_the_filter_does() -> None:
 
 
 def test_values_that_are_off_together_are_weighed_by_their_whole_covariance() -> None:
-    """Against the inverse of what is known of walk, noise and the amount they are off by."""
+    """Against the inverse of the covariance of random walk, noise and a common error."""
     rng = np.random.default_rng(shifted(7))
     waves, step, amount = [1, 2, 3, 5], 25.0, 400.0
     variances = rng.integers(50, 500, 4).astype(float)
@@ -83,7 +83,7 @@ def test_values_that_are_off_together_are_weighed_by_their_whole_covariance() ->
 
 
 def test_a_size_that_is_wrong_matters_as_far_as_values_of_other_waves_count() -> None:
-    """Against what a small error of each size does, and with errors that all sizes share."""
+    """Against the effect of a small error of each size, and with errors common to all sizes."""
     waves, values = [1, 2, 3, 5], np.full(4, 1000.0)
     variances, parts = np.array([100.0, 220.0, 310.0, 400.0]), np.array([0.01, 0.02, 0.015, 0.01])
     path = CountPath.of(waves, values, variances, 25.0)
@@ -101,10 +101,10 @@ def test_a_size_that_is_wrong_matters_as_far_as_values_of_other_waves_count() ->
 
 
 def test_all_rows_are_as_uncertain_as_their_number() -> None:
-    """Noise of a count is in part that of the size it is divided by, here all of it."""
+    """The noise of a count may be that of the size it is divided by; here all of it is."""
     waves, rows = [1, 2, 3, 5], np.array([900.0, 1800.0, 1000.0, 300.0])
     noise, total = np.array([100.0, 900.0, 800.0, 850.0]), 1000.0
-    numbers = CountPath.of(waves, rows, noise, 1e9)  # each by its own wave
+    numbers = CountPath.of(waves, rows, noise, 1e9)  # each by the size of its wave
     sizes = rows / total
     path = CountPath.of(waves, rows / sizes, noise / sizes**2, 1e-6)
     shared = (noise / sizes)[:, None] * numbers.gains.T / rows
@@ -114,7 +114,7 @@ def test_all_rows_are_as_uncertain_as_their_number() -> None:
 
 
 def test_what_passes_is_weighed_by_its_whole_covariance() -> None:
-    """Against the inverse of what is known of walk, deviations, noise and an amount all are off."""
+    """Against the inverse covariance of random walk, deviations, noise and a common error."""
     rng = np.random.default_rng(shifted(8))
     waves, step, passing = [1, 2, 3, 5], 25.0, np.array([300.0, 0.0, 100.0, 200.0])
     variances, modeled, amount = rng.integers(50, 500, 4) * 1.0, np.array([0, 1, 1, 0]) > 0, 400.0
@@ -129,7 +129,7 @@ def test_what_passes_is_weighed_by_its_whole_covariance() -> None:
 
 
 def test_an_even_rise_is_weighed_by_its_whole_covariance() -> None:
-    """Against the inverse of what is known of walk, rise, deviations, noise and a common amount."""
+    """Against the inverse covariance of walk, trend, deviations, noise and a common error."""
     rng = np.random.default_rng(shifted(10))
     waves, step, rising, amount = [1, 2, 3, 5, 6], 25.0, 90.0, 400.0
     passing, modeled = np.array([300.0, 0.0, 100.0, 200.0, 0.0]), np.array([0, 1, 1, 0, 0]) > 0
@@ -147,7 +147,7 @@ def test_an_even_rise_is_weighed_by_its_whole_covariance() -> None:
 
 
 def test_likelihoods_are_those_of_the_whole_covariance() -> None:
-    """Against the density of what waves bring beside the first, whose level is open."""
+    """Against the density of all waves but the first, whose level is free."""
     measured, unit = told([1, 2, 4, 5, 9], seed=11, n=3), np.array([100.0, 1.0, 2000.0])
     paces = (np.array([0.2, 0.05, 1.0]), np.array([0.0, 0.3, 0.1]), np.array([0.5, 0.0, 0.02]))
     found = _log_likelihoods(measured, paces, unit)
@@ -164,15 +164,15 @@ def test_likelihoods_are_those_of_the_whole_covariance() -> None:
             expected -= np.linalg.slogdet(covariance)[1] / 2
         if place == 0:
             first = found[0] - expected
-        assert found[place] - expected == pytest.approx(first, abs=1e-6)  # but for a constant
+        assert found[place] - expected == pytest.approx(first, abs=1e-6)  # up to a constant
 
 
 def test_changes_of_counts_that_rise_evenly_are_closer_and_hold() -> None:
     """Counts at 16 waves, of 200 cells that rise or fall by about 60 each time.
 
-    Taken for steps of a walk they hold, too, but are three times as far off. With 30 seeds changes
-    held in 99.1 % on average, with a standard deviation of 1.0, and were off by .30 of those of a
-    walk, with one of .023: limits are six of them away.
+    As a random walk, intervals cover too, but errors are three times as large. With 30 seeds,
+    changes were covered in 99.1% on average (standard deviation 1.0), and errors were .30 of those
+    of a walk (standard deviation .023): limits are six standard deviations away.
     """
     rng = np.random.default_rng(shifted(12))
     n_waves, n, total, std = 16, 200, 60_000.0, 80.0
@@ -203,9 +203,9 @@ def test_changes_of_counts_that_rise_evenly_are_closer_and_hold() -> None:
 def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> None:
     """Tables of 10 cells at 16 waves of other people, of sizes that differ by a factor of three.
 
-    A walk alone cannot wander as far as each wave is off by itself: with it 22 to 36 % of the
-    changes held, with 10 seeds. With 40 seeds these held in 94.5 % on average, with a standard
-    deviation of 1.2, and what passes was .97 with one of .11: limits are four of them away.
+    A random walk alone does not fit independent deviations of each wave: it covered 22% to 36% of
+    the changes, with 10 seeds. With 40 seeds, this model covered 94.5% on average (standard
+    deviation 1.2), and the passing part was .97 (.11): limits are four standard deviations away.
     """
     rng = np.random.default_rng(shifted(9))
     n_waves, total, std = 16, 1500.0, 25.0
@@ -245,7 +245,7 @@ def test_changes_of_people_who_are_drawn_anew_hold_as_often_as_they_say() -> Non
 
 
 def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
-    """20,000 walks: 95% within .8 points, by chance missed with probability below 1e-6."""
+    """20,000 random walks: 95% up to .8 points, exceeded with probability below 1e-6."""
     rng = np.random.default_rng(shifted(3))
     n, waves = 20_000, np.arange(1, 9)
     truth = 5000 + np.cumsum(rng.normal(0, 12.0, (n, 8)), axis=1)
@@ -261,9 +261,9 @@ def test_changes_and_trends_of_a_walk_hold_as_often_as_they_say() -> None:
 
 
 def test_the_pace_is_learned_from_noise_that_is_larger_than_the_steps() -> None:
-    """Relative error of about 15 %: a factor of two is more than five of it."""
+    """The relative error is about 15%: a factor of two is more than five times that."""
     rng = np.random.default_rng(shifted(4))
-    truth = 3000 + np.cumsum(rng.normal(0, 13.4, (24, 60)), axis=0)  # 0.06 of 3000
+    truth = 3000 + np.cumsum(rng.normal(0, 13.4, (24, 60)), axis=0)  # 0.06 of 3,000
     noisy = truth + rng.normal(0, 50, truth.shape)
     seen = [WaveCounts(wave, row, np.full(60, 2500.0)) for wave, row in enumerate(noisy)]
     found = estimate_drift_rate([seen], 180_000.0, supposed=0.3)
@@ -275,7 +275,7 @@ def test_what_is_supposed_counts_while_nothing_is_known() -> None:
     assert estimate_drift_rate([one], 5000.0, supposed=0.1) == DriftRate(0.1)
     lost = [
         WaveCounts(m.wave, m.counts, np.full(5, 1e9)) for m in told([1, 2], seed=6)
-    ]  # says nothing
+    ]  # uninformative
     assert 0.1 < estimate_drift_rate([lost], 5000.0, supposed=0.1).apart < 0.1 * np.e < MOST_PACE
 
 

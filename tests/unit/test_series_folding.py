@@ -1,4 +1,4 @@
-"""Coarser tables of waves are folded into finer ones, by precision."""
+"""Coarser tables of waves, combined with finer ones by precision."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_it_is_the_best_linear_estimate() -> None:
     fine = table(None, rng.normal(50, 9, (4, 2)), 9.0)
     coarse = table(HALVES, rng.normal(100, 4, (2, 2)), 4.0)
     [both] = folded([coarse, fine], SIZES)
-    sums = np.kron(np.eye(2)[HALVES].T, np.eye(2))  # which fine cells a coarse one is made of
+    sums = np.kron(np.eye(2)[HALVES].T, np.eye(2))  # the fine cells of each coarse cell
     design = np.vstack([np.eye(8), sums])
     precision = np.diag(1 / np.concatenate([fine.variances, coarse.variances]))
     covariance = np.linalg.inv(design.T @ precision @ design)

@@ -1,4 +1,4 @@
-"""A panel from its first wave to its last: people are followed, and transitions can be asked."""
+"""Panels, from the first wave to the last: people are linked, and transitions can be queried."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def schema(max_rows: int = 1, **columns: object) -> Schema:
 
 
 def wave(number: int) -> pa.Table:
-    """Make a wave: each has 150 new people for as many who go, and 300 who took up work at night.
+    """Make a wave: 150 people leave, 150 are new, and 300 start to work at night.
 
-    Those who were followed into it are all but 150.
+    All but 150 people are linked with the previous wave.
     """
     ids = np.arange(150 * (number - 1), 150 * (number - 1) + N)
     age = ids % 10
@@ -60,7 +60,7 @@ def wave(number: int) -> pa.Table:
 
 
 def moves(number: int) -> np.ndarray:
-    """Count the people who went from each job of the wave before to each of this one."""
+    """Count the transitions from each job of the previous wave to each job of this one."""
     sides = []
     for one in (number - 1, number):
         table = wave(one)
@@ -141,7 +141,7 @@ def test_each_wave_pays_for_moves_within_its_charge(panel: Series) -> None:
 
 
 def test_people_go_on_and_numbers_stay_theirs(panel: Series) -> None:
-    """Of 3000, 150 go and come; the number who stay is noisy by about 7, and ten times that."""
+    """Of 3,000 people, 150 leave and 150 join; the noise of those who stay is about 7."""
     one, two, three = (persons_of(panel.release(number)) for number in (1, 2, 3))
     for persons in (one, two, three):
         assert len(np.unique(persons)) == len(persons)
@@ -156,7 +156,7 @@ def test_people_go_on_and_numbers_stay_theirs(panel: Series) -> None:
 
 
 def test_synthetic_people_move_as_people_do(panel: Series) -> None:
-    """Within 60 people of 3000 in each cell, while noise has a standard deviation of about 3."""
+    """Within 60 people of 3,000 in each cell; the noise has a standard deviation of about 3."""
     rows = panel.panel().to_pydict()
     job = {(w, p): j for w, p, j in zip(rows["wave"], rows["person"], rows["job"], strict=True)}
     found = np.zeros((3, 3))
@@ -168,7 +168,7 @@ def test_synthetic_people_move_as_people_do(panel: Series) -> None:
     sex = dict(zip(zip(rows["wave"], rows["person"], strict=True), rows["sex"], strict=True))
     both = [p for (w, p) in sex if w == 3 and (2, p) in sex]
     changed = np.mean([sex[2, person] != sex[3, person] for person in both])
-    assert changed < 0.03  # nobody changes: what was not measured to change stays
+    assert changed < 0.03  # no changes: columns without measured transitions stay constant
 
 
 def test_a_correction_follows_people_anew_and_numbers_are_not_used_twice(panel: Series) -> None:
@@ -201,7 +201,7 @@ def test_engines_join_alike(panel: Series, engine: str) -> None:
 
 
 def test_transitions_are_near_the_truth(panel: Series) -> None:
-    """Seven standard deviations of noise: a cell in 10^11 is farther."""
+    """Seven standard deviations of noise, exceeded by one cell in 10^11."""
     found = panel.transitions("job", since=2)
     truth = moves(3)
     assert found.labels == ("none", "day", "night")
@@ -229,7 +229,7 @@ def test_conditions_before_and_now_are_sums_of_cells(panel: Series) -> None:
         assert abs(found.value - people) < 7 * found.std + 1
     all_but_one = panel.moved("job <> 'night'", None, since=2)
     alone = moves_of(panel.release(3))[2].noise.std * 6**0.5
-    assert all_but_one.std < alone  # the others, and what other columns count, tell it, too
+    assert all_but_one.std < alone  # the other counts, also of other columns, inform about it, too
     with pytest.raises(Refused, match="'age' and 'job'"):
         panel.moved("age > 3", "job = 'day'", since=2)
     with pytest.raises(ParameterError, match="people were not followed from wave 3"):
@@ -241,10 +241,10 @@ def test_conditions_before_and_now_are_sums_of_cells(panel: Series) -> None:
 
 
 def test_intervals_of_sums_hold(panel: Series) -> None:
-    """Redraw the noise of a table 400 times: of 1,600 intervals 92 to 98 % hold.
+    """Redraw the noise of a table 400 times: 92% to 98% of 1,600 intervals cover.
 
-    The four sums of a table are dependent, so 400 draws count: with 5 % each, fewer than 8 % or
-    more than 2 % of the intervals miss but for a run in a million, by the normal limit.
+    The four sums of a table are dependent, so the sample size is 400: with 5% misses, the share is
+    outside 2% to 8% once in a million runs, by the normal approximation.
     """
     from hushtable.series.transitions import PanelAnswers
 
@@ -280,7 +280,7 @@ def test_panel_rows_are_written(panel: Series, tmp_path: Path) -> None:
         panel.export_panel(tmp_path / "people.csv")
 
 
-# --- carrying on ----------------------------------------------------------------------------------
+# --- linking people across waves ------------------------------------------------------------------
 
 
 def exact(column: str, counts: object) -> TransitionCounts:
@@ -290,7 +290,7 @@ def exact(column: str, counts: object) -> TransitionCounts:
 
 
 def test_people_become_rows_that_count_as_drawn_ones_do() -> None:
-    """Without noise: 1000 people of whom 100 go, and 200 of those who stay go from 0 to 1."""
+    """Without noise: 100 of 1,000 people leave, and 200 of those who stay change from 0 to 1."""
     old = {"a": np.repeat([0, 1], 500), "b": np.arange(1000) % 4}
     before = FollowedRows(np.arange(1, 1001), old)
     drawn = {"a": np.repeat([0, 1], [350, 650]), "b": np.arange(1000) % 4}
@@ -339,7 +339,7 @@ def test_nobody_stays_where_nobody_was() -> None:
 
 
 def test_noise_alone_makes_nobody_move() -> None:
-    """If noise explains all moves, few are wanted, and those by chance."""
+    """If noise explains all transitions, few are made, and those at random."""
     rng = np.random.default_rng(shifted(9))
     noise = TableNoise("concentrated", parameter=Fraction(100))
     counts = np.diag(np.full(20, 500)) + np.rint(rng.normal(0, 10, (20, 20))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""The plan of a series: shares that never exceed the budget, and what is expected of them."""
+"""The plan of a series: shares that never exceed the budget, and their expected errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every kind of file, frame and address gives the same table, and no row before it is asked for."""
+"""Sources: every file, frame and URL gives the same table, and no row before a query."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ FILES = {
 def write_rows(kind, file, rows):
     if kind == "jsonl":
         lines = [json.dumps(dict(zip(TYPED.columns, row, strict=True))) + "\n" for row in rows]
-        # Python writes no whole number of so many digits, but others do.
+        # Python does not write integers with this many digits, but others do.
         file.write_text("".join(lines).replace('"DIGITS"', "1" + "0" * 5000))
     else:
         book = openpyxl.Workbook()
@@ -225,7 +225,7 @@ def write_rows(kind, file, rows):
 
 @pytest.mark.parametrize("kind", FILES)
 def test_a_row_is_read_the_same_whatever_stands_in_others(kind, tmp_path):
-    """Some rows more are as many rows more in each column, even if cells are of other types."""
+    """More rows add the same number of rows to each column, even with cells of other types."""
     (plain, odd), file, counted = FILES[kind], tmp_path / f"t.{kind}", []
     for more in ([], [[cell] * len(TYPED.columns) for cell in odd]):
         write_rows(kind, file, 20 * plain + more)
@@ -269,7 +269,7 @@ def test_bad_addresses_are_refused(data, error, words):
 
 
 class Shelf(SimpleHTTPRequestHandler):
-    """Hand out the files of a folder to those who know the password, and go on elsewhere."""
+    """Server of a folder's files that requires a password, and redirects to other places."""
 
     seen: ClassVar[list[str | None]] = []
 
@@ -290,7 +290,7 @@ class Shelf(SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path, monkeypatch):
-    """Serve a folder on the loopback, by http and by https with a certificate of our own."""
+    """Serve a folder on the loopback interface, by http and by https with a test certificate."""
     (tmp_path / "closed").mkdir()
     for place in (tmp_path, tmp_path / "closed"):
         (place / "the table.csv").write_text(text())
@@ -335,14 +335,14 @@ def test_files_on_web_servers(web, monkeypatch):
     with pytest.raises(DataError, match="HTTPError 401") as caught:
         ht.draft(f"http://me:wrong@localhost:{plain}/closed/the table.csv")
     assert "wrong" not in str(caught.value)
-    # The name and the password go to the place that was named, and not where it leads.
+    # The user name and password are sent to the named server, not to redirect targets.
     Shelf.seen.clear()
     connect(f"http://me:p%C3%A4ss@localhost:{plain}/moved/the%20table.csv", SCHEMA)
     assert Shelf.seen == ["Basic bWU6cMOkc3M=", None]
     with pytest.raises(DataError, match="HTTPError 404"):
         ht.draft(f"http://localhost:{plain}/nothing.csv")
     address = f"https://localhost:{sealed}/the table.csv"
-    with pytest.raises(DataError, match="cannot be fetched"):  # nobody vouches for the server
+    with pytest.raises(DataError, match="cannot be fetched"):  # untrusted certificate
         ht.draft(address)
     monkeypatch.setenv("SSL_CERT_FILE", str(pem))
     assert connect(address, SCHEMA).histograms(["sex"])["sex"].tolist() == [2, 2]
@@ -404,6 +404,6 @@ def test_a_draft_is_not_named_by_a_password(tmp_path):
 
 
 def test_a_copy_from_elsewhere_is_gone_with_a_killed_run(tmp_path):
-    """It lies where private rows lie that do not fit memory, which a watcher removes."""
+    """The file is in the folder of spilled private rows, which a watcher removes."""
     opened = open_table.open(write("csv by URL", tmp_path))
     assert opened.header.files[0].parent.parent.name.startswith("hushtable-spill-")

@@ -34,7 +34,7 @@ from seeds import shifted
 
 
 class FakeEngine:
-    """Answer counts from codes that are given."""
+    """Engine that counts given codes."""
 
     def __init__(self, schema: Schema, codes: np.ndarray) -> None:
         self.schema, self.codes = schema, codes
@@ -178,7 +178,7 @@ def test_duplicates_of_everything_and_constant_columns() -> None:
     for method in (Uncertain(**QUICK), Uncertain(k=5, levels="exact")):
         table = method.run(FakeEngine(make_schema(), same), SeededNoise(shifted(1))).tables["data"]
         assert table.column("x0_std").to_numpy().max() < 1
-    constant = np.column_stack((np.arange(200) // 2, np.full(200, 3)))  # two alike, fewer than k
+    constant = np.column_stack((np.arange(200) // 2, np.full(200, 3)))  # two equal, fewer than k
     released = Uncertain(**QUICK).run(FakeEngine(make_schema(), constant), SeededNoise(shifted(1)))
     assert released.tables["data"].column("x1_std").to_numpy().min() > 0
 
@@ -288,7 +288,7 @@ def test_wrapped_probability_by_enumeration() -> None:
     inside = interval_probability(
         z, np.array([2.0 * w + 1]), 6.5, 8.5, model="uniform", domain=(-0.5, n - 0.5), wrap=True
     )
-    assert inside[0] == pytest.approx(1 / 5)  # of -1, 0, 1, 2, 3 only -1, that is 8
+    assert inside[0] == pytest.approx(1 / 5)  # of -1, 0, 1, 2, 3 only -1, which is 8
     sigma = np.array([1.5])
     whole = interval_probability(
         z, sigma, -0.5, n - 0.5, model="gaussian", domain=(-0.5, n - 0.5), wrap=True
@@ -368,7 +368,7 @@ def test_most_behind_is_the_largest_that_is_plausible(seen: int, chance: float, 
 
 @pytest.mark.parametrize("edges", ["wrap", "open"])
 def test_possible_and_certain_by_enumeration(edges: Any) -> None:
-    """Look at every value within reach of each point, for clauses of all shapes."""
+    """Check every value within the noise range of each point, for clauses of all shapes."""
     schema = make_schema(high=19, sex=SEX)
     rows = np.column_stack((codes(60, high=19), np.arange(60) % 2))
     asked = estimator(Uncertain(k=3, eta=0.3, edges=edges, carry=["sex"]), schema, rows)

@@ -32,7 +32,7 @@ def whole_numbers(n_columns: int, high: int) -> Schema:
 
 
 def heavy_tails(n: int, n_columns: int, high: int, seed: int) -> np.ndarray:
-    """Make up firms: log-normal sizes that all columns share in part, and Pareto ones."""
+    """Make firms with partly shared log-normal sizes, and with Pareto sizes."""
     rng = np.random.default_rng(shifted(seed))
     size = rng.normal(0, 1.3, (n, 1))
     values = np.exp(size + rng.normal(0, 0.8, (n, n_columns))) * 500
@@ -43,7 +43,7 @@ def heavy_tails(n: int, n_columns: int, high: int, seed: int) -> np.ndarray:
 @pytest.mark.parametrize("k", [5, 10])
 @pytest.mark.parametrize(("n", "n_columns"), [(834, 13), (1500, 11)])
 def test_heavy_tails_do_not_make_all_records_pure_noise(k: int, n: int, n_columns: int) -> None:
-    """One level for all let 700 and more fit the median record of such tables."""
+    """With one noise level for all, 700 and more records fit the median record of such tables."""
     schema = whole_numbers(n_columns, 1_000_000)
     values = heavy_tails(n, n_columns, 1_000_000, seed=4)
     method = Uncertain(k=k)
@@ -98,7 +98,7 @@ def test_ends_hold_the_records_and_lie_on_a_coarse_grid(seed: int) -> None:
 
 
 def test_every_value_of_a_region_is_equally_likely_for_all_its_records() -> None:
-    """A draw that leaned to its record would name it; 4,000 draws show a tenth, at 1e-6."""
+    """A draw biased toward its record would reveal it; 4,000 draws detect 1/10, at 1e-6."""
     schema = whole_numbers(1, 99)
     values = np.array([[0.0], [1.0], [6.0], [7.0]])
     plan, noise = Uncertain(k=4).plan(schema), SecureNoise()
@@ -138,7 +138,7 @@ def test_groups_and_own_wishes() -> None:
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), high=st.sampled_from([2, 5, 40, 100_000]), k=st.integers(2, 4))
 def test_every_published_record_fits_as_many_originals(seed: int, high: int, k: int) -> None:
-    """Count them, on tables with ties, duplicates, carried values and wishes of their own."""
+    """Count them, on tables with ties, duplicates, carried values and individual k."""
     rng = np.random.default_rng(seed)
     n, d = int(rng.integers(25, 60)), int(rng.integers(1, 4))
     few = rng.integers(0, high + 1, (3, d))
@@ -168,7 +168,7 @@ def test_every_published_record_fits_as_many_originals(seed: int, high: int, k: 
         fits = (x >= box[:d]).all(axis=1) & (x <= box[d : 2 * d]).all(axis=1) & (carried == box[-1])
         assert fits.sum() >= level.count(box) >= k
         wishes += [level.count(box)] * level.count(box)
-    # Whoever is where, those who ask for most are among the largest levels.
+    # For any positions, records with the largest k are among the largest levels.
     assert (np.sort(wishes) >= np.sort(np.maximum(own, k))).all()
     assert (from_ >= 0).all()
     assert (to <= high).all()
@@ -183,7 +183,7 @@ def test_records_without_a_carried_value_are_a_group() -> None:
     )  # fmt: skip
     table = pa.table({"x": [*range(9)], "c": [None] * 5 + [1] * 4, "d": ["a"] * 6 + [None] * 3})
     method = Uncertain(k=3, carry=["c", "d"])
-    with pytest.raises(Refused, match="1 records cannot have cover"):  # c is 1 and d is a
+    with pytest.raises(Refused, match="1 records cannot have cover"):  # c is 1 and d is "a"
         method.plan(schema).run(connect(table, schema), SecureNoise())
     shown = method.plan(schema).run(connect(table.slice(0, 5), schema), SecureNoise())
     assert shown.tables["data"]["c"].null_count == 5

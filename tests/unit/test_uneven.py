@@ -1,4 +1,4 @@
-"""How far rows may be from an even spread inside published groups."""
+"""Deviation of rows from a uniform distribution inside published groups."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_condition_and_its_opposite_say_the_same(share: float) -> None:
 
 @pytest.mark.parametrize("share", [1e-6, 0.02, 0.4, 0.8])
 def test_ends_hold_where_all_rows_of_a_group_have_one_value(share: float) -> None:
-    """Whichever value it is: then the condition holds for none of them, or for all."""
+    """If all rows have one value, the condition holds for all of them or for none."""
     error = cut_error(np.array([share]), np.array([1000.0]))
     assert 1000 * share - error.below == pytest.approx(0.0)
     assert 1000 * share + error.above == pytest.approx(1000.0)

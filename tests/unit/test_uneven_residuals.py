@@ -1,4 +1,4 @@
-"""Coefficients about the population allow for residuals that are not spread alike everywhere."""
+"""Regression coefficients of a population: intervals allow for heteroscedastic residuals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ N_ROWS = 4000
 
 
 def table() -> dict[str, np.ndarray]:
-    """Draw an outcome whose spread grows with what explains it; each row twice, for k = 2."""
+    """Draw an outcome whose variance grows with the regressor; each row twice, for k = 2."""
     rng, n = np.random.default_rng(shifted(31)), N_ROWS // 2
     x = np.abs(rng.normal(0, 4, n)).round().clip(0, 20)
     z = rng.integers(0, 3, n)
@@ -36,7 +36,7 @@ def _release(tmp_path_factory: pytest.TempPathFactory) -> Release:
 
 
 def robust(columns: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
-    """Return the deviations by White and by the formula for even residuals, from the rows."""
+    """Return White's standard errors and the homoscedastic ones, from the rows."""
     design = np.stack([np.ones(N_ROWS), columns["x"], columns["z"]], axis=1)
     inverse = np.linalg.inv(design.T @ design)
     residual = columns["y"] - design @ (inverse @ design.T @ columns["y"])
@@ -48,7 +48,7 @@ def robust(columns: dict[str, np.ndarray]) -> dict[str, tuple[float, float]]:
 
 def test_sampling_is_that_of_uneven_residuals_where_it_is_more(release: Release) -> None:
     fitted, true = release.regression("y ~ x + z", scope="population"), robust(table())
-    assert true["x"][0] > 1.4 * true["x"][1]  # the table shows what it is for
+    assert true["x"][0] > 1.4 * true["x"][1]  # the two differ in this table
     for name, (uneven, even) in true.items():
         assert fitted[name].sampling_std == pytest.approx(max(uneven, even), rel=0.01)
     x = fitted["x"]

@@ -43,7 +43,7 @@ EARLY = [
     *(f"/p/empty/{name}" for name in ("publish", "report", "advisor")),
     *(f"/p/fresh/{name}" for name in ("schema", "ledger", "publish", "advisor")),
 ]
-"""Screens of projects that have hardly begun: nothing chosen, or nothing confirmed."""
+"""Screens of new projects: nothing selected, or nothing confirmed."""
 EVIL = "<img src=x onerror=document.title='broken'>"
 
 

@@ -104,7 +104,7 @@ def test_a_slowly_starting_job_counts_as_alive(
         return made[0]
 
     monkeypatch.setattr("hushtable.web.jobs.subprocess.Popen", popen)
-    monkeypatch.setattr("hushtable.web.jobs.time.time", lambda: 0.0)  # begun long ago
+    monkeypatch.setattr("hushtable.web.jobs.time.time", lambda: 0.0)  # started long ago
     job = Jobs().start(project.app.state.bench.project("visits"), "draft")
     assert job.state["status"] == "starting"
     made[0].kill()

@@ -45,7 +45,7 @@ def test_from_a_table_to_a_release(workbench: WorkbenchClient) -> None:
     workbench.post("/p/visits/data", path=str(workbench.folder / "visits.csv"))
     header = workbench.get("/p/visits/data").text
     assert all(name in header for name in sample().column_names)
-    assert "old town" not in header  # a value: no row is shown
+    assert "old town" not in header  # a value; no row is shown
     assert workbench.finish(workbench.post("/p/visits/draft")) == "done"
     assert next_step(project) == "schema"
     refusal = workbench.publish("visits", "visits-1")
@@ -164,7 +164,7 @@ def test_every_method_has_its_form(name: str) -> None:
     filled = {field.name: field.value for field in fields if field.value}
     read = read_parameters(name, filled, schema)
     assert set(read) <= {field.name for field in fields}
-    if name != "columns":  # which needs a choice of its own
+    if name != "columns":  # this needs a separate choice
         method = make_method(name, read)
         assert make_method(name, method.parameters()) == method
 
@@ -285,7 +285,7 @@ def test_a_surrogate_table_fits_the_schema_without_private_rows() -> None:
     found = [misfit for misfit in out_of_domain(table, schema) if misfit.kind != "missing"]
     assert not found
     assert "surrogate" in schema.name
-    assert schema.digest != sample_schema().digest  # no ledger takes it for the table
+    assert schema.digest != sample_schema().digest  # no ledger accepts it as the table
 
 
 def test_a_dry_run_refuses_the_private_table(project: WorkbenchClient) -> None:
