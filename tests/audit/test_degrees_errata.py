@@ -216,7 +216,7 @@ def test_the_nodes_of_an_edge_list_counted_as_if_listed_are_caught() -> None:
 
 @pytest.mark.parametrize("h", [4, 12, 24, 40, 87, 300])
 def test_the_bound_is_hardly_ever_far_below_the_h_index(h: int) -> None:
-    """Exact chances at epsilon 1: below 0.85 h, where even degrees are lost, or above 4 h.
+    """Exact probabilities at epsilon 1: below 0.85 h, where even degrees are lost, or above 4 h.
 
     The median for a noisy h-index, times 3/2, was below in 24% of runs for h = 24.
     """

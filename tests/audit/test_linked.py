@@ -49,7 +49,7 @@ Tables = dict[str, pa.Table]
 def tables(
     n_persons: int, *, n_visits: int, last: str | None, others_in_icu: bool = True
 ) -> Tables:
-    """Make persons with two visits each, on a day of its own; the last person may differ.
+    """Make persons with two visits each, on different days; the last person may differ.
 
     The last person is like the others (``usual``), has `n_visits` visits to the ICU with two tests
     each (``many``), or is absent (None).

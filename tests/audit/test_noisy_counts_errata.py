@@ -278,7 +278,7 @@ def test_the_proof_lists_every_repair() -> None:
 
 # --- an attack ----------------------------------------------------------------------------------
 
-CONFIDENCE_EACH = 1 - 1e-7  # both bounds hold together but for 2e-7: the false-alarm rate
+CONFIDENCE_EACH = 1 - 1e-7  # both bounds hold except with probability 2e-7, the false-alarm rate
 N_RUNS = 20_000
 
 

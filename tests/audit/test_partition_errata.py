@@ -1,8 +1,8 @@
 """The errors of the RPS paper on tables, each with a test that fails if it returns.
 
-Attacks on the mechanism as it is raise a false alarm with probability below 1e-6 (ALPHA). Attacks
-that must succeed do so but with the probability that stands at each: exact, by summing over the
-counts of an event whose two chances are known.
+Attacks on the actual mechanism raise a false alarm with probability below 1e-6 (ALPHA). Attacks
+that must succeed state the probability that they miss. It is exact: a sum over the counts of an
+event with two known probabilities.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def test_001_3_the_audit_catches_the_printed_weights(
 ) -> None:
     """Sensitivity 2 in scores is exp(epsilon q); 1 is the Delta = 1/2 of quality (2).
 
-    With a budget of 2 for the split the event has chances of 0.269 and 0.018, or 0.119 and 0.0003:
+    With a budget of 2 for the split the event has probability 0.269 and 0.018, or 0.119 and 0.0003:
     missed with probability below 2e-5.
     """
     monkeypatch.setattr(GrowthRules, "sensitivity", wrong)
@@ -206,7 +206,7 @@ def test_001_7_counts_by_class_pay_for_count_and_majority() -> None:
 
 
 def test_001_7_the_audit_catches_a_vote_that_was_not_paid_for() -> None:
-    """The event has chances of 0.534 and 0.134: missed with probability below 1e-8."""
+    """The event has probabilities 0.534 and 0.134: missed with probability below 1e-8."""
     event = majority_and_count(count_and_vote)
     assert epsilon_seen(event, SeededNoise(shifted(3)), alpha=AUDIT, n_runs=4000) > 1
 
@@ -326,14 +326,14 @@ def leaf_event(*, charged: bool) -> Callable[[Noise, bool], bool]:
 def test_001_8_tests_and_leaves_together_keep_the_promise() -> None:
     """The loss of this event is exactly epsilon, 2.
 
-    Its chances are 0.533 and 0.072, so the lower bound is below 1.6 with probability 1e-7.
+    Its probabilities are 0.533 and 0.072, so the lower bound is below 1.6 with probability 1e-7.
     """
     assert epsilon_seen(leaf_event(charged=True), SecureNoise(), alpha=ALPHA) <= 2
     assert epsilon_seen(leaf_event(charged=True), SeededNoise(shifted(1)), alpha=AUDIT) > 1.6
 
 
 def test_001_8_the_audit_catches_leaves_that_forget_what_was_spent() -> None:
-    """The event has chances of 0.626 and 0.034: missed with probability below 1e-8."""
+    """The event has probabilities 0.626 and 0.034: missed with probability below 1e-8."""
     event = leaf_event(charged=False)
     assert epsilon_seen(event, SeededNoise(shifted(2)), alpha=AUDIT, n_runs=2000) > 2
 

@@ -33,7 +33,7 @@ def test_002_1_the_papers_sigma_names_nearly_everybody(model: str) -> None:
     assert isinstance(method.guarantee(schema(5))[0], NoGuarantee)
     found = likelihood_linkage(method, even(1000, 5), schema(5), SeededNoise(shifted(1)))
     assert found.top1_rate > 0.95
-    # Without looking at sigma the same release looks harmless.
+    # Without using sigma, the same release seems harmless.
     alone = likelihood_linkage(
         method, even(1000, 5), schema(5), SeededNoise(shifted(1)), uses_levels=False
     )
@@ -44,7 +44,7 @@ def test_002_1_safe_levels_stay_near_the_promise() -> None:
     method = Uncertain(k=10, edges="wrap")
     assert method.guarantee(schema(5)) == (UncertainAnonymity(k=10, eta="1/20"),)
     found = likelihood_linkage(method, even(1000, 5), schema(5), SecureNoise())
-    # 1,000 independent records with a chance of at most 0.05 each: more than 95 of them have
+    # 1,000 independent records, each with probability at most 0.05: more than 95 of them have
     # fewer than 10 fits with probability below 1e-8. One in ten at most is right by chance, and
     # the share of records that may be named outright is at most eta.
     assert found.fewer_than_k <= 0.095

@@ -137,7 +137,7 @@ def test_one_row_is_one_row(database: str, n_rows: int, tmp_path: Path) -> None:
     engine_checks.assert_added_row_is_one_more(maker(HOSTILE[database], tmp_path), seed, n_rows)
 
 
-# ---- what is built on the engines ----------------------------------------------------------------
+# ---- releases from such databases ----------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore:this release is not private")

@@ -309,7 +309,7 @@ def test_bounds_beyond_64_bits_and_graphs_are_refused() -> None:
         engines.open(pa.table({"id": [1], "age": [1], "sex": ["F"]})).check(graph)
 
 
-# ---- what files and frames may hold --------------------------------------------------------------
+# ---- contents of files and frames ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])

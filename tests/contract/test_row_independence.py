@@ -82,7 +82,7 @@ def _array(draw: Any, chosen: Format, kind: pa.DataType, n_rows: int) -> pa.Arra
     def fits(value: Any) -> bool:
         return value is None or chosen.fits(plain(array_of([value], kind)[0]), kind)
 
-    # Few values, so that some stand in several rows.
+    # Few values, so that some occur in several rows.
     values = draw(st.lists(values_of(kind).filter(fits), min_size=1, max_size=n_rows))
     return array_of([draw(st.sampled_from(values)) for _ in range(n_rows)], kind)
 

@@ -1,4 +1,4 @@
-"""The tree in docs/architecture.md matches the package; strings name no other package's module."""
+"""Names of modules: in docs/architecture.md, in other documents, and in strings of the code."""
 
 from __future__ import annotations
 
@@ -43,6 +43,39 @@ def test_every_package_module_and_family_is_named() -> None:
         if (path / "__init__.py").exists()
     }
     assert packages | modules | families == named()
+
+
+DOCUMENTS = [
+    path
+    for folder, pattern in ((ROOT, "*.md"), (ROOT / "docs", "**/*.md"), (PACKAGE, "**/*.md"))
+    for path in folder.glob(pattern)
+    if path.name != "CHANGELOG.md"  # which names files as they were
+]
+FILE = re.compile(r"`([\w/-]+\.(?:py|md))`")
+
+
+def named_files(text: str) -> set[str]:
+    """Return the Python and Markdown files that a document names in code spans."""
+    return set(FILE.findall(text))
+
+
+def missing_files(names: set[str]) -> set[str]:
+    """Return the names that are not the end of the path of a file in the repository."""
+    folders = ("src", "tests", "docs", "benchmarks", "examples")
+    paths = [path for folder in folders for path in (ROOT / folder).rglob("*")]
+    existing = [f"/{path.relative_to(ROOT).as_posix()}" for path in [*paths, *ROOT.glob("*")]]
+    return {name for name in names if not any(path.endswith(f"/{name}") for path in existing)}
+
+
+def test_documents_name_existing_files() -> None:
+    names = {name for path in DOCUMENTS for name in named_files(path.read_text(encoding="utf-8"))}
+    assert "engine/open_table.py" in names
+    assert missing_files(names) == {"STATEMENT.md"}  # part of every release
+
+
+def test_a_document_that_names_a_removed_file_is_found() -> None:
+    names = named_files("`privacy/coin_draws.py`, `numeric.py` and `docs/glossary.md`")
+    assert missing_files(names) == {"privacy/coin_draws.py"}
 
 
 MODULE = re.compile(r"hushtable(\.\w+)+(:\w+)?")

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-# Executors of `local-cluster` are processes of their own, so that one of them can be killed. What
-# it had counted is lost with it, so that the stage before is run again, too.
+# Executors of `local-cluster` are separate processes, so that one of them can be killed. Its
+# counts are lost with it, so that Spark also runs the previous stage again.
 KILLED = """
 import json, os, sys, time
 from pathlib import Path

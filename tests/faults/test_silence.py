@@ -1,6 +1,6 @@
 """Failing runs on every engine: nothing that a run prints or raises contains a cell.
 
-Each engine has a process of its own that fails in many ways. All that it and its children (Java,
+Each engine has its own process, which fails in many ways. All that it and its children (Java,
 and the workers of Python functions) write is searched, with every logger at its lowest level and
 every warning shown, and so is each raised error, with its chain and its variables.
 """

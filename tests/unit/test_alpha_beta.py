@@ -341,7 +341,7 @@ def test_domain_larger_than_any_float(rule: str, tmp_path: Path) -> None:
         assert abs(estimate.value - (rows[:, 0] < 20).sum()) < 6 * estimate.std
 
 
-# --- what is published ----------------------------------------------------------------------------
+# --- releases -------------------------------------------------------------------------------------
 
 
 def test_shares_kept_and_inserted(tmp_path: Path) -> None:

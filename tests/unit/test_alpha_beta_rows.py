@@ -41,7 +41,7 @@ def chances(law: UniformInsertions) -> list[Fraction]:
     ]
 
 
-# --- what is promised -----------------------------------------------------------------------------
+# --- promise --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("copies", [1, 2, 5])
@@ -109,7 +109,7 @@ def test_probabilities_for_an_epsilon_reach_it() -> None:
         assert Fraction(999, 1000) < found <= 1 + Fraction(1, 2**20)
 
 
-# --- what is drawn --------------------------------------------------------------------------------
+# --- draws ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -130,7 +130,7 @@ def test_tuples_are_kept_the_more_often_the_more_rows_have_them(weighted: bool) 
         assert abs(found - chance) < 5 * math.sqrt(chance * (1 - chance) / 4000)
 
 
-# --- what is answered -----------------------------------------------------------------------------
+# --- answers --------------------------------------------------------------------------------------
 
 
 def law_of(counts: list[int], low: float, gain: float) -> np.ndarray:

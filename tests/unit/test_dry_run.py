@@ -55,7 +55,7 @@ def test_coins_of_the_private_table_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_errors_are_those_of_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    # 600 and 400 rows become 660 and 340 of 1,000: off by 10 and 15 %, twice as many rows or not.
+    # 600 and 400 of 1,000 rows become 660 and 340: off by 10% and 15%, also with 2,000 rows.
     rows = pa.table({"a": [0] * 1000, "b": ["x"] * 600 + ["y"] * 400})
     made = pa.table({"a": [0] * 2000, "b": ["x"] * 1320 + ["y"] * 680})
     file = tmp_path / "public.csv"

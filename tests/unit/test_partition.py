@@ -614,8 +614,8 @@ def test_which_cuts_there_are_does_not_depend_on_where_rows_are(first: int, last
 def test_a_number_of_one_column_is_told_by_its_own_counts() -> None:
     """Three in four rows have no pay, and the others little, at the end of a wide range.
 
-    At this epsilon there is next to no noise, so this is about where rows are taken to be: regions
-    alone take them as spread over all codes of pay, of which one is missing.
+    At this epsilon there is almost no noise, so this tests the assumed positions of rows. Regions
+    alone assume a uniform distribution over all codes of pay, and missing is only one of them.
     """
     schema = Schema.from_dict(
         {

@@ -25,7 +25,7 @@ SCHEMA = ht.Schema.from_dict({
 
 
 def visits() -> pa.Table:
-    """Make people of whom few have visits, and whose illness depends on age alone."""
+    """Make people; few have visits, and illness depends on age alone."""
     place = np.arange(N_ROWS)
     age = 20 + place % 61
     return pa.table({

@@ -71,7 +71,7 @@ def test_a_wide_column_is_binned_finely_where_rows_are() -> None:
     assert days.values.size == len(starts) + 1 == len(days.table.counts)  # missing is counted
     widths = days.values.widths[:-1]
     assert widths[:2].tolist() == [1, 1]
-    assert np.median(widths[starts > 15_000]) > 50  # nobody is there
+    assert np.median(widths[starts > 15_000]) > 50  # no row is there
     # All of the share is spent on it, and no more.
     spent = meter.budget.spent
     assert Fraction(999, 1000) < sum(spent.values()) <= 1
@@ -113,7 +113,7 @@ def test_a_spike_is_found_and_published() -> None:
     true = np.mean(table["days"].fill_null(-1).to_numpy() == 1)
     rows = made.tables["data"]["days"].fill_null(-1).to_numpy()
     assert abs(np.mean(rows == 1) - true) < 0.05
-    assert np.mean(rows > 12_000) < 0.01  # nobody is there
+    assert np.mean(rows > 12_000) < 0.01  # no row is there
     estimator = QuiltEstimator(schema, method.parameters(), made.settings, made.tables)
     answer = estimator.count("days = 1")
     assert "unbiased" in answer.notes[0]

@@ -90,7 +90,7 @@ def panel(three_waves: Path, tmp_path: Path) -> Series:
     return Series.open(tmp_path / "series")
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_people_with_several_rows_are_not_followed(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_wave_before_is_asked_for_and_nothing_is_charged(panel: Series, tmp_
         plain.transitions("job", since=1)
 
 
-# --- what is published ----------------------------------------------------------------------------
+# --- releases -------------------------------------------------------------------------------------
 
 
 def test_each_wave_pays_for_moves_within_its_charge(panel: Series) -> None:

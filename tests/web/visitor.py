@@ -103,7 +103,7 @@ class KeyboardVisitor(Visitor):
                 break
             self.browser.press("Tab")
         else:
-            raise AssertionError(f"Tab never comes to {selector}")
+            raise AssertionError(f"Tab never reaches {selector}")
         # The focus is visible.
         ring = self.browser.value("getComputedStyle(document.activeElement).outlineStyle")
         assert ring != "none", selector
