@@ -1,7 +1,7 @@
-"""Speed, scale, coverage and the papers' figures, as ratios; see each module's own words."""
+"""Benchmarks of speed, scale, coverage and the papers' figures; see each module's docstring."""
 
 import sys
 from pathlib import Path
 
-# Generated tables are those of the tests, which know each other by their plain names.
+# Benchmarks use the generated tables of the tests, whose modules import each other by plain names.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))

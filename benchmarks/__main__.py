@@ -22,13 +22,13 @@ print(f"imports {loaded:.0f} MB, peak {peak_mb():.0f} MB")
 
 
 def peak_mb() -> float:
-    """Return the peak memory of this process; unlike ru_maxrss it forgets the parent's."""
+    """Return the peak memory of this process in MB; unlike ru_maxrss, without its parent's."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def publish_memory(rows: int) -> str:
-    """Publish a generated file in a process of its own and tell its peak memory."""
+    """Publish a generated file in a separate process; return a line on its peak memory."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
         counting.write_rows(path, rows)

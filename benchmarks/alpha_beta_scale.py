@@ -1,9 +1,9 @@
-"""How long alpha-beta takes on Adult's 648,023,040 tuples and beyond, next to one pass over them.
+"""Run time of alpha-beta on domains of 648,023,040 tuples (Adult) and more.
 
 Run as ``python -m benchmarks.alpha_beta_scale``; needs Adult under ``$HUSHTABLE_DATA`` or
-``../shared/data``. The pass draws one fair coin for each tuple of the domain with the same sampler
-and counts heads. Two faster ones stand beside it: "unpacked" reads one random bit per tuple into an
-array element of its own, "packed" counts ones 64 at a time and never looks at a tuple.
+``../shared/data``. For comparison, one pass over the domain samples a random bit for each tuple
+with the same sampler and counts the ones. Two faster passes are included: "unpacked" reads one
+random bit per tuple into an array element, "packed" counts the ones of 64 bits at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ print(f"imports {loaded:.0f} MB, peak {peak_mb():.0f} MB")
 
 
 def seconds(act: Callable[[], object]) -> float:
-    """Return the median time of a few runs, after one to warm up."""
+    """Return the median time of several runs, after one for compilation."""
     act()
     times = []
     for _ in range(REPETITIONS):

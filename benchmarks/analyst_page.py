@@ -1,10 +1,11 @@
-"""How the analyst's page of an Adult release answers a steady stream of requests.
+"""Latency of the release explorer of an Adult release under a constant request rate.
 
 ``python -m benchmarks.analyst_page [--seconds 60] [--rate 100]`` publishes Adult with quilt (or
-takes ``--release FOLDER``), starts ``hushtable serve`` in a process of its own, and sends requests
-at a fixed rate whether or not earlier ones are answered. Half ask for the whole page, the others
-for answers, distributions and grouped answers such as the page asks for by itself; one in fifty
-asks what nobody has asked before. It prints latencies, and the server's memory before and after.
+uses ``--release FOLDER``), starts ``hushtable serve`` in a separate process, and sends requests at
+a fixed rate without waiting for earlier responses. Half of the requests load the whole page. The
+others are the requests that the page sends: answers, distributions and grouped answers. One in
+fifty is a question that is not cached. It prints latencies, and the server's memory before and
+after.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import time
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # as the tests find it
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"  # the folder that tests use, too
 
 QUESTIONS = [
     "in:sex=Female", "from:age=40", "from:age=20&to:age=29&in:sex=Male", "by=sex", "by=education",
@@ -29,14 +30,14 @@ QUESTIONS = [
 
 
 def paths(n_columns: int) -> list[str]:
-    """Return the addresses that are asked for, the page itself as often as all others together."""
+    """Return the addresses of the requests; half of them are the page."""
     asked = [f"/answer?{quote(question, safe='=&:')}" for question in QUESTIONS]
     asked += [f"/column/{place}" for place in range(n_columns)]
     return asked
 
 
 async def ask(host: str, port: int, path: str, pool: asyncio.Queue[tuple]) -> tuple[int, float]:
-    """Send one request over a kept connection; give its status and how long it took."""
+    """Send one request over a persistent connection; return its status and its seconds."""
     begun = time.perf_counter()
     try:
         reader, writer = pool.get_nowait()
@@ -71,7 +72,7 @@ async def load(root: str, asked: list[str], *, rate: float, seconds: float) -> l
 
 
 def memory_mb(pid: int) -> float:
-    """Return the memory that a process holds."""
+    """Return the resident memory of a process in MB."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 

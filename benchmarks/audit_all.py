@@ -1,9 +1,9 @@
-"""Audit every method as it is with the auditor's defaults: none may be accused.
+"""Audit of every method with the auditor's defaults: no violation may be found.
 
 python -m benchmarks.audit_all [part of a name ...]
 
-Each run draws from the operating system, as a release does, so that two runs have nothing in common
-but the inputs they try. A method that keeps its promises is accused with probability 1e-6 at most.
+Randomness comes from the operating system, as in a release, so runs are independent. A method that
+satisfies its guarantees is accused of a violation with probability at most 1e-6.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main(wanted: list[str]) -> None:
 
 
 def _seen(report: Report) -> str:
-    """Return what would have been seen of each promise, or why it was not tested."""
+    """Return the smallest detectable violation of each guarantee, or why it was not tested."""
     said = [
         finding.would_see or f"not tested: {finding.reason}"
         for finding in report.findings

@@ -1,4 +1,4 @@
-"""Audit every broken mechanism of the tests with the auditor's defaults, and print what it took.
+"""Audit of every broken mechanism of the tests with the auditor's defaults, with CPU times.
 
 python -m benchmarks.broken_mechanisms [part of a name ...]
 """

@@ -1,7 +1,8 @@
-"""How many releases fit a cap: by basic composition alone, and with the ledger's two accounts.
+"""Number of releases that fit a budget cap, with basic composition only and with the ledger's rule.
 
 Run it with ``python -m benchmarks.budgets``; it prints the table of
-``docs/how-to/plan-a-budget.md``. No data is read and nothing is drawn: the counts are exact.
+``docs/how-to/plan-a-budget.md``. The ledger uses both basic composition and zCDP composition. The
+numbers are exact: no data is read, and no noise is sampled.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ RELEASES: dict[str, Callable[[str], Method]] = {
 
 
 def fitting(method: Method, cap: Budget) -> tuple[int, int]:
-    """Count the releases that fit, by basic composition alone and now."""
+    """Return the number of releases that fit, with basic composition and with the ledger's rule."""
     loss = LedgerState(unit=sample_schema().unit).priced(method.guarantee(sample_schema())).cost
     alone = LedgerCap(basic=cap)
     return alone.remaining_charges(NOTHING, loss), LedgerCap.for_first(cap, loss).remaining_charges(
@@ -45,7 +46,7 @@ def fitting(method: Method, cap: Budget) -> tuple[int, int]:
 
 
 def table() -> str:
-    """Write the table in Markdown."""
+    """Return the Markdown table."""
     caps = [Budget(epsilon=Fraction(e), delta=Fraction(d)) for e, d in CAPS]
     heads = " | ".join(f"cap ({epsilon}, {delta})" for epsilon, delta in CAPS)
     lines = [f"| each release | epsilon | {heads} |", "|---|---|" + "---|" * len(CAPS)]

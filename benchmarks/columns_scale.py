@@ -1,9 +1,9 @@
-"""Publish ratings by columns: time against reading and group-counting them in DuckDB, and memory.
+"""Time and memory of publishing ratings with `columns`, compared with a group count in DuckDB.
 
 Run it with ``python -m benchmarks.columns_scale [--rows 20000000] [--data FOLDER]``. Without
-``--rows``, MovieLens 1M is published (1,000,209 ratings), or as many generated ones where it is not
-found. Each publication runs in a process of its own, of which the peak memory is told; imports and
-compilation are done before the clock starts.
+``--rows``, MovieLens 1M is published (1,000,209 ratings), or the same number of generated ratings
+if it is not found. Each publication runs in a separate process, whose peak memory is printed. Times
+do not include imports and compilation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from benchmarks.columns_scale import peak_mb, schema_of
 from hushtable import Columns, publish
 path, out, parameters = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 method = Columns(epsilon="ln(5)", delta="1e-5", k=10, item="movie", value="rating", **parameters)
-# Imports and compiled kernels first: they do not depend on the data.
+# Import and compile before the measurement: both do not depend on the data.
 warm = Columns(epsilon=1, delta="1e-5", k=1, item="movie", value="rating", max_columns=1,
                max_values=1, columns=[["1", "2"]])
 few = pa.table({"user": ["a", "a", "b"], "movie": ["1", "2", "1"], "rating": [1, 2, 3]})
@@ -45,7 +45,7 @@ print(json.dumps({"seconds": time.perf_counter() - start, "peak MB": peak_mb(),
 
 
 def schema_of() -> object:
-    """Describe the ratings."""
+    """Return the schema of the ratings."""
     from hushtable import Schema
 
     return Schema.from_dict(
@@ -64,13 +64,13 @@ def schema_of() -> object:
 
 
 def peak_mb() -> float:
-    """Return the peak memory of this process."""
+    """Return the peak memory of this process in MB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
 
 
 def write_ratings(path: Path, rows: int) -> None:
-    """Generate ratings in parts: about 170 of each person, movies of very different fame."""
+    """Generate ratings in parts: about 170 per person, with a skewed popularity of movies."""
     draw = np.random.default_rng(1)
     fame = 1 / (10 + np.arange(N_MOVIES))
     ends = np.cumsum(fame / fame.sum())
@@ -88,7 +88,7 @@ def write_ratings(path: Path, rows: int) -> None:
 
 
 def count_in_duckdb(path: Path) -> float:
-    """Read the ratings and count them by movie and rating; give the seconds."""
+    """Read the ratings and count them by movie and rating; return the seconds."""
     reader = "read_parquet" if path.suffix == ".parquet" else "read_csv"
     start = time.perf_counter()
     with duckdb.connect() as connection:
@@ -98,7 +98,7 @@ def count_in_duckdb(path: Path) -> float:
 
 
 def run(path: Path, parameters: dict[str, object]) -> dict[str, float]:
-    """Publish in a process of its own."""
+    """Publish in a separate process; return its measurements."""
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", PUBLISH, path, Path(folder) / "release",
@@ -109,7 +109,7 @@ def run(path: Path, parameters: dict[str, object]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure."""
+    """Parse the command line, measure, and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=None)
     parser.add_argument("--data", type=Path, default=os.environ.get("HUSHTABLE_DATA", SHARED))

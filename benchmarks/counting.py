@@ -1,6 +1,7 @@
-"""How long counting takes, next to plain DuckDB SQL on the same Parquet file.
+"""Time of counting, compared with plain DuckDB SQL on the same Parquet file.
 
-Run as ``python -m benchmarks.counting``. Prints ratios; the machine's speed cancels out.
+Run as ``python -m benchmarks.counting``. It prints ratios, which do not depend on the speed of the
+machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hushtable.schema import Schema
 REPETITIONS = 7
 
 NUMBERS = {
-    # name: (low, high, how a value is drawn); shaped like the Adult census table
+    # name: (low, high, SQL of a random value); shaped like the Adult census table
     "age": (17, 90, "17 + floor(74 * random() * random())"),
     # about 28,000 different values, as many as Adult has
     "fnlwgt": (12_000, 1_499_999, "12000 + 53 * floor(28000 * random())"),
@@ -35,7 +36,7 @@ LISTS = {
 
 
 def adult_like_schema() -> Schema:
-    """Describe a table with the 14 columns of Adult."""
+    """Return the schema of a table with the 14 columns of Adult."""
     columns: dict[str, object] = {
         name: {"type": "integer", "low": low, "high": high}
         for name, (low, high, _) in NUMBERS.items()
@@ -61,13 +62,13 @@ def write_rows(path: Path, rows: int) -> None:
 
 
 def plain_sql(connection: duckdb.DuckDBPyConnection, path: Path, columns: list[str]) -> None:
-    """Count every column as one would by hand."""
+    """Count every column with plain SQL."""
     for name in columns:
         connection.sql(f"SELECT {name}, count(*) FROM '{path}' GROUP BY {name}").to_arrow_table()
 
 
 def seconds(job: Callable[[], object]) -> float:
-    """Time one run."""
+    """Return the seconds of one run."""
     start = time.perf_counter()
     job()
     return time.perf_counter() - start

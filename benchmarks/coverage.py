@@ -1,4 +1,4 @@
-"""How often the stated 95% intervals hold the truth: one-way counts of Adult, many releases."""
+"""Coverage of the 95% intervals of one-way counts of Adult, over many releases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = [*RULES, "sex", "income"]
 
 
 def questions(schema: Schema) -> list[tuple[str, str]]:
-    """Pairs of a WHERE clause and the expression of its truth, one per released value."""
+    """Return a WHERE clause and its column and range of values, for each released value."""
     bounds = {"age": (17, 90), "education-num": (1, 16), "hours-per-week": (1, 99)}
     asked = []
     for name, cuts in RULES.items():

@@ -1,10 +1,10 @@
-"""How long publishing with DiffGen takes, next to plain DuckDB SQL on the same Parquet file.
+"""Time of publishing with DiffGen, compared with plain DuckDB SQL on the same Parquet file.
 
 The rows are copies of Adult's with some values exchanged, as for figure 5 of paper 003: 13
 attributes and the class, 15 specializations.
 
-Run as ``python -m benchmarks.diffgen_scale``. Both sides are measured in turn in the same run, so
-the machine's speed cancels out. Peak memory is that of a process of its own.
+Run as ``python -m benchmarks.diffgen_scale``. Both are measured alternately in the same run, so the
+ratio does not depend on the speed of the machine. Peak memory is measured in a separate process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ print(f"imports {loaded:.0f} MB, peak {peak_mb():.0f} MB")
 
 
 def plain_sql(path: Path) -> None:
-    """Count the 13 value-by-class histograms as one would by hand."""
+    """Count the 13 value-by-class histograms with plain SQL."""
     connection = duckdb.connect()
     for name in table_and_schema()[1].attributes:
         if name != TARGET:
@@ -48,7 +48,7 @@ def plain_sql(path: Path) -> None:
 
 
 def measure(rows: int, repetitions: int = REPETITIONS) -> tuple[float, float, str]:
-    """Return seconds of a publish, its ratio to plain SQL, and its memory."""
+    """Return the seconds of a publication, their ratio to plain SQL, and the memory."""
     _, schema = table_and_schema()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "rows.parquet"
@@ -58,7 +58,7 @@ def measure(rows: int, repetitions: int = REPETITIONS) -> tuple[float, float, st
         def ours() -> None:
             publish(path, schema, METHOD, out=next(fresh))
 
-        ours(), plain_sql(path)  # the first run of each pays for imports
+        ours(), plain_sql(path)  # the first run of each includes imports
         pairs = [(seconds(ours), seconds(lambda: plain_sql(path))) for _ in range(repetitions)]
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", PUBLISH, path, next(fresh)],

@@ -1,7 +1,7 @@
-"""Questions drawn at random about any table: counts, cells, means, medians and slopes.
+"""Random questions about any table: counts, cells, means, medians and slopes.
 
-Nothing is picked by hand: columns are drawn from the schema, and what conditions compare with from
-the rows, so that they are about people who are there.
+Columns are sampled from the schema. Values in conditions are sampled from the rows, so that most
+conditions are true for some rows.
 """
 
 from __future__ import annotations
@@ -17,45 +17,29 @@ from numpy.typing import NDArray
 from hushtable.query.answers.questions import quoted
 from hushtable.schema import Column, Integer, Number, Schema
 
-FEW = 12  # values of a column that cells are counted by
-WIDE = 500  # values of a column that is counted in bins, at least
-RARE = 0.05  # of all rows, at most
-GROUPS = 4  # values of a column that stands in a regression
+FEW = 12  # maximum number of values of a column in cross tables
+WIDE = 500  # minimum number of values of a column that is counted in bins
+RARE = 0.05  # maximum share of rows that satisfy a rare condition
+GROUPS = 4  # maximum number of values of a categorical column in regressions
 
 
 @dataclass
 class Questions:
-    """What is asked of a release.
+    """Questions to a release, by kind."""
 
-    Parameters
-    ----------
-    counts : list of str
-        Conditions.
-    cells : list of tuple of str
-        Columns of cross tables.
-    means, medians : list of tuple of str and str or None
-        A column and a condition.
-    slopes : list of str
-        Formulas.
-    ranges : list of str
-        Ranges of wide columns, alone or with another condition.
-    rare : list of str
-        Conditions that few rows satisfy.
-    """
-
-    counts: list[str] = field(default_factory=list)
-    cells: list[tuple[str, ...]] = field(default_factory=list)
-    means: list[tuple[str, str | None]] = field(default_factory=list)
-    medians: list[tuple[str, str | None]] = field(default_factory=list)
-    slopes: list[str] = field(default_factory=list)
-    ranges: list[str] = field(default_factory=list)
-    rare: list[str] = field(default_factory=list)
+    counts: list[str] = field(default_factory=list)  # conditions
+    cells: list[tuple[str, ...]] = field(default_factory=list)  # columns of cross tables
+    means: list[tuple[str, str | None]] = field(default_factory=list)  # column, condition
+    medians: list[tuple[str, str | None]] = field(default_factory=list)  # column, condition
+    slopes: list[str] = field(default_factory=list)  # regression formulas
+    ranges: list[str] = field(default_factory=list)  # ranges of wide columns
+    rare: list[str] = field(default_factory=list)  # conditions that few rows satisfy
 
 
 def drawn(
     table: pa.Table, schema: Schema, seed: int, *, counts: int = 8, numbers: int = 4
 ) -> Questions:
-    """Draw questions about a table."""
+    """Return random questions about a table."""
     rng = np.random.default_rng(seed)
     columns = schema.attributes
     few = [name for name, column in columns.items() if 2 <= column.size <= FEW]
@@ -84,7 +68,7 @@ def drawn(
 
 
 def ranges(table: pa.Table, schema: Schema, seed: int, n: int) -> list[str]:
-    """Draw ranges of numbers that have many values, every other one with a second condition."""
+    """Return random ranges of columns with many values, every other one with a second condition."""
     rng = np.random.default_rng(seed)
     columns = schema.attributes
     wide = [name for name, column in columns.items() if _is_number(column) and column.size >= WIDE]
@@ -107,7 +91,10 @@ def rare(
     n: int,
     mask: Callable[[str], NDArray[np.bool_]],
 ) -> list[str]:
-    """Draw conditions on two or three columns that few rows satisfy, or none; `mask` says which."""
+    """Return random conditions on two or three columns that few rows or none satisfy.
+
+    `mask` returns the rows that satisfy a condition.
+    """
     rng = np.random.default_rng(seed)
     columns = schema.attributes
     found: list[str] = []
@@ -130,7 +117,7 @@ def _is_number(column: Column) -> bool:
 
 
 def _condition(rng: np.random.Generator, table: pa.Table, name: str, column: Column) -> str:
-    """Compare a column with what some rows have."""
+    """Return a condition that compares a column with values of random rows."""
     taken = [table.column(name)[int(place)].as_py() for place in rng.integers(0, table.num_rows, 3)]
     values = [value for value in taken if value is not None]
     if not values:

@@ -1,9 +1,9 @@
-"""How often tests fail on other seeds: ``python -m benchmarks.flakiness FILE... --seeds 200``.
+"""Failure rates of tests on other seeds: ``python -m benchmarks.flakiness FILE... --seeds 200``.
 
-Every test that draws is run once for each shift of the seeds (tests/seeds.py), in this process; a
-test that draws nothing is run once. What comes out is how often each failed: a test of power is to
-fail on none of 200 shifts, a test of a promise on none at all. Whatever else is given is passed on
-to pytest, such as ``-k power`` or ``-m long``.
+Every test that uses random numbers runs once for each shift of the seeds (tests/seeds.py), in this
+process; other tests run once. The output is the number of failures of each test. A test of
+statistical power must not fail on 200 shifts, a test of a privacy guarantee on any number. Other
+arguments, such as ``-k power`` or ``-m long``, are passed to pytest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Shifts:
-    """Run the tests for one shift after another, and count those that fail."""
+    """Pytest plugin that runs the tests for each shift of the seeds, and counts failures."""
 
     def __init__(self, shifts: range, seconds: float, variable: str) -> None:
         self.shifts, self.limit, self.variable = shifts, seconds, variable
@@ -64,9 +64,9 @@ class Shifts:
         return True
 
     def _run(self, item: Any, following: Any, shift: int) -> bool:
-        """Run a test; tell whether it drew anything."""
+        """Run a test; return whether it used random numbers."""
         if hasattr(item, "_initrequest"):
-            item._initrequest()  # let go of the fixtures of the shift before
+            item._initrequest()  # release the fixtures of the previous shift
         self.is_drawn, start = False, time.process_time()
         reports = runtestprotocol(item, log=False, nextitem=following)
         self.seconds[item.nodeid] += time.process_time() - start
@@ -78,7 +78,7 @@ class Shifts:
         return self.is_drawn
 
     def show(self) -> None:
-        """Print failures, runs, and seconds of CPU for each run; the worst tests first."""
+        """Print failures, runs, and CPU seconds per run; most failures first."""
         for name, n in sorted(self.runs.items(), key=lambda entry: -len(self.failed[entry[0]])):
             if n > 1 or self.failed[name]:
                 bad, each = len(self.failed[name]), self.seconds[name] / n
@@ -91,7 +91,7 @@ def _reason(report: Any) -> str:
 
 
 def _shares_fixtures(item: Any) -> bool:
-    """Return whether a fixture of the tests outlives a test: then another one may have drawn it."""
+    """Return whether a test uses a shared fixture, which may contain random numbers."""
     found = getattr(item, "_fixtureinfo", None)
     return found is not None and any(
         fixture.scope != "function" and str(fixture.baseid).startswith("tests")
@@ -104,9 +104,9 @@ def main() -> int:
     from seeds import VARIABLE
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=200, help="how many shifts")
+    parser.add_argument("--seeds", type=int, default=200, help="number of shifts")
     parser.add_argument("--start", type=int, default=1, help="the first shift")
-    parser.add_argument("--seconds", type=float, default=60, help="CPU that one test may take")
+    parser.add_argument("--seconds", type=float, default=60, help="limit of CPU seconds per test")
     given, others = parser.parse_known_args()
     shifts = Shifts(range(given.start, given.start + given.seeds), given.seconds, VARIABLE)
     pytest.main([*others, "-q", "-p", "no:cacheprovider", "-p", "no:xdist"], plugins=[shifts])

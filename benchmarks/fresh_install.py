@@ -1,11 +1,12 @@
-"""The way of the README on a machine that has nothing: ``python -m benchmarks.fresh_install``.
+"""The README's commands in a fresh installation: ``python -m benchmarks.fresh_install``.
 
-Clones the last commit into a temporary folder, builds the wheel there and installs it into empty
-environments, for a reader and for a publisher, with libraries from the package index. Then it runs
-the commands of the README as they stand there, with the embedded sample as ``people.csv``: a first
-release, a first question, the demo, the documentation. Sizes are what an install adds to an empty
-environment; times are of the processor, children included, so that a busy machine tells the same.
-What misses its limit is said so, and ends with exit code 1. Takes some minutes and 4 GB of disk.
+It clones the last commit into a temporary folder, builds the wheel, and installs it into empty
+environments for a reader and for a publisher, with libraries from the package index. Then it runs
+the commands of the README literally, with the embedded sample as ``people.csv``: a first release, a
+first question, the demo, the documentation. Sizes are what an installation adds to an empty
+environment. Times are CPU times including child processes, so that other load on the machine does
+not change them. If a figure exceeds its limit, it is marked, and the exit code is 1. The run takes
+some minutes and 4 GB of disk space.
 """
 
 from __future__ import annotations
@@ -44,12 +45,12 @@ LIMITS = {
 
 
 class ReadmeError(Exception):
-    """A command of the README does not do what it says."""
+    """A command of the README does not do what the README states."""
 
 
 @dataclass
 class Figures:
-    """Print figures as they come, beside their limits."""
+    """Figures and their limits, printed as they are measured."""
 
     missed: list[str] = field(default_factory=list)
 
@@ -65,15 +66,15 @@ class Figures:
 
 @dataclass(frozen=True)
 class Machine:
-    """A folder to work in, and an environment whose programs are found first."""
+    """A working folder, and an environment whose programs come first in PATH."""
 
     folder: Path
     programs: Path | None = None
 
     def run(self, *words: str | Path) -> tuple[str, float, float]:
-        """Run a command; give what it printed, its CPU seconds and its seconds."""
+        """Run a command; return its output, its CPU seconds and its elapsed seconds."""
         clean = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "VIRTUAL_ENV"}}
-        # Programs of the environment that runs this must not help.
+        # Exclude the environment that runs this script, whose programs would hide missing ones.
         own = str(Path(sys.executable).parent)
         paths = [part for part in clean["PATH"].split(os.pathsep) if part != own]
         clean["PATH"] = os.pathsep.join([*([str(self.programs)] if self.programs else []), *paths])
@@ -91,12 +92,12 @@ class Machine:
 
 
 def blocks(language: str) -> list[str]:
-    """Return the code of the README in one language."""
+    """Return the README's code blocks in one language."""
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 
 
 def commands(program: str) -> Iterator[list[str]]:
-    """Return the README's commands of one program, in order, each as words."""
+    """Return the README's commands of one program, in order, each as a list of words."""
     for block in blocks("sh"):
         for line in block.replace("\\\n", " ").splitlines():
             words = shlex.split(line, comments=True)
@@ -105,13 +106,13 @@ def commands(program: str) -> Iterator[list[str]]:
 
 
 def size_mb(folder: Path) -> float:
-    """Return the bytes of all files below a folder, in megabytes."""
+    """Return the total size of all files below a folder, in MB."""
     files = (path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
     return sum(path.stat().st_size for path in files) / MEGABYTE
 
 
 def largest(folder: Path, least: float = 5) -> str:
-    """Name what takes most of an environment, with its megabytes."""
+    """Return the largest packages of an environment, with their sizes in MB."""
     (packages,) = folder.glob("lib/python*/site-packages")
     sizes = {
         path.name: size_mb(path) if path.is_dir() else path.stat().st_size / MEGABYTE
@@ -123,11 +124,11 @@ def largest(folder: Path, least: float = 5) -> str:
 
 
 def installed(folder: Path, wheel: Path, extra: str, work: Path) -> tuple[Machine, float, float]:
-    """Install the wheel with an extra into an empty environment; give its MB and CPU seconds."""
+    """Install the wheel with an extra into an empty environment; return it, MB and CPU seconds."""
     venv.create(folder, with_pip=True)
     empty = size_mb(folder)
     machine = Machine(work, folder / "bin")
-    # As the README has it, with the file in the place of the name in the index.
+    # The README's command, with the file instead of the name in the index.
     wanted = f"{wheel}[{extra}]" if extra else str(wheel)
     _, used, _ = machine.run("pip", "install", "--quiet", wanted)
     print(f"  {largest(folder)}")
@@ -135,7 +136,7 @@ def installed(folder: Path, wheel: Path, extra: str, work: Path) -> tuple[Machin
 
 
 def verified(wheel: Path) -> int:
-    """Compare the files of a wheel with the digests of its record; give how many there are."""
+    """Compare the files of a wheel with the digests of its record; return their number."""
     with zipfile.ZipFile(wheel) as archive:
         (record,) = [name for name in archive.namelist() if name.endswith(".dist-info/RECORD")]
         rows = list(csv.reader(archive.read(record).decode().splitlines()))
@@ -183,7 +184,7 @@ def publish_and_ask(figures: Figures, home: Path, wheel: Path) -> None:
     publisher.run("python", "-c", write)
     for words in commands("hushtable"):
         command = words[1]
-        if command == "evaluate":  # and all that follows: the README names their extras
+        if command == "evaluate":  # this and later commands need extras that the README names
             publisher.run("pip", "install", "--quiet", f"{wheel}[eval]")
         if command == "query":
             _, used, _ = reader.run(*words)
@@ -231,7 +232,7 @@ def demo_and_docs(figures: Figures, copy: Path) -> None:
 
 
 def main() -> None:
-    """Go the way, print figures, say what missed its limit."""
+    """Run everything, print the figures, and exit with an error if a limit was exceeded."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fresh_install", description=__doc__)
     parser.add_argument("--no-docs", action="store_true", help="without demo and documentation")
     given = parser.parse_args()

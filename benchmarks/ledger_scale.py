@@ -1,8 +1,8 @@
-"""Opening and checking long ledgers, and what one more charge writes.
+"""Time of opening and checking long ledgers, and bytes written by one more charge.
 
-Run it with ``python -m benchmarks.ledger_scale``. Each ledger holds so many charges, each marked as
-released, by promises that are all different. It tells processor seconds of the whole check (every
-digest, every rule) and the bytes that one more charge hands to the system.
+Run it with ``python -m benchmarks.ledger_scale``. Each ledger has many released charges, all with
+different guarantees. It prints the CPU seconds of the whole check (every digest, every rule) and
+the bytes that one more charge writes.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ SMALL = Fraction(1, 10**8)
 
 
 def pure(number: int) -> Guarantee:
-    """Return a promise of epsilon alone."""
+    """Return a guarantee with epsilon only."""
     return PureDP(epsilon=number * SMALL, unit=ROW, neighbors="add-remove")
 
 
 def approximate(number: int) -> Guarantee:
-    """Return a promise with a delta."""
+    """Return a guarantee with a delta."""
     delta = Fraction(number, 10**14)
     return ApproxDP(epsilon=number * SMALL, delta=delta, unit=ROW, neighbors="add-remove")
 
 
 def concentrated(number: int) -> Guarantee:
-    """Return a promise that has a rho, such as quilt's."""
+    """Return a guarantee with a rho, such as quilt's."""
     epsilon, delta = number * SMALL, Fraction(1, 10**9)
     rho = concentrated_share(epsilon, delta)
     return ApproxDP(epsilon=epsilon, delta=delta, rho=rho, unit=ROW, neighbors="add-remove")
 
 
 def write(path: Path, n: int, promise: Callable[[int], Guarantee]) -> None:
-    """Write a ledger with many charges in one transaction, by its own rules."""
+    """Write a valid ledger with many charges in one transaction."""
     Ledger.create(path, epsilon=100, delta="1e-3")
     with file.connection_to(path, 30) as connection:
         connection.execute("BEGIN IMMEDIATE")
@@ -67,13 +67,13 @@ def write(path: Path, n: int, promise: Callable[[int], Guarantee]) -> None:
 
 
 def written() -> int:
-    """Return the bytes that this process has handed to the system so far."""
+    """Return the number of bytes that this process has written so far."""
     lines = Path("/proc/self/io").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("wchar"))
 
 
 def measure(n: int, promise: Callable[[int], Guarantee]) -> tuple[float, int]:
-    """Return the processor seconds of opening a ledger, and the bytes that a charge writes."""
+    """Return the CPU seconds of opening a ledger, and the bytes that a charge writes."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "book"
         write(path, n, promise)

@@ -1,15 +1,15 @@
-"""What linked tables cost where there are many rows: ten million visits of 1.5 million persons.
+"""Time and memory of linked tables with ten million visits of 1.5 million persons.
 
 ``python -m benchmarks.linked_scale [--rows 10000000] [--engine duckdb spark] [--limit 4GB]
 [--folder DIR]``
 
-Persons and visits are generated as Parquet files; with ``--folder`` they are kept and found again.
-Each figure is of a process of its own: CPU seconds and peak memory of it and of all that it starts,
-but for Spark's Java, which outlives it.
+Persons and visits are generated as Parquet files, which are kept and reused if ``--folder`` is
+given. Each measurement runs in a separate process. It includes CPU seconds and peak memory of child
+processes, except Spark's Java process, which continues after the measurement.
 
-- *pass*: one counting pass, which the others are told in: visits joined to their persons, encoded,
-  and counted by each column once.
-- *publish*: the whole of `publish_linked`, with drawn rows written.
+- *pass*: one counting pass: visits joined to their persons, encoded, and counted once by each
+  column. It is the unit of the ratio that is printed.
+- *publish*: the whole of `publish_linked`, including writing the synthetic rows.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from range({rows})
 
 
 def generate(folder: Path, rows: int) -> dict[str, Path]:
-    """Write both tables, where they are not there yet."""
+    """Write both tables unless they exist."""
     n = round(rows / VISITS_EACH)
     files = {name: folder / f"{name}-{rows}.parquet" for name in ("persons", "visits")}
     for (name, path), query in zip(files.items(), (_PERSONS, _VISITS), strict=True):
@@ -79,7 +79,7 @@ def generate(folder: Path, rows: int) -> dict[str, Path]:
 
 
 def one(what: str, files: dict[str, Path], engine: str, limit: str) -> None:
-    """Do one thing, and print what it took."""
+    """Run one measurement, and print its CPU seconds and peak memory."""
     schema = LinkedSchema.parse(SCHEMA)
     how: dict[str, Any] = {"engine": engine, "memory_limit": limit}
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +96,7 @@ def one(what: str, files: dict[str, Path], engine: str, limit: str) -> None:
 
 
 def main() -> None:
-    """Read options, make the tables, and run each thing by itself."""
+    """Parse the options, generate the tables, and run each measurement in a separate process."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--engine", nargs="+", default=["duckdb"], choices=("duckdb", "spark"))

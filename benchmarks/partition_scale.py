@@ -1,8 +1,8 @@
-"""Time and memory of `partition` against the number of rows and the depth.
+"""Time and memory of `partition` by number of rows and depth.
 
 Run as ``python -m benchmarks.partition_scale [--rows 100000 1000000] [--depth 10 50]``. Rows are
-generated, ten columns of the kinds that Adult has. Each run is a process of its own, so that the
-peak of its memory can be told; it is set against the forecast and against one count of the table.
+generated, with ten columns similar to Adult's. Each run is a separate process, to measure its peak
+memory. The output compares memory with the forecast, and time with one count of the table.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def table(rows: int) -> pa.Table:
 
 
 def measure(rows: int, depth: int) -> dict[str, float]:
-    """Publish once; seconds and megabytes."""
+    """Publish once, and measure seconds and MB."""
     engine = connect(table(rows), schema(), engine="memory")
     method = Partition(epsilon=1, max_depth=depth)
     Partition(epsilon=1, max_depth=2).run(connect(table(100), schema()), SecureNoise())  # compile

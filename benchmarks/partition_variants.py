@@ -1,18 +1,20 @@
-"""Two ways of the RPS paper that `partition` does not take, beside the one it takes.
+"""Two variants of the RPS paper that `partition` does not use, compared with the one it uses.
 
-``python -m benchmarks.partition_variants [--runs N]`` divides 10,000 normal points on a line of 301
-values, as figure 1 of the paper, and prints the earth mover's distance (W1) of points made from the
-leaves, mean and standard error, for three kinds of cuts and two of counts:
+``python -m benchmarks.partition_variants [--runs N]`` partitions 10,000 normal points on a line of
+301 values, as in figure 1 of the paper. It prints the earth mover's distance (W1) of points sampled
+from the leaves, mean and standard error, for three kinds of splits and two kinds of counts:
 
-- cuts by the exponential mechanism (`partition`), by the median with noise of its smooth
-  sensitivity (section 3 of the paper names it), and in the middle of a region, which is free;
-- noisy counts of leaves, half of epsilon, and N/2^d for a leaf of depth d, for which N must be
-  public (errata 001-6): nothing is spent on counts, so cuts get all of epsilon, but neighbors have
-  a row exchanged, which leaves one path and enters another, so each path gets half of epsilon.
+- splits by the exponential mechanism (`partition`); by the median with noise calibrated to its
+  smooth sensitivity (mentioned in section 3 of the paper); and in the middle of a region, which
+  costs no budget;
+- noisy counts of leaves with half of epsilon; and N/2^d for a leaf of depth d, for which N must be
+  public (errata 001-6). The latter spends nothing on counts, so splits get all of epsilon. But then
+  neighbors differ by the replacement of a row, which leaves one path and enters another, so each
+  path gets half of epsilon.
 
 The smooth sensitivity of the median of sorted x in [low, high] is that of Nissim, Raskhodnikova and
 Smith (2007): max over k of exp(-beta k) max over t of x[m + t] - x[m + t - k - 1], beta =
-epsilon/6, with Cauchy noise of scale 6 S/epsilon. It is in floats, so no promise goes with it.
+epsilon/6, with Cauchy noise of scale 6 S/epsilon. It uses floats, so it has no guarantee.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ Cut = Callable[[Points, int, int, float, np.random.Generator], int]
 def exponential(
     points: Points, low: int, high: int, epsilon: float, rng: np.random.Generator
 ) -> int:
-    """Draw a cut with probability proportional to exp(epsilon min(r1, r2))."""
+    """Return a random split, with probability proportional to exp(epsilon min(r1, r2))."""
     cuts = np.arange(low + 1, high + 1)
     left = np.searchsorted(points, cuts)
     score = epsilon * np.minimum(left, len(points) - left)
@@ -63,21 +65,21 @@ def smooth_sensitivity(points: Points, low: int, high: int, beta: float) -> floa
 def smooth_median(
     points: Points, low: int, high: int, epsilon: float, rng: np.random.Generator
 ) -> int:
-    """Cut at the median plus Cauchy noise of its smooth sensitivity."""
+    """Split at the median plus Cauchy noise, scaled to its smooth sensitivity."""
     median = float(points[len(points) // 2]) if len(points) else (low + high) / 2
     scale = 6 * smooth_sensitivity(points, low, high, epsilon / 6) / epsilon
     return int(np.clip(round(median + scale * rng.standard_cauchy()), low + 1, high))
 
 
 def middle(points: Points, low: int, high: int, epsilon: float, rng: np.random.Generator) -> int:
-    """Cut in the middle; nothing is looked at."""
+    """Split in the middle, without access to the data."""
     return low + (high - low) // 2 + 1
 
 
 def made(
     points: Points, cut: Cut, epsilon: float, depth: int, *, counted: bool, rng: np.random.Generator
 ) -> Points:
-    """Divide, count and draw points from the leaves."""
+    """Partition, count, and sample points from the leaves."""
     per_path = epsilon if counted else epsilon / 2
     for_cuts = per_path / 2 if counted else per_path
     if cut is middle:
@@ -103,7 +105,7 @@ def made(
 
 
 def w1(one: Points, two: Points) -> float:
-    """Return the area between the distribution functions."""
+    """Return W1: the area between the distribution functions."""
     grid = np.arange(LOW, HIGH + 1)
     shares = [np.searchsorted(np.sort(x), grid, "right") / max(len(x), 1) for x in (one, two)]
     return float(np.abs(shares[0] - shares[1]).sum())

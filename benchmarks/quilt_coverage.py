@@ -1,13 +1,13 @@
-"""How often the 95% intervals of a quilt hold the truth: random conditions on 1 to 3 columns.
+"""Coverage of quilt's 95% intervals, for counts with random conditions on 1 to 3 columns.
 
 ``python -m benchmarks.quilt_coverage [--data FOLDER] [--tables ...] [--runs N] [--questions N]
-[--told]``
+[--target]``
 
-A column is asked for at random: one with an order for a range, any other for one of its values or
-for half of them. The constants of the estimator were set on adulthalf (a part of the rows of adult
-that are published), br2000 and nltcs. The first runs on acs and kdd fell short and showed faults of
-the error model (tables of two values, tables with one large cell), which were repaired in general
-terms; so acs and kdd are no longer unseen, and adult is the check, as are `YES_NO`.
+A condition on an ordered column is a random range; on any other column, one of its values or half
+of them. The constants of the estimator were tuned on adulthalf (a part of adult's training rows),
+br2000 and nltcs. The first runs on acs and kdd had too low a coverage and revealed errors of the
+error model (tables with two values, tables with one large cell), which were corrected. So acs and
+kdd have been used for development; adult and `YES_NO` have not.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ REPORTED = ("acs", "kdd", "adult")
 
 
 def table_of(name: str, folder: Path) -> Table:
-    """Load one of the tables, or the part of adult that constants were set on."""
+    """Load one of the tables, or the part of adult that was used for tuning."""
     return half(load("adult", folder)) if name == "adulthalf" else load(name, folder)
 
 
 def questions(table: Table, n: int, seed: int) -> Iterator[tuple[str, int]]:
-    """Make conditions, each with the number of its columns."""
+    """Yield random conditions, each with its number of columns."""
     rng = np.random.default_rng(seed)
     for _ in range(n):
         order = int(rng.integers(1, 4))
@@ -54,14 +54,14 @@ def _clause(column: Column, rng: np.random.Generator) -> str:
 
 
 def truths(table: Table, asked: list[tuple[str, int]]) -> list[int]:
-    """Count the private rows."""
+    """Return the true counts of the conditions."""
     schema = table.schema
     codes = {column.name: table.train[:, i] for i, column in enumerate(table.columns)}
     return [int(parse(where, schema).mask(codes).sum()) for where, _ in asked]
 
 
 def score(answers: list[Estimate], orders: list[int], true: list[int]) -> list[dict[str, Any]]:
-    """Print coverage, width and error, by the number of columns and by where the answer is from."""
+    """Print coverage, width and error, by number of columns and by source of the answer."""
     low, high = (np.array([getattr(a, end) for a in answers]) for end in ("low", "high"))
     value, truth = np.array([a.value for a in answers]), np.array(true)
     modeled = np.array([a.model_std > 0 for a in answers])
@@ -98,9 +98,9 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=tables, default=list(REPORTED))
     parser.add_argument("--epsilons", nargs="+", default=["0.1", "1.0"])
     parser.add_argument("--delta", default="1e-9")
-    parser.add_argument("--runs", type=int, default=10, help="releases, each asked anew")
-    parser.add_argument("--questions", type=int, default=100, help="asked of each release")
-    parser.add_argument("--told", action="store_true", help="tell quilt the table's target")
+    parser.add_argument("--runs", type=int, default=10, help="releases, each with new questions")
+    parser.add_argument("--questions", type=int, default=100, help="questions to each release")
+    parser.add_argument("--target", action="store_true", help="pass the table's target to quilt")
     given = parser.parse_args()
     from hushtable.methods.quilt.quilt import Quilt
     from hushtable.publishing.publish import publish
@@ -109,7 +109,7 @@ def main() -> None:
     print("|" + " --- |" * 7)
     for name in given.tables:
         table = table_of(name, given.data)
-        target = table.columns[table.target].name if given.told else None
+        target = table.columns[table.target].name if given.target else None
         for epsilon in given.epsilons:
             answers: list[Estimate] = []
             orders: list[int] = []

@@ -1,21 +1,21 @@
-"""What a prior is worth, and what a wrong one costs.
+"""Accuracy of quilt with a prior, and its loss with a wrong prior.
 
 ``python -m benchmarks.quilt_prior [--data FOLDER] [--runs N] [--questions N]``
 
-The private table is Adult's part that constants were set on (`benchmarks.peers.data.half`). The
-year before it had 5 % other rows, all of them young people's, and was published at epsilon 1. Now
-the table is published at epsilon 0.1:
+The private table is the part of Adult that was used for tuning (`benchmarks.peers.data.half`). In
+the previous year, 5% of its rows were different, all of young people, and it was published at
+epsilon 1. Now it is published at epsilon 0.1:
 
-- ``none``: without a prior, also at epsilon 0.5, to compare with;
-- ``year before``: with last year's release;
+- ``none``: without a prior, and for comparison also at epsilon 0.5;
+- ``year before``: with the release of the previous year;
 - ``sample``: with a public sample of 1,000 other people;
-- ``shuffled``: with columns of the right shares that have nothing to do with each other;
-- ``relabeled``: with the table itself, but each column's values renamed at random;
-- ``even``: with 5,000 rows drawn evenly from the domain;
-- ``women``: with another population, the women among other people.
+- ``shuffled``: with independent columns that have the true one-way shares;
+- ``relabeled``: with the table itself, after a random permutation of each column's values;
+- ``even``: with 5,000 uniform rows from the domain;
+- ``women``: with a different population, the women among other people.
 
-Errors are mean total variation over single columns and over all pairs, of the published rows. The
-coverage is that of the 95% intervals of random conditions (`benchmarks.quilt_coverage`).
+Errors are mean total variation distances of the published rows, over single columns and over all
+pairs. Coverage is that of the 95% intervals of random conditions (`benchmarks.quilt_coverage`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DELTA = "1e-9"
 
 
 def errors(table: Table, rows: Codes) -> tuple[float, float]:
-    """Return the mean distance of single columns and of pairs from the private rows."""
+    """Return the mean total variation distances of single columns and of pairs."""
     return _distance(table, rows, 1), _distance(table, rows, 2)
 
 
@@ -61,7 +61,7 @@ def _distance(table: Table, rows: Codes, order: int) -> float:
 
 
 def year_before(table: Table, rng: np.random.Generator) -> Codes:
-    """Put young people that are not in the table in the place of some rows."""
+    """Return the table with some rows replaced by young people who are not in it."""
     before = table.train.copy()
     n_changed = int(CHANGED * len(before))
     age = next(i for i, column in enumerate(table.columns) if column.name == "age")
@@ -72,7 +72,7 @@ def year_before(table: Table, rng: np.random.Generator) -> Codes:
 
 
 def wrong(table: Table, rng: np.random.Generator) -> Iterator[tuple[str, Codes]]:
-    """Make public tables that say little, or nothing, or what is wrong."""
+    """Yield public tables with little information, with none, and with wrong information."""
     yield "sample", table.test[rng.choice(len(table.test), 1000, replace=False)]
     yield "shuffled", np.stack([rng.permutation(codes) for codes in table.train.T], axis=1)
     renamed = [
@@ -85,7 +85,7 @@ def wrong(table: Table, rng: np.random.Generator) -> Iterator[tuple[str, Codes]]
 
 
 class Scores:
-    """Collect what was found, by case."""
+    """Errors and coverage of releases, by case."""
 
     def __init__(self, table: Table, n_questions: int) -> None:
         self.table, self.n_questions = table, n_questions
@@ -122,7 +122,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quilt_prior")
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("HUSHTABLE_DATA", SHARED)))
     parser.add_argument("--runs", type=int, default=4)
-    parser.add_argument("--questions", type=int, default=100, help="asked of each release")
+    parser.add_argument("--questions", type=int, default=100, help="questions to each release")
     given = parser.parse_args()
     table = half(load("adult", given.data))
     scores = Scores(table, given.questions)

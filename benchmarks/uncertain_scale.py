@@ -1,4 +1,4 @@
-"""Time of the uncertain method against one all-pairs distance pass, and its growth with records.
+"""Time of `uncertain`, compared with one pass over all pairs of records, and its growth.
 
 Run ``python -m benchmarks.uncertain_scale [rows ...]``.
 """
@@ -22,7 +22,7 @@ from hushtable.schema import Schema
 
 @njit(parallel=True)
 def all_pairs(points: Any, nearest: Any) -> None:
-    """Visit every ordered pair once: the distance to the nearest other record."""
+    """Compute each record's distance to its nearest neighbor, over all ordered pairs."""
     n, d = points.shape
     for i in prange(n):
         best = np.inf
@@ -43,7 +43,7 @@ def seconds(function: Any, *arguments: Any) -> float:
 
 
 def ratios(n: int, repeats: int = 5) -> dict[str, float]:
-    """Return the times of one pass and of both solvers, the best of several turns each."""
+    """Return the times of one pass and of both solvers, the minimum of several repeats."""
     points = np.random.default_rng(0).random((n, 5)) * math.sqrt(12)
     k, nearest = np.full(n, 10.0), np.empty(n)
     for function in (gaussian_scales, uniform_scales):
@@ -55,14 +55,14 @@ def ratios(n: int, repeats: int = 5) -> dict[str, float]:
         "uniform": (uniform_scales, points, k),
     }
     best = dict.fromkeys(tasks, math.inf)
-    for _ in range(repeats):  # in turns, so that a busy machine slows all of them
+    for _ in range(repeats):  # alternate, so that other load affects all of them
         for name, (function, *arguments) in tasks.items():
             best[name] = min(best[name], seconds(function, *arguments))
     return best
 
 
 def safe(n: int, model: Any) -> float:
-    """Time a whole run with safe levels."""
+    """Return the time of a whole run with safe levels."""
     column = {"type": "number", "low": 0.0, "high": 0.999, "step": 0.001}
     schema = Schema.from_dict({"name": "u", "columns": {f"x{i}": column for i in range(5)}})
     values = np.random.default_rng(0).integers(0, 1000, (n, 5)) / 1000
