@@ -152,7 +152,7 @@ def test_check_says_which_file_comes_first(run: Run, place: Path) -> None:
 
 
 @pytest.mark.parametrize("name", DATA | ROWS)
-def test_check_tells_and_writes_nothing(name: str, run: Run, place: Path) -> None:
+def test_check_reports_problems_and_writes_nothing(name: str, run: Run, place: Path) -> None:
     content, said = (DATA | ROWS)[name]
     (place / "data.csv").write_bytes(content)
     make_strict(place)
@@ -314,7 +314,7 @@ def test_ledgers_that_are_refused(run: Run, place: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\x00\x01", b"caf\xe9,b\n1,2\n"])
-def test_draft_refuses_what_is_no_table(content: bytes, run: Run, place: Path) -> None:
+def test_draft_refuses_files_that_are_not_tables(content: bytes, run: Run, place: Path) -> None:
     (place / "odd.csv").write_bytes(content)
     done = run("schema", "draft", place / "odd.csv", "-o", place / "new.yaml")
     assert done.code in (1, 2)

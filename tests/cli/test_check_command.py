@@ -46,7 +46,7 @@ def test_one_that_is_not(run: Run, table: Path) -> None:
     assert "with equal age, sex, ill" in everything.out
 
 
-def test_a_name_is_no_markup(run: Run, tmp_path: Path) -> None:
+def test_markup_in_a_name_is_escaped(run: Run, tmp_path: Path) -> None:
     pa_csv.write_csv(TABLE.rename_columns(["[/x]age", "[bold]", "ill"]), tmp_path / "table.csv")
     result = run("evaluate", tmp_path / "table.csv", "--check", "k=5", "--sensitive", "ill")
     assert (result.code, result.err) == (0, "")
@@ -86,13 +86,17 @@ def test_a_release_is_checked_with_its_own_schema(run: Run, files: Path) -> None
         ((), "DATA"),
     ],
 )
-def test_wrong_usage_is_said(run: Run, table: Path, options: tuple[str, ...], message: str) -> None:
+def test_wrong_usage_is_reported(
+    run: Run, table: Path, options: tuple[str, ...], message: str
+) -> None:
     result = run("evaluate", table, *options)
     assert result.code == 2
     assert message in result.err
 
 
-def test_a_file_that_is_no_table_is_said_without_quoting_it(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_is_reported_without_quoting_it(
+    run: Run, tmp_path: Path
+) -> None:
     path = tmp_path / "broken.parquet"
     path.write_text("Ada Lovelace, 36")
     result = run("evaluate", path, "--check", "k=2")

@@ -39,7 +39,7 @@ def test_table_page_and_numbers(run: Run, files: Path) -> None:
     assert "exists" in again.err
 
 
-def test_wrong_usage_is_said_before_any_work(run: Run, files: Path) -> None:
+def test_wrong_usage_is_reported_before_any_work(run: Run, files: Path) -> None:
     assert run("compare", files / "data.csv").code == 2
     wrong = run("compare", files / "data.csv", files / "absent", "--out", files / "page.pdf")
     assert wrong.code == 2
@@ -48,7 +48,7 @@ def test_wrong_usage_is_said_before_any_work(run: Run, files: Path) -> None:
     assert "not a release" in absent.err
 
 
-def test_every_folder_that_is_no_release_is_named(run: Run, files: Path) -> None:
+def test_every_folder_that_is_not_a_release_is_named(run: Run, files: Path) -> None:
     (files / "empty").mkdir()
     done = run("compare", files / "data.csv", files / "absent", files / "empty")
     assert (done.code, done.out) == (1, "")

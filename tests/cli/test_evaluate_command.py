@@ -64,7 +64,7 @@ def test_a_plain_table_needs_a_schema(run: Run, tables: Path) -> None:
         (("--target", "nobody"), "'nobody' is not a published column"),
     ],
 )
-def test_what_cannot_be_done_is_said_before_the_work(
+def test_impossible_requests_are_refused_before_the_work(
     run: Run,
     tables: Path,
     monkeypatch: pytest.MonkeyPatch,

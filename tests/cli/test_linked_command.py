@@ -43,7 +43,7 @@ def tables(folder: Path) -> tuple[str, str]:
     return f"persons={folder / 'persons.csv'}", f"visits={folder / 'visits.parquet'}"
 
 
-def test_check_tells_orphans_and_who_has_too_many(run: Run, clinic: Path) -> None:
+def test_check_reports_orphans_and_parents_with_too_many_children(run: Run, clinic: Path) -> None:
     done = run("linked", "check", clinic / "schema.yaml", *tables(clinic))
     assert done.code == 0, done.err
     assert "1 rows have no parent in 'persons'; they do not count." in done.out

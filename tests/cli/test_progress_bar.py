@@ -27,7 +27,7 @@ def test_it_says_phase_counts_and_what_is_left(monkeypatch: pytest.MonkeyPatch) 
     assert "3 min left" in line
 
 
-def test_nothing_is_shown_where_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_bar_is_shown_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = io.StringIO()
     monkeypatch.setattr(screen, "errors", Console(file=shown, force_terminal=False))
     with screen.one_bar("planning") as progress:

@@ -51,7 +51,7 @@ def test_files(run: Run, release: Path, files: Path) -> None:
     assert (files / "means.svg").read_text().count("<circle") == len(rows)
 
 
-def test_wrong_questions_are_told_at_once_and_leave_no_file(
+def test_invalid_questions_are_refused_at_once_and_leave_no_file(
     run: Run, release: Path, files: Path
 ) -> None:
     (files / "there.csv").write_text("")
@@ -70,7 +70,7 @@ def test_wrong_questions_are_told_at_once_and_leave_no_file(
     assert "no question is given" in run("query", release).err
 
 
-def test_all_that_is_wrong_with_a_question_is_told_at_once(run: Run, release: Path) -> None:
+def test_all_problems_of_a_question_are_reported_together(run: Run, release: Path) -> None:
     done = run("query", release, "age < 0", "--quantile", "sex:2", "--by", "nosuch")
     assert (done.code, done.out) == (2, "")
     said = " ".join(done.err.split())

@@ -203,7 +203,7 @@ def test_types_that_sqlite_only_names(tmp_path: Path) -> None:
     assert [column.type for column in drafted.values()] == ["date", "boolean", "number", "number"]
 
 
-def test_a_cell_of_sqlite_that_is_not_of_its_type_is_no_value(tmp_path: Path) -> None:
+def test_a_cell_of_sqlite_with_another_type_is_missing(tmp_path: Path) -> None:
     """SQLite stores any type in any column; one such cell neither ends a run nor changes others."""
     path = tmp_path / "t.db"
     kinds = {"x": "INTEGER", "y": "REAL", "z": "TEXT", "day": "DATE", "price": "DECIMAL(6, 2)"}

@@ -506,7 +506,7 @@ def test_overflow_goes_to_a_folder_of_ones_own_and_is_removed(
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_too_little_memory_is_said() -> None:
+def test_too_little_memory_is_reported() -> None:
     table = pa.table(
         {"x": np.random.default_rng(shifted(0)).integers(0, 2**31 - 2, size=1_000_000)}
     )

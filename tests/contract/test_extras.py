@@ -84,7 +84,7 @@ def test_only_a_signature_needs_its_extra(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_who_signs_or_checks_a_signature_is_told_the_extra(tmp_path: Path) -> None:
+def test_signing_and_checking_signatures_name_the_missing_extra(tmp_path: Path) -> None:
     ht.publish(ht.sample(), ht.sample_schema(), METHOD, out=tmp_path / "release")
     key, dossier = tmp_path / "key.pem", tmp_path / "d.json"
     pem = Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()

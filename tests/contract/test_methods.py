@@ -61,7 +61,7 @@ def test_law_2_methods_reach_neither_for_randomness_nor_for_data(path: Path) -> 
 
 
 @pytest.mark.parametrize("listing", specs().values(), ids=lambda listing: listing.name)
-def test_law_3_all_parts_are_there_and_the_proof_lies_beside_the_code(listing: MethodSpec) -> None:
+def test_law_3_all_parts_exist_and_the_proof_is_beside_the_code(listing: MethodSpec) -> None:
     check_spec(listing)
 
 

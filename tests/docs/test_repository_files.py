@@ -29,7 +29,7 @@ def test_the_workflow_does_what_ci_does_on_every_python() -> None:
     assert linux["strategy"]["matrix"]["python"][0] == oldest
 
 
-def test_the_image_runs_as_nobody_in_particular_and_tells_its_health() -> None:
+def test_the_image_runs_unprivileged_and_has_a_health_check() -> None:
     text = (ROOT / "Containerfile").read_text()
     last = text.rpartition("\nFROM ")[2]
     assert re.search(r"^USER hushtable$", last, re.MULTILINE)

@@ -84,8 +84,8 @@ def test_the_interval_of_a_code_holds(method: Method) -> None:
 def test_a_round_number_inside_a_bin_of_quilt_is_not_told_to_be_nobody() -> None:
     """Incomes in bins of 391: of 940 people in one bin, 900 have a round income; half are women.
 
-    In 200 releases intervals reached 360 to 585 of these women, 472 in the middle: more than 300
-    in 98.5 % of all, so that three of five do not with probability below 4e-5 if as few as that do,
+    In 200 releases intervals reached 360 to 585 of these women (median 472), and more than 300
+    in 98.5% of all, so that three of five do not with probability below 4e-5 if as few as that do,
     and below 1e-10 if they are normal. Of the young ones among them they reached 70 to 217, 163 in
     the middle, in 100 releases. Without the correction they reached 3 to 5.
     """
@@ -122,8 +122,8 @@ columns:
 def test_rows_are_as_many_as_there_were(score: str) -> None:
     """Also if most groups are empty, or neither rows nor class sizes are published.
 
-    The number of rows is off by the noise of all groups together: a standard deviation of 5 % of
-    the rows at most, so that 30 % have a probability below 1e-6.
+    The number of rows is off by the noise of all groups together: a standard deviation of 5% of
+    the rows at most, so an error of 30% has a probability below 1e-6.
     """
     method = DiffGen(epsilon="1/2", specializations=14, score=score)  # type: ignore[arg-type]
     found = method.run(connect(bank(), SCHEMA, engine="memory"), SeededNoise(shifted(8)))

@@ -99,7 +99,7 @@ def test_a_hierarchy_and_a_release(tmp_path):
     ("c.json", "{}", "has no values or range"),
     ("absent.json", None, "cannot read"),
 ])  # fmt: skip
-def test_what_is_no_codebook_is_refused(tmp_path, name, text, words):
+def test_files_that_are_not_codebooks_are_refused(tmp_path, name, text, words):
     if text is not None:
         (tmp_path / name).write_text(text)
     with pytest.raises(ParameterError, match=words):
@@ -122,5 +122,5 @@ def test_cells_that_a_codebook_does_not_list_never_count_as_its_first_value(book
     assert counted["age"][[0, 111]].tolist() == [0, 20]
 
 
-def test_codes_for_nothing_stand_apart_from_a_range(book):
+def test_special_codes_are_separate_from_a_range(book):
     assert read_codebook(book("ddi")).columns["bmi2"]["special"] == {999: "refused"}

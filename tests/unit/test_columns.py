@@ -224,7 +224,7 @@ class TestChoice:
         assert many.std < 210 * 2**0.5 / 4
         assert many._variance == int(many._variance)
         same = many.law.draw(np.zeros(20_000, np.int64), SecureNoise())
-        # The mean square of 20,000 Gaussians is off by 1 % (one sigma); 7 sigma is 1e-12.
+        # The mean square of 20,000 Gaussians is off by 1% (one sigma); 7 sigma: 1e-12.
         assert np.mean(same.astype(float) ** 2) == pytest.approx(many.std**2, rel=0.07)
 
     def test_a_cluster_that_two_partitions_share_stands_there_twice(self) -> None:

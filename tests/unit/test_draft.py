@@ -142,7 +142,7 @@ ROWS = "".join(f"{20 + i % 50},{'FM'[i % 2]},town {i % 3}\n" for i in range(60))
 
 
 @pytest.mark.parametrize("first", ["73,F,Ayre", "73,Sark,town 1", "1984,M,M"])
-def test_somebodys_row_is_not_taken_for_names(tmp_path: Path, first: str) -> None:
+def test_a_data_row_is_not_taken_for_column_names(tmp_path: Path, first: str) -> None:
     (tmp_path / "t.csv").write_text(f"{first}\n{ROWS}")
     with pytest.raises(DataError, match="looks like a data row") as told:
         draft(tmp_path / "t.csv")
@@ -253,7 +253,7 @@ def test_what_differs_between_neighbors_is_marked_in_both(data: st.DataObject) -
 
 
 @pytest.mark.parametrize("new", [None, "", "NA", "?", "x", "99", "2.5", "007"])
-def test_one_person_with_an_odd_cell_does_not_change_the_schema_unseen(new: str | None) -> None:
+def test_a_change_of_the_schema_by_one_unusual_cell_is_marked(new: str | None) -> None:
     """The attack: publish a draft with confirmed marks, and infer who is in the table."""
     rows = [["1", "F", "u"], ["2", "M", "v"]] * 10
     one, two = drafted(rows), drafted([*rows, [new, new, "u"]])

@@ -52,7 +52,7 @@ def test_ids_that_differ_are_row_numbers():
     assert made.schema.unit.kind == "row"
 
 
-def test_rows_that_are_left_out_of_a_person_are_said():
+def test_unused_rows_of_persons_are_reported():
     who = [*"aaaabbc", None]
     schema = Schema.from_dict({
         "name": "t", "unit": {"kind": "person", "column": "who", "max_rows": 2},
@@ -87,7 +87,7 @@ MOMENT = datetime.datetime(2024, 3, 1, tzinfo=datetime.UTC)
     ([i % 3 == 0 for i in range(N)], {"type": "boolean"}),
     ([str(i % 3 == 0) for i in range(N)], {"type": "boolean"}),
 ])  # fmt: skip
-def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, content):
+def test_times_durations_and_booleans_are_recognized(values, content):
     column, _, made = seen(values)
     shown = column.model_dump(mode="json")
     assert {part: shown[part] for part in content} == content
@@ -100,7 +100,7 @@ def test_moments_lengths_and_truth_values_are_proposed_as_what_they_are(values, 
     ([f"{i % 50} %" for i in range(N)], "remove the sign to publish numbers"),
     ([f"{1 + i % 28:02}.05.2024" for i in range(N)], "kept as text"),
 ])  # fmt: skip
-def test_what_is_nearly_a_number_or_a_day_is_said(values, words):
+def test_columns_that_are_nearly_numbers_or_dates_are_reported(values, words):
     column, why, made = seen(values)
     assert column.role == "identifier" or column.type == "categorical"
     assert words in why
@@ -146,7 +146,7 @@ def test_blanks_are_no_values():
     assert made.schema.missing_values == ("", "   ")
 
 
-def test_numbers_but_for_a_few_words_are_said():
+def test_numbers_with_a_few_words_are_reported():
     _, why, _ = seen(["n.d." if i == 5 else f"{i}.5" for i in range(N)])
     assert "numbers except 'n.d.'" in why
 
@@ -248,7 +248,7 @@ def test_remarks_stand_above_their_columns():
     assert Schema.parse(made.to_yaml()) == made.schema
 
 
-def test_a_large_table_is_drafted_alike_column_by_column(tmp_path, monkeypatch):
+def test_a_large_table_drafted_by_column_has_the_same_schema(tmp_path, monkeypatch):
     text = "id,age,sex,score\n" + "".join(
         f"{i // 4},{20 + i % 50},{'FM'[i % 2]},{i % 7 / 2}\n" for i in range(N)
     )

@@ -145,7 +145,7 @@ def test_a_public_table_takes_the_place_of_the_stand_in(tmp_path: Path) -> None:
     assert (found.rows, found.on) == (2000, "public.csv")
 
 
-def test_stand_ins_are_about_nobody() -> None:
+def test_surrogate_tables_are_made_up_and_reproducible() -> None:
     schema = surrogate_schema(sample_schema())
     assert "made-up rows" in schema.name
     assert make_surrogate(schema, 100).equals(make_surrogate(schema, 100))

@@ -23,14 +23,14 @@ def schema_of(n_columns: int, *, values: int = 40) -> ht.Schema:
     [ht.Partition(epsilon=1), ht.DiffGen(epsilon=1), TopDownSpecialization(k=10), Mondrian(k=10)],
     ids=lambda method: method.name,
 )
-def test_few_wide_cells_are_said_to_be_worth_less_than_columns(method: Method) -> None:
+def test_rows_from_few_wide_cells_are_forecast_to_be_worse_than_columns(method: Method) -> None:
     wide = method.forecast(schema_of(20), rows=2_000).lines
     assert SAID in str(wide[ROWS])
     narrow = method.forecast(schema_of(1, values=8), rows=1_000_000).lines
     assert ROWS not in narrow
 
 
-def test_suppressed_sampled_and_replaced_rows_are_said() -> None:
+def test_suppressed_sampled_and_replaced_rows_are_reported() -> None:
     few, many = schema_of(3), schema_of(1, values=4)
     suppressing, sampling = ht.GeneralizeSuppress(k=5), RandomSampling(rate="1/10")
     assert SAID in str(suppressing.forecast(few, rows=5_000).lines[ROWS])
@@ -48,7 +48,7 @@ def test_suppressed_sampled_and_replaced_rows_are_said() -> None:
     assert str(line[ROWS]).startswith(f"about {1 - true:.0%}")
 
 
-def test_noise_over_much_of_a_range_is_said() -> None:
+def test_noise_over_much_of_a_range_is_reported() -> None:
     """Noise moves 1,600 records by 0.4 of a range in seven columns, by 0.05 in two columns."""
     number = {"type": "integer", "low": 0, "high": 999}
 

@@ -110,7 +110,7 @@ def test_what_is_not_asked_for_is_not_logged(quiet: str, kept: Kept, tmp_path: P
     assert kept.records == []
 
 
-def test_the_command_line_tells_phases_on_standard_error_alone(tmp_path: Path) -> None:
+def test_the_command_line_logs_phases_to_standard_error_only(tmp_path: Path) -> None:
     table = ht.sample().slice(0, 200)
     ht.publish(table, ht.sample_schema(), METHOD, out=tmp_path / "release")
     import pyarrow.parquet as pq

@@ -638,7 +638,7 @@ def test_a_run_of_pure_publishes_the_whole_domain() -> None:
     assert table.num_rows == 909
     noisy, count = np.array(table["noisy_count"]), np.array(table["count"])
     assert (count == np.maximum(noisy, 0)).all()
-    assert (noisy < 0).any()  # 27 % of 905 empty tuples
+    assert (noisy < 0).any()  # 27% of 905 empty tuples
     large = table.filter(pa.array(count > MANY // 2))
     assert large.drop_columns(["count", "noisy_count"]).to_pylist() == [
         {"age": 0, "sex": "M", "dose": 0.5},

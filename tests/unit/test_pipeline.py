@@ -30,7 +30,7 @@ def test_a_schema_may_be_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", ["noisy-counts", ht.NoisyCounts])
-def test_what_is_no_schema_and_no_method_is_said_at_once(method: Any, tmp_path: Path) -> None:
+def test_invalid_schema_and_method_are_reported_together(method: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError) as error:
         ht.publish(TABLE, {"name": "t"}, method, out=tmp_path / "release")  # type: ignore[arg-type]
     assert [problem.split(";")[0][:12] for problem in error.value.problems] == [

@@ -130,12 +130,12 @@ def test_every_method_has_a_curve_or_a_reason(method: Method) -> None:
     ],
     ids=lambda value: value.name if isinstance(value, Method) else None,
 )
-def test_what_cannot_be_known_beforehand_is_said(method: Method, reason: str) -> None:
+def test_errors_that_cannot_be_forecast_are_named(method: Method, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         error_curve(method, sample_schema())
 
 
-def test_suppression_that_no_epsilon_undoes_is_said() -> None:
+def test_suppression_that_no_epsilon_removes_is_reported() -> None:
     fine = NoisyCounts(epsilon=1, delta="1e-6", k=10)
     with pytest.raises(Refused, match="never published; generalize more"):
         needed_epsilon(fine, sample_schema(), ErrorTarget.parse("count error 5 at 1%"), rows=ROWS)

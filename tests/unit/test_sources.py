@@ -224,7 +224,7 @@ def write_rows(kind, file, rows):
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_row_is_read_the_same_whatever_stands_in_others(kind, tmp_path):
+def test_reading_of_a_row_does_not_depend_on_other_rows(kind, tmp_path):
     """More rows add the same number of rows to each column, even with cells of other types."""
     (plain, odd), file, counted = FILES[kind], tmp_path / f"t.{kind}", []
     for more in ([], [[cell] * len(TYPED.columns) for cell in odd]):

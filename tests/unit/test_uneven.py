@@ -43,6 +43,6 @@ def test_noise_on_empty_groups_cancels() -> None:
     assert error.most.shape == (1000,)
 
 
-def test_nothing_cut_is_no_error() -> None:
+def test_without_split_groups_there_is_no_error() -> None:
     error = cut_error(np.empty(0), np.empty(0))
     assert (error.std, error.below, error.above) == (0.0, 0.0, 0.0)

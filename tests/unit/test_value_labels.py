@@ -63,7 +63,7 @@ def test_what_is_read_by_labels_is_counted_by_them(file: Path) -> None:
     assert counted["income"][-2:].tolist() == [20, 0]
 
 
-def test_a_value_without_a_label_is_no_category(tmp_path: Path) -> None:
+def test_a_value_without_a_label_is_not_a_category(tmp_path: Path) -> None:
     file = tmp_path / "survey.sav"
     pyreadstat.write_sav(
         pd.DataFrame({"sex": [1.0, 2.0, 7.0, None]}), file, variable_value_labels=LABELS
