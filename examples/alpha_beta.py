@@ -1,6 +1,6 @@
-"""Publish a table with random insertions and deletions, ask the release, publish an update.
+"""Example of alpha-beta: publish a table with random insertions and deletions, and an update of it.
 
-Run it with ``python examples/alpha_beta.py``; it works on a generated table in a temporary folder.
+Run it with ``python examples/alpha_beta.py``; it uses a generated table and a temporary folder.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from hushtable import AlphaBeta, Ledger, Release, publish, sample, sample_schema
 
 
 def main() -> None:
-    """Plan, publish, ask, publish again."""
+    """Plan, publish twice, and query both releases."""
     schema = sample_schema()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        # The file `view_history` is private: keep it beside the ledger, not beside the release.
+        # The file `view_history` is private: keep it with the ledger, not with the release.
         method = AlphaBeta(
             d="3/10", n_public=6000, gamma="3/5", views=2, view_history=str(home / "clinic.views")
         )
@@ -33,7 +33,7 @@ def main() -> None:
         publish(visits, schema, method, out=home / "april", ledger=ledger)
 
         for month in ("march", "april"):
-            release = Release.load(home / month)  # all an analyst has
+            release = Release.load(home / month)  # an analyst has only this folder
             print(f"Distinct tuples, {month}:")
             for where in ("TRUE", "sex = 'F' AND age >= 40", "2 * age < 50 OR smoker IS NULL"):
                 print(f"  {where}: {release.count(where)}")

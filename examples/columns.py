@@ -1,6 +1,6 @@
-"""Publish ratings by columns, ask the release, and learn to predict ratings from it.
+"""Example of columns: publish ratings, query the release, and train a rating model on it.
 
-Run it with ``python examples/columns.py``; it works on generated data in a temporary folder.
+Run it with ``python examples/columns.py``; it uses generated data and a temporary folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ratings(n_people: int = 20_000) -> pa.Table:
 
 
 def main() -> None:
-    """Plan, publish, ask, learn."""
+    """Plan, publish, query, and train a model."""
     schema = Schema.from_dict(
         {
             "name": "ratings (generated)",
@@ -47,9 +47,9 @@ def main() -> None:
         k=10,
         item="movie",
         value="rating",
-        max_values=4,  # of each person, at most so many ratings
-        max_columns=3,  # in at most so many columns
-        clusters=[4],  # chosen privately, with a fifth of the budget
+        max_values=4,  # maximum number of ratings per person
+        max_columns=3,  # maximum number of columns per person
+        clusters=[4],  # sizes of the columns, which are chosen privately with a fifth of the budget
         count_share="1/50",
     )
     print("The promise, before any data is read:")
@@ -61,13 +61,13 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         publish(ratings(), schema, method, out=Path(folder) / "release")
-        release = Release.load(Path(folder) / "release")  # all an analyst has
+        release = Release.load(Path(folder) / "release")  # an analyst has only this folder
         print("The columns:", release.statement.estimator["columns"])
         for question in ("m0 = 5", "m0 IS NULL", "m0 >= 4 AND m7 >= 4"):
             print(f"{question}: {release.count(question)}")
         model = RatingModel(rank=2).fit_release(release)
         guess = model.predict([["new", "m1"]], known_X=[["new", "m0"]], known_y=[5])
-        print(f"somebody who gave m0 five stars gives m1 {guess[0]:.1f}")
+        print(f"predicted rating of m1 by a person who gave m0 five stars: {guess[0]:.1f}")
 
 
 if __name__ == "__main__":

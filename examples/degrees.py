@@ -1,4 +1,4 @@
-"""Publish the degrees of a graph, ask the release, and make a synthetic graph from it.
+"""Example of degrees: publish a graph's degrees, query them, and generate a synthetic graph.
 
 Run it with ``python examples/degrees.py``; it works on a generated graph in a temporary folder.
 """
@@ -20,11 +20,11 @@ N_NODES = 5000
 
 
 def main() -> None:
-    """Make a graph, plan, publish, ask, generate."""
-    # Stands for the private graph: people with 1 to some hundred contacts.
+    """Generate a graph, plan, publish, query, and generate a synthetic graph."""
+    # The private graph of this example: people with 1 to some hundred contacts.
     contacts = np.random.default_rng(7).lognormal(2.5, 0.9, N_NODES).astype(np.int64) + 1
     edges = configuration(contacts, SeededNoise(7))
-    members = np.arange(N_NODES)  # the list of all nodes, those without contacts too
+    members = np.arange(N_NODES)  # the list of all nodes, including those without contacts
 
     method = Degrees(epsilon=1, max_degree=64)  # a public bound, not taken from the graph
     print("The promise, before any edge is read:")
@@ -36,7 +36,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         publish_graph(edges, method, nodes=members, name="contacts", out=Path(folder) / "release")
-        release = Release.load(Path(folder) / "release")  # all an analyst has
+        release = Release.load(Path(folder) / "release")  # an analyst has only this folder
         for where in ("degree >= 1", "degree BETWEEN 10 AND 19", "degree >= 50"):
             print(f"nodes with {where}: {release.count(where)}")
         exponent = release.statement.estimator["power_law_exponent"]

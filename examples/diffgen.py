@@ -1,4 +1,4 @@
-"""Publish generalized rows for predicting a diagnosis, and use them as an analyst would.
+"""Example of DiffGen: publish generalized rows for predicting a diagnosis, and query them.
 
 Run it with ``python examples/diffgen.py``; it works on a generated table in a temporary folder.
 """
@@ -12,14 +12,14 @@ from hushtable import DiffGen, Release, publish, sample, sample_schema
 
 
 def main() -> None:
-    """Plan, publish, ask, generalize."""
+    """Plan, publish, query, and generalize test rows."""
     private, schema = (
         sample(),
         sample_schema(),
     )  # 12,000 generated visits; the target is the diagnosis
     method = DiffGen(epsilon=1)
 
-    # The custodian: what is promised and what to expect, before any row is read.
+    # The custodian reads the guarantee and the forecast before any row is read.
     for promise in method.guarantee(schema):
         print(promise.explain())
     for name, figure in method.forecast(schema, rows=12_000).lines.items():
@@ -28,7 +28,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         publish(private, schema, method, out=Path(folder) / "release")
 
-        # The analyst: the folder alone.
+        # The analyst has only the folder.
         release = Release.load(Path(folder) / "release")
         for done in release.statement.estimator["specializations"]:
             print(f"{done['column']}: {done['part']} -> {', '.join(done['into'])}")
@@ -41,7 +41,7 @@ def main() -> None:
         print(release.frame().slice(0, 3).to_pylist())
         print(release.frame(drawn=True).slice(0, 3).to_pylist())
 
-        # Rows of one's own, written in the released values: for trying a model learned from them.
+        # Generalize other rows to the released values, to test a model trained on the release.
         print(release.generalize(private.slice(0, 3)).to_pylist())
 
 

@@ -1,4 +1,4 @@
-"""Publish a table as noisy counts of its common tuples, and ask the release a question.
+"""Example of noisy counts: publish the counts of common tuples, and query the release.
 
 Run it with ``python examples/noisy_counts.py``; it works on generated data in a temporary folder.
 """
@@ -12,7 +12,7 @@ from hushtable import NoisyCounts, Release, publish, sample, sample_schema
 
 
 def main() -> None:
-    """Plan, publish, ask."""
+    """Plan, publish, and query."""
     schema = sample_schema()
     method = NoisyCounts(
         epsilon=1,
@@ -37,7 +37,7 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         publish(sample(), schema, method, out=Path(folder) / "release")
-        release = Release.load(Path(folder) / "release")  # all an analyst has
+        release = Release.load(Path(folder) / "release")  # an analyst has only this folder
         for question in ("sex = 'F'", "age >= 40", "smoker IS NULL"):
             print(f"{question}: {release.count(question)}")
 

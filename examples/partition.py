@@ -1,4 +1,4 @@
-"""Publish regions of a table with noisy counts, ask the release, and make rows from it.
+"""Example of partition: publish regions with noisy counts, query them, and generate rows.
 
 Run it with ``python examples/partition.py``; it uses the embedded sample and a temporary folder.
 """
@@ -12,9 +12,10 @@ from hushtable import Partition, Release, publish, sample, sample_schema
 
 
 def main() -> None:
-    """Plan, publish, ask, make rows."""
-    schema = sample_schema()  # says which column is the target: the diagnosis
-    method = Partition(epsilon=1, max_depth=8, test_from=6)  # public, not chosen by trying
+    """Plan, publish, query, and generate rows."""
+    schema = sample_schema()  # its target column is the diagnosis
+    # Choose parameters without the private data, for example by the forecast.
+    method = Partition(epsilon=1, max_depth=8, test_from=6)
 
     print("The promise, before any row is read:")
     for promise in method.guarantee(schema):
@@ -26,11 +27,11 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as folder:
         publish(sample(), schema, method, out=Path(folder) / "release")
-        release = Release.load(Path(folder) / "release")  # all an analyst has
+        release = Release.load(Path(folder) / "release")  # an analyst has only this folder
         print(f"{release.table('tree')['left'].null_count} regions were published.")
         for where in ("TRUE", "diagnosis = 'diabetes'", "age >= 60 AND diagnosis = 'diabetes'"):
             print(f"  {where}: {release.count(where)}")
-        print("A few rows made from them:")
+        print("Some rows sampled from them:")
         for row in release.frame().slice(0, 3).to_pylist():
             print(" ", row)
 

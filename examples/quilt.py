@@ -1,4 +1,4 @@
-"""Publish synthetic rows with the noisy tables they were made from, and use both.
+"""Example of quilt: publish synthetic rows and the noisy tables behind them, and query both.
 
 Run it with ``python examples/quilt.py``; it works on a generated table in a temporary folder.
 """
@@ -12,11 +12,11 @@ from hushtable import Quilt, Release, publish, sample, sample_schema
 
 
 def main() -> None:
-    """Plan, publish, ask."""
+    """Plan, publish, and query."""
     private, schema = sample(), sample_schema()  # 12,000 generated visits
     method = Quilt(epsilon=1, delta="1e-9")
 
-    # The custodian: what is promised and what to expect, before any row is read.
+    # The custodian reads the guarantee and the forecast before any row is read.
     for promise in method.guarantee(schema):
         print(promise.explain())
     for name, figure in method.forecast(schema, rows=12_000).lines.items():
@@ -25,11 +25,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         publish(private, schema, method, out=Path(folder) / "release")
 
-        # The analyst: the folder alone.
+        # The analyst has only the folder.
         release = Release.load(Path(folder) / "release")
         for note in release.statement.estimator["notes"]:
             print(f"- {note}")
-        # Inside a measured table the answer is unbiased, elsewhere it is the model's.
+        # Answers from measured tables are unbiased; other answers are model estimates.
         for where in (
             "age >= 40",
             "smoker = 'yes' AND diagnosis = 'asthma'",

@@ -1,4 +1,4 @@
-"""Publish numeric records as noisy points, count in the release, and attack the method.
+"""Example of uncertain: publish numeric records as noisy points, query them, run an attack.
 
 Run it with ``python examples/uncertain.py``; it works on generated data in a temporary folder.
 """
@@ -35,7 +35,7 @@ def people(n: int) -> pa.Table:
 
 
 def main() -> None:
-    """Plan, publish, ask, attack."""
+    """Plan, publish, query, and measure a re-identification attack."""
     method = Uncertain(k=5)
     print("The promise, before any data is read:")
     for promise in method.guarantee(SCHEMA):
@@ -46,7 +46,7 @@ def main() -> None:
     table = people(600)
     with tempfile.TemporaryDirectory() as folder:
         publish(table, SCHEMA, method, out=Path(folder) / "release")
-        release = Release.load(Path(folder) / "release")  # all an analyst has
+        release = Release.load(Path(folder) / "release")  # an analyst has only this folder
         print(release.frame().slice(0, 3).to_pylist())
         for question in ("height >= 180", "height < 165 AND weight < 65"):
             print(f"{question}: {release.count(question)}")

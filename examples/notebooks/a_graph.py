@@ -11,9 +11,9 @@
 # %% [markdown]
 # # A graph
 #
-# Who knows whom is about people, too. This publishes how many contacts people have, so that one
-# person with all of their contacts is protected, and makes a synthetic graph of it. (`pip install
-# 'hushtable[publish,science]'`)
+# Contacts between people are personal data, too. This notebook publishes how many contacts people
+# have, protects each person with all of their contacts, and generates a synthetic graph from the
+# release. (`pip install 'hushtable[publish,science]'`)
 
 # %%
 import tempfile
@@ -26,11 +26,11 @@ from hushtable.graph.generate import configuration
 
 n_people = 3000
 contacts = np.random.default_rng(7).lognormal(2.5, 0.9, n_people).astype(np.int64) + 1
-edges = configuration(contacts, ht.SeededNoise(7))  # stands for the private graph
+edges = configuration(contacts, ht.SeededNoise(7))  # the private graph of this example
 edges[:3]
 
 # %% [markdown]
-# The bound on contacts is public knowledge, not the largest number that occurs.
+# The bound on contacts must be public knowledge, not the largest number in the data.
 
 # %%
 method = ht.Degrees(epsilon=1, max_degree=64)
@@ -40,15 +40,15 @@ for promise in method.guarantee():
 # %%
 folder = Path(tempfile.mkdtemp()) / "release"
 ht.publish_graph(edges, method, nodes=np.arange(n_people), name="contacts", out=folder)
-release = ht.Release.load(folder)  # all an analyst has
+release = ht.Release.load(folder)  # an analyst has only this folder
 for where in ("degree >= 1", "degree BETWEEN 10 AND 19", "degree >= 50"):
     print(f"people with {where}: {release.count(where)}")
 
 # %% [markdown]
 # ## A synthetic graph
 #
-# It has the published degrees, and nothing else of the private graph: who is tied to whom is
-# drawn.
+# It has the published degrees. Its edges are random: they contain no other information about the
+# private graph.
 
 # %%
 synthetic = ht.generate_graph(release)

@@ -11,9 +11,9 @@
 # %% [markdown]
 # # A rating table
 #
-# People rate films; each rates a few of many. A table with a column per film is mostly empty, so
-# films are grouped into columns that are published together, and each person counts in a few of
-# them. (`pip install 'hushtable[publish]'`)
+# Each person rates a few of many films, so a table with a column per film is mostly empty. The
+# method `columns` groups films into columns that are published together, and each person
+# contributes to only a few of them. (`pip install 'hushtable[publish]'`)
 
 # %%
 import tempfile
@@ -28,7 +28,7 @@ from hushtable.learn import RatingModel
 films = [f"film{i}" for i in range(12)]
 draw = np.random.default_rng(7)
 n_people = 20_000
-first_half = draw.random(n_people) < 0.5  # like the first six films, the others like the last
+first_half = draw.random(n_people) < 0.5  # people who like the first six films, not the last six
 person, film = np.nonzero(draw.random((n_people, 12)) < 0.25)
 likes = first_half[person] == (film < 6)
 rating = np.where(likes, 4, 2) + draw.integers(-1, 2, len(person))
@@ -36,7 +36,7 @@ ratings = pa.table({"person": person, "film": [films[i] for i in film], "rating"
 ratings.slice(0, 3).to_pylist()
 
 # %% [markdown]
-# A person, with all their ratings, is what is protected.
+# The unit of privacy is a person with all their ratings.
 
 # %%
 schema = ht.Schema.from_dict(
@@ -59,9 +59,9 @@ method = ht.Columns(
     k=10,
     item="film",
     value="rating",
-    max_values=4,  # of each person, at most so many ratings
-    max_columns=3,  # in at most so many columns
-    clusters=[4],  # which films go together is chosen privately, with a fifth of the budget
+    max_values=4,  # maximum number of ratings per person
+    max_columns=3,  # maximum number of columns per person
+    clusters=[4],  # sizes of the columns, which are chosen privately with a fifth of the budget
     count_share="1/50",
 )
 for promise in method.guarantee(schema):
@@ -70,17 +70,17 @@ for promise in method.guarantee(schema):
 # %%
 folder = Path(tempfile.mkdtemp()) / "release"
 ht.publish(ratings, schema, method, out=folder)
-release = ht.Release.load(folder)  # all an analyst has
-print("films that go together:", release.statement.estimator["columns"])
+release = ht.Release.load(folder)  # an analyst has only this folder
+print("columns of films:", release.statement.estimator["columns"])
 for where in ("film0 = 5", "film0 IS NULL", "film0 >= 4 AND film7 >= 4"):
     print(f"{where}: {release.count(where)}")
 
 # %% [markdown]
 # ## Recommend
 #
-# A model of ratings, fitted to the release alone, guesses what somebody new will like.
+# A model of ratings, trained only on the release, predicts the ratings of a new person.
 
 # %%
 model = RatingModel(rank=2).fit_release(release)
 guess = model.predict([["new", "film1"]], known_X=[["new", "film0"]], known_y=[5])
-print(f"somebody who gave film0 five stars gives film1 {guess[0]:.1f}")
+print(f"predicted rating of film1 by a person who gave film0 five stars: {guess[0]:.1f}")

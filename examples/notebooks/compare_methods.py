@@ -11,9 +11,9 @@
 # %% [markdown]
 # # Compare methods
 #
-# Several ways to publish one table, side by side: what each promises, how far its counts are off,
-# how well models learn from it, how far attackers get. A comparison looks at the private table,
-# so do it on a public or generated one like yours, before you spend anything.
+# This notebook compares methods on one table: their guarantees, the errors of counts, the accuracy
+# of models trained on the releases, and the success of attacks. A comparison needs the exact
+# table, so run it on a public or generated table similar to yours, before you spend any budget.
 
 # %%
 import tempfile
@@ -24,11 +24,10 @@ from hushtable.evaluation.compare import compare
 
 folder = Path(tempfile.mkdtemp())
 visits, schema = ht.sample(), ht.sample_schema()
-released, control = visits.slice(0, 1500), visits.slice(10_500)  # control: people in no release
+released, control = visits.slice(0, 1500), visits.slice(10_500)  # control: not in any release
 
 # %% [markdown]
-# Two methods with the same epsilon, and one that promises k-anonymity, which is no epsilon at
-# all.
+# Two methods have the same epsilon. The third is k-anonymous, which is not differential privacy.
 
 # %%
 coarse = {"age": 20, "region": 1}
@@ -42,7 +41,7 @@ releases = [
 ]
 
 # %% [markdown]
-# ## One question to each
+# ## One count from each release
 
 # %%
 where = "age >= 60 AND smoker = 'yes'"
@@ -54,7 +53,7 @@ for name, release in zip(methods, releases, strict=True):
 # %% [markdown]
 # ## All figures
 #
-# The same questions, test rows and attacks for all.
+# All releases get the same questions, test rows and attacks.
 
 # %%
 found = compare(released, releases, control=control, n_repeats=1, questions=2)
@@ -64,7 +63,7 @@ for figure in found.figures:
         print(f"{figure.group:10} {figure.name[:48]:50}", *(f"{cell:>10}" for cell in cells))
 
 # %% [markdown]
-# The same as a page with pictures, in one file without anything to download.
+# The same figures as a page with charts, in one self-contained file.
 
 # %%
 page = folder / "compare.html"

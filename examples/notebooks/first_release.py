@@ -11,9 +11,9 @@
 # %% [markdown]
 # # A first release
 #
-# You hold a table about people and want others to analyze it. This takes you from the table to a
-# folder that you can hand out: `pip install 'hushtable[eval]'` and nothing else. The table is
-# generated, so nobody is in it.
+# You have a table about people and want others to analyze it. This notebook turns the table into a
+# release: a folder that you can share. It needs only `pip install 'hushtable[eval]'`. The example
+# table is generated and describes no real people.
 
 # %%
 import tempfile
@@ -26,11 +26,11 @@ visits = ht.sample()
 visits.slice(0, 3).to_pylist()
 
 # %% [markdown]
-# ## What is public
+# ## Public knowledge: the schema
 #
-# A schema says what anybody could know of such a table: its columns, bounds and lists. It is
-# written from public knowledge, never from what happens to occur. `hushtable schema draft` helps
-# with a file of your own.
+# A schema describes the columns of a table, their bounds and their lists of values. It must be
+# written from public knowledge, not from the values in the data. `hushtable schema draft` proposes
+# a schema for your own file.
 
 # %%
 schema = ht.sample_schema()
@@ -45,7 +45,7 @@ for promise in method.guarantee(schema):
     print(promise.explain())
 
 # %% [markdown]
-# What it will be worth is forecast from the schema and a guess at the number of rows.
+# The forecast of accuracy uses only the schema and an approximate number of rows.
 
 # %%
 method.forecast(schema, rows=12_000).lines
@@ -53,8 +53,8 @@ method.forecast(schema, rows=12_000).lines
 # %% [markdown]
 # ## Charge, publish
 #
-# A ledger keeps what all releases of the table cost together. It is charged before the first row
-# is read, and what is over its cap is refused.
+# A ledger records the total privacy cost of all releases of the table. `publish` charges it before
+# the first row is read, and refuses a release that would exceed the cap.
 
 # %%
 ledger = ht.Ledger.create(folder / "clinic.ledger", epsilon=2, delta="1e-5", schema=schema)
@@ -62,17 +62,17 @@ release = ht.publish(visits, schema, method, out=folder / "release", ledger=ledg
 ledger
 
 # %% [markdown]
-# The folder holds data and a statement, for programs and for people. It is all that an analyst
-# gets.
+# The folder contains the data and a statement, in a form for programs and one for people. Analysts
+# get only this folder.
 
 # %%
 print("\n".join((folder / "release" / "STATEMENT.md").read_text().splitlines()[:12]))
 
 # %% [markdown]
-# ## What came out of it
+# ## Query the release
 #
-# An estimate has an interval. This table is made up, so the truth may stand beside it; that of a
-# private table may not.
+# Every estimate has an interval. This table is generated, so we may print the true count for
+# comparison. Never publish the true count of a private table.
 
 # %%
 estimate = release.count("age >= 40 AND smoker = 'yes'")
@@ -81,7 +81,7 @@ print("truth:", sum(row["age"] >= 40 and row["smoker"] == "yes" for row in rows)
 estimate
 
 # %% [markdown]
-# A second release as dear as the first would still fit the ledger; a third is refused.
+# A second release with the same cost fits the cap of the ledger; a third is refused.
 
 # %%
 ht.publish(visits, schema, method, out=folder / "again", ledger=ledger)

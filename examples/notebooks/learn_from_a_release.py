@@ -11,9 +11,8 @@
 # %% [markdown]
 # # Learn from a release
 #
-# You got a release folder and nothing else. Reading it and asking it takes `pip install
-# hushtable`; the models at the end are scikit-learn's. The first cell stands for whoever
-# published.
+# You received a release folder. To read and query it, you need `pip install hushtable`; the models
+# at the end are scikit-learn's. The first cell is the custodian's part: it publishes the release.
 
 # %%
 import tempfile
@@ -29,10 +28,9 @@ release = ht.Release.load(folder)
 release
 
 # %% [markdown]
-# ## Ask
+# ## Query
 #
-# Counts, shares, means, quantiles and tables come with intervals of 95%, which know of the
-# noise.
+# Counts, shares, means, quantiles and tables have 95% intervals that account for the noise.
 
 # %%
 print(release.share("smoker = 'yes'", of="age >= 18"))
@@ -45,8 +43,8 @@ release.crosstab(["sex", "smoker"], margins=True)
 # %% [markdown]
 # ## Regress
 #
-# A regression is computed from noisy tables where they tell more than rows do. Fitting your own
-# tool to the rows as if they were people would give intervals that are too short.
+# A regression uses the noisy tables if they are more accurate than the synthetic rows. If you fit
+# your own model to the rows as if they were real, its intervals are too short.
 
 # %%
 print(release.regression("age ~ C(sex) + C(smoker)"))
@@ -54,8 +52,8 @@ print(release.regression("age ~ C(sex) + C(smoker)"))
 # %% [markdown]
 # ## Learn
 #
-# A model that predicts needs no intervals: the rows will do. They are Arrow, and go to pandas or
-# polars from there.
+# A predictive model can be trained on the synthetic rows. They are an Arrow table, which converts
+# to pandas or polars.
 
 # %%
 from sklearn.compose import make_column_transformer
@@ -65,7 +63,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 made_up = release.frame(seed=1).to_pandas()
 inputs = ["age", "sex", "region", "smoker"]
-categories = OneHotEncoder(handle_unknown="ignore")  # a rare value may not be among the rows
+categories = OneHotEncoder(handle_unknown="ignore")  # a rare value may be missing in the rows
 tree = make_pipeline(
     make_column_transformer((categories, inputs[1:]), remainder="passthrough"),
     DecisionTreeClassifier(max_depth=6, random_state=0),
@@ -73,11 +71,11 @@ tree = make_pipeline(
 tree.fit(made_up[inputs], made_up["diagnosis"])
 
 # %% [markdown]
-# How well it does on people is for the custodian to say; here the table is generated, so we may
-# look.
+# Only the custodian can measure the accuracy on real people. This table is generated, so we can
+# measure it here.
 
 # %%
 people = ht.sample().to_pandas()
 right = tree.score(people[inputs], people["diagnosis"])
 usual = people["diagnosis"].value_counts(normalize=True).iloc[0]
-print(f"right: {right:.1%}; always the most common diagnosis: {usual:.1%}")
+print(f"accuracy: {right:.1%}; of the most frequent diagnosis: {usual:.1%}")

@@ -11,9 +11,9 @@
 # %% [markdown]
 # # On Spark
 #
-# A table that is in Spark is counted there: rows stay on the executors, counts travel. The
-# promise, the ledger and the release are those of one machine. It takes `pip install
-# 'hushtable[spark]'` and Java 17 or 21, and a session without speculation.
+# hushtable counts a Spark table in Spark: rows stay on the executors, and only counts are
+# transferred. Guarantee, ledger and release are the same as on one machine. You need `pip install
+# 'hushtable[spark]'`, Java 17 or 21, and a session without speculation.
 
 # %%
 import tempfile
@@ -39,7 +39,7 @@ visits = spark.read.parquet(str(folder / "visits.parquet"))
 visits.printSchema()
 
 # %% [markdown]
-# Where a frame comes from does not matter: a table of the catalog, files, a join.
+# The data frame may come from a catalog table, from files, or from a join.
 
 # %%
 schema = ht.sample_schema()
@@ -53,8 +53,8 @@ release
 print(release.count("age >= 40"))
 
 # %% [markdown]
-# With the same seed, Spark and one machine publish the same, bit for bit. (A seed is for tests:
-# such a release is not private, and says so.)
+# With the same seed, Spark and one machine publish identical tables. (Use seeds only for tests: a
+# seeded release is not private, and its statement says so.)
 
 # %%
 seed = ht.SeededNoise(7)

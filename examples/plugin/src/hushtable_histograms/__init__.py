@@ -1,4 +1,4 @@
-"""One noisy histogram per column: a method that joins hushtable from a package of its own."""
+"""One noisy histogram per column: a method for hushtable in a separate package."""
 
 from hushtable.methods.spec import MethodSpec
 

@@ -1,4 +1,4 @@
-"""On what the promise of histograms is tried: a few copies of a row, and one more."""
+"""Audit inputs of histograms: neighboring tables of several copies of a row, and one more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Count from histograms: conditions on one column."""
+"""Estimator of counts from histograms, for conditions on one column."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from hushtable.query.where import parse
 
 
 class HistogramEstimator(Estimator):
-    """Read a release of histograms."""
+    """Answer counts from a release of histograms."""
 
     def _open(self) -> None:
         self.scale = float(Fraction(self.settings["scale"]))
 
     def count(self, where: str) -> Estimate:
-        """Add up the counts of the values that satisfy a condition on one column."""
+        """Estimate a count as the sum over the values that satisfy a condition on one column."""
         predicate = parse(where, self.schema)
         if len(predicate.columns) > 1:
             raise PredicateError("histograms answer conditions on one column.")
-        # What holds for all rows, or for none, can be counted by any column.
+        # A condition without columns is true for all rows or for none: use any column.
         (name,) = predicate.columns or [next(iter(self.schema.attributes))]
         column = self.schema.attributes[name]
         inside = predicate.mask({name: np.arange(column.size)})
         value = float(max(self.tables[name].column("count").to_numpy()[inside].sum(), 0))
         std = math.sqrt(2 * int(inside.sum())) * self.scale
-        # By Chebyshev, whatever the law of the sum.
+        # Chebyshev's inequality: valid for any distribution of the sum.
         half = std * math.sqrt(20)
         return Estimate(
             value=value,
@@ -41,5 +41,5 @@ class HistogramEstimator(Estimator):
         )
 
     def frame(self) -> pa.Table:
-        """Refuse: single columns are no rows."""
-        raise ReleaseError("histograms hold no rows.")
+        """Raise `ReleaseError`: histograms of single columns contain no rows."""
+        raise ReleaseError("histograms contain no rows.")

@@ -1,4 +1,4 @@
-"""Histograms: publish the counts of every column with noise; the proof is in ``method.md``."""
+"""Method that publishes one noisy histogram per column; the proof is in ``method.md``."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Histograms(Method):
     epsilon: Fraction = parameter(read=parameters.epsilon)
 
     def plan(self, schema: Schema) -> HistogramsPlan:
-        """Share epsilon equally by the columns."""
+        """Return a plan that divides epsilon equally among the columns."""
         if schema.unit.kind == "node":
-            raise ParameterError("unit is node: histograms are about tables of rows.")
-        reach = (schema.unit.max_rows or 1) * len(schema.attributes)
-        return HistogramsPlan(self, schema, scale=reach / self.epsilon)
+            raise ParameterError("unit is node; histograms need a table of rows.")
+        sensitivity = (schema.unit.max_rows or 1) * len(schema.attributes)
+        return HistogramsPlan(self, schema, scale=sensitivity / self.epsilon)
 
 
 @dataclass(frozen=True)
 class HistogramsPlan(Plan[SealedTable]):
-    """Hold the scale of the noise."""
+    """Noise of the histograms for a schema; `scale` is the scale of the Laplace noise."""
 
     method: Histograms
     schema: Schema
@@ -61,7 +61,7 @@ class HistogramsPlan(Plan[SealedTable]):
         return (PureDP(epsilon=self.method.epsilon, unit=unit, neighbors="add-remove"),)
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Return how noisy the counts will be."""
+        """Return the scale of the noise."""
         sizes = [column.size for column in self.schema.attributes.values()]
         return Forecast(
             lines={"scale of the noise of a count": float(self.scale)},
@@ -71,7 +71,7 @@ class HistogramsPlan(Plan[SealedTable]):
         )
 
     def release(self, source: SealedTable, noise: Noise) -> Released:
-        """Count every column and open every count through noise."""
+        """Count every column, and add noise to every count."""
         tables = {}
         for name, counts in source.histograms(list(self.schema.attributes)).items():
             column = self.schema.attributes[name]
