@@ -150,7 +150,7 @@ def verified(wheel: Path) -> int:
 
 
 def build_wheel(figures: Figures, home: Path) -> Path:
-    """Clone, build twice by the README's command, and compare."""
+    """Clone, build the wheel twice by the README's command, and compare the two."""
     digests = set()
     for name in ("first", "second"):
         copy = home / name
