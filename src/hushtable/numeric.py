@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from hushtable.arrays import Floats
+from hushtable.arrays import Floats, Integers
 
 CONFIDENCE = 0.95
 
@@ -140,3 +140,45 @@ def project_integers_to_simplex(
     missing = max(0, total - int(whole.sum()))
     whole[np.argsort(whole - exact, kind="stable")[:missing]] += 1
     return whole
+
+
+def bucket_shares(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
+    """Estimate the share of each value: that of its bucket first, then within the bucket.
+
+    If each value were clipped at 0 separately, noise would add up over nearly empty ranges.
+
+    Examples
+    --------
+    >>> bucket_shares(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
+    array([0.9 , 0.01, 0.  , 0.05, 0.04])
+    """
+    noisy = np.asarray(counts, np.float64)
+    widths = np.bincount(buckets).astype(np.float64)
+    masses = project_to_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
+    shares = np.empty(len(noisy))
+    order = np.argsort(buckets, kind="stable")
+    ends = np.cumsum(widths).astype(np.int64)
+    for bucket, mass in enumerate(masses):
+        among = order[ends[bucket] - int(widths[bucket]) : ends[bucket]]
+        _divide(np.append(0.0, np.cumsum(noisy[among])), float(mass) / total, total, shares, among)
+    return shares
+
+
+def _divide(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
+    """Divide a share over values by their noisy counts, by recursive bisection.
+
+    `sums` are the cumulative counts. Each division is `project_to_simplex` for two counts.
+    """
+    pieces = [(0, len(places), share)]
+    while pieces:
+        first, stop, mass = pieces.pop()
+        width = stop - first
+        if width == 1 or mass <= 0:
+            shares[places[first:stop]] = mass / width
+            continue
+        middle = first + width // 2
+        left, right = (float(sums[middle] - sums[first]), float(sums[stop] - sums[middle]))
+        over = (left + right) / total - mass
+        part = left / total - over * (middle - first) / width
+        part = min(max(part, 0.0), mass)
+        pieces += [(first, middle, part), (middle, stop, mass - part)]

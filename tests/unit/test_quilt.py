@@ -24,7 +24,6 @@ from hushtable.methods.quilt.binning import (
     CountedDomain,
     merge_neighbors,
     merge_rare,
-    shares_of,
     values_of,
 )
 from hushtable.methods.quilt.budget import (
@@ -37,7 +36,7 @@ from hushtable.methods.quilt.budget import (
 from hushtable.methods.quilt.model import LogLinearModel
 from hushtable.methods.quilt.particles import PostprocessingRng
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.numeric import project_to_simplex
+from hushtable.numeric import bucket_shares, project_to_simplex
 from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.gaussian_dp import CHOICE_FACTOR, gaussian_share
 from hushtable.privacy.guarantee import ApproxDP, PureDP
@@ -274,7 +273,7 @@ def test_noise_of_many_empty_values_does_not_add_up() -> None:
     noise = np.random.default_rng(shifted(0)).normal(size=1000) * 20
     counts = np.concatenate([[5000, 4000], noise]).round().astype(np.int64)
     buckets = merge_neighbors(counts.astype(np.float64), 75.0, 32)
-    shares = shares_of(counts, buckets, 9000.0)
+    shares = bucket_shares(counts, buckets, 9000.0)
     assert shares.sum() == pytest.approx(1)
     # About 0.7 if each value were clipped at 0 separately; the truth is 0, the noise of the sum
     # 20 * sqrt(1000) / 9000 = 0.07.

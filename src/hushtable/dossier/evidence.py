@@ -12,12 +12,11 @@ from typing import Any
 
 from hushtable.dossier.content import STATEABLE, EvidenceFile
 from hushtable.errors import ParameterError, Refused
-from hushtable.files.writing import sha256_of
 from hushtable.files.yaml_text import read_yaml
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import Entry
 from hushtable.release.release import Release
-from hushtable.release.statement import STATEMENT
+from hushtable.release.statement import STATEMENT, sha256_of
 
 MAX_BYTES = 64 * 2**20
 

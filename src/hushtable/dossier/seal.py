@@ -18,8 +18,9 @@ from typing import Any, Literal
 from hushtable.dossier.content import Dossier, DossierSeal, EvidenceFile, SealedDossier
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.extras import needing
-from hushtable.files.writing import sha256_of, write_whole
+from hushtable.files.writing import write_whole
 from hushtable.privacy.ledger.ledger import Ledger
+from hushtable.release.statement import sha256_of
 
 _PURPOSE = b"hushtable dossier 1\n"  # domain separation: a signature of other data is invalid
 _MARK = "<!-- seal "

@@ -15,7 +15,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import hashlib
 import os
 import shutil
 import signal
@@ -283,12 +282,6 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 digest of a file in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # --- claims on output names, taken before anything is charged for them ----------------------------

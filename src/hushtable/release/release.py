@@ -27,7 +27,6 @@ from hushtable.errors import (
 from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import physical_memory
 from hushtable.files.rows import export_rows, stored_rows
-from hushtable.files.writing import sha256_of
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.query.answers import Estimate, Estimator
@@ -40,6 +39,7 @@ from hushtable.release.statement import (
     LedgerReceipt,
     Statement,
     TableFile,
+    sha256_of,
 )
 from hushtable.schema import Schema
 from hushtable.schema.file_format import FileFormat
@@ -62,7 +62,6 @@ __all__ = [
     "Release",
     "SeededReleaseWarning",
     "Statement",
-    "sha256_of",
 ]
 
 

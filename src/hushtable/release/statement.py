@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -253,3 +254,9 @@ def digest_of(statement: Statement) -> str:
     """Return one digest for all tables of the release, which a ledger records."""
     files = sorted((name, table.sha256) for name, table in statement.tables.items())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 digest of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

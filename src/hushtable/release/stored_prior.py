@@ -19,13 +19,12 @@ import pyarrow as pa
 
 from hushtable.arrays import Integers
 from hushtable.errors import DataError, HushtableError, ParameterError
-from hushtable.files.writing import sha256_of
 from hushtable.methods.prior import Kind, Prior, PriorRelease
 from hushtable.privacy.guarantee import ApproxDP, PureDP
 from hushtable.privacy.ledger.budget import Budget, Loss
 from hushtable.privacy.unit import Unit
 from hushtable.release.release import Release
-from hushtable.release.statement import STATEMENT, Statement, digest_of
+from hushtable.release.statement import STATEMENT, Statement, digest_of, sha256_of
 from hushtable.schema import Column, Identifier, Schema
 
 _LEFT_OUT = Identifier(role="identifier")

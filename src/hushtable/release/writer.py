@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 from hushtable.engine.cells import WrittenParts
 from hushtable.errors import ReleaseError
 from hushtable.files.rows import write_parquet
-from hushtable.files.writing import Claim, Scratch, sha256_of, sync, why_not_written
+from hushtable.files.writing import Claim, Scratch, sync, why_not_written
 from hushtable.release.statement import (
     SEEDED_MARK,
     STATEMENT,
     STATEMENT_FOR_PEOPLE,
     Statement,
     TableFile,
+    sha256_of,
 )
 from hushtable.schema import Schema
 

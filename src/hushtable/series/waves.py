@@ -14,7 +14,8 @@ import numpy as np
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import EarlierEstimates, EarlierTable, Kind, Prior, PriorRelease
-from hushtable.release.release import STATEMENT, Release, sha256_of
+from hushtable.release.release import STATEMENT, Release
+from hushtable.release.statement import sha256_of
 from hushtable.release.stored_prior import release_of
 from hushtable.schema import Schema
 from hushtable.schema.codes import as_numpy

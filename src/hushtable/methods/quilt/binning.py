@@ -15,7 +15,6 @@ from hushtable.arrays import Floats, Integers
 from hushtable.errors import ParameterError, TooLarge
 from hushtable.methods.quilt.budget import STEPS
 from hushtable.methods.quilt.particles import Group
-from hushtable.numeric import project_to_simplex
 from hushtable.schema import Categorical, Column, Schema
 from hushtable.schema.recoding import Intervals, Recoding, Rule, ValueGroups, bins_of, recode
 from hushtable.schema.taxonomy import TaxonomyNode
@@ -462,48 +461,6 @@ def _heavy_below(
         buckets.append(rare)
         rare = []
     return buckets, rare
-
-
-def shares_of(counts: Integers | Floats, buckets: Integers, total: float) -> Floats:
-    """Estimate the share of each value: that of its bucket first, then within the bucket.
-
-    If each value were clipped at 0 separately, noise would add up over nearly empty ranges.
-
-    Examples
-    --------
-    >>> shares_of(np.array([90, 9, -8, 5, 4]), np.array([0, 1, 1, 1, 1]), 100.0).round(2)
-    array([0.9 , 0.01, 0.  , 0.05, 0.04])
-    """
-    noisy = np.asarray(counts, np.float64)
-    widths = np.bincount(buckets).astype(np.float64)
-    masses = project_to_simplex(np.bincount(buckets, noisy).astype(np.float64), total, widths)
-    shares = np.empty(len(noisy))
-    order = np.argsort(buckets, kind="stable")
-    ends = np.cumsum(widths).astype(np.int64)
-    for bucket, mass in enumerate(masses):
-        among = order[ends[bucket] - int(widths[bucket]) : ends[bucket]]
-        _halve(np.append(0.0, np.cumsum(noisy[among])), float(mass) / total, total, shares, among)
-    return shares
-
-
-def _halve(sums: Floats, share: float, total: float, shares: Floats, places: Integers) -> None:
-    """Divide a share over values by their noisy counts, by recursive bisection.
-
-    `sums` are the cumulative counts. Each division is `project_to_simplex` for two counts.
-    """
-    pieces = [(0, len(places), share)]
-    while pieces:
-        first, stop, mass = pieces.pop()
-        width = stop - first
-        if width == 1 or mass <= 0:
-            shares[places[first:stop]] = mass / width
-            continue
-        middle = first + width // 2
-        left, right = (float(sums[middle] - sums[first]), float(sums[stop] - sums[middle]))
-        over = (left + right) / total - mass
-        part = left / total - over * (middle - first) / width
-        part = min(max(part, 0.0), mass)
-        pieces += [(first, middle, part), (middle, stop, mass - part)]
 
 
 # Nested resolutions of columns, and the marginal queries that quilt may measure.

@@ -20,8 +20,7 @@ from hushtable.methods.quilt.answers import TableSums, association_kept, redrawn
 from hushtable.methods.quilt.measurements import Group, MeasuredTable, TableBasis, range_in_bins
 from hushtable.methods.quilt.model_error import ModelError, UnmeasuredError, ValueOf
 from hushtable.numeric import NORMAL
-from hushtable.query.answers.estimator import Estimate, Estimator
-from hushtable.query.answers.moments import count_of
+from hushtable.query.answers.estimator import Estimate, Estimator, count_of
 from hushtable.query.answers.published import Generator
 from hushtable.query.answers.row_sums import (
     RowFunction,

@@ -40,7 +40,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from hushtable.arrays import ColumnCodes, Floats, Integers
-from hushtable.methods.quilt.binning import shares_of
+from hushtable.numeric import bucket_shares
 from hushtable.query.answers.row_sums import RowFunction
 
 MAX_UNKNOWNS = (
@@ -186,7 +186,7 @@ class TableBasis:
         """Return the estimated share of each value of a column: nonnegative, sum 1."""
         return self._once(
             ("shares", name),
-            lambda: shares_of(self.values(name).counts, self.buckets[name], self.rows),
+            lambda: bucket_shares(self.values(name).counts, self.buckets[name], self.rows),
         )
 
     def noise(self, name: str) -> Floats:

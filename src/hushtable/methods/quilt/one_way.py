@@ -16,12 +16,12 @@ from hushtable.methods.quilt.binning import (
     CountedDomain,
     ResolutionLevels,
     resolution_levels,
-    shares_of,
 )
 from hushtable.methods.quilt.budget import NoisyTable, PrivateMeasurer, as_share
 from hushtable.methods.quilt.particles import Group
 from hushtable.methods.quilt.prior_weight import EarlierColumn, EarlierMeasurements, PriorWeight
 from hushtable.methods.quilt.smoothing import BucketLine
+from hushtable.numeric import bucket_shares
 from hushtable.schema.recoding import recode
 
 # Binning of wide numeric columns by a hierarchy of noisy counts.
@@ -373,7 +373,7 @@ def one_way_model(
         told[real], std, _numbered(buckets[real]), widths, is_ordered=v.is_ordered
     )
     shares = np.zeros(v.size)
-    shares[kept] = shares_of(told[kept], _numbered(buckets[kept]), total)
+    shares[kept] = bucket_shares(told[kept], _numbered(buckets[kept]), total)
     by = shares if earlier is None else earlier.shares
     return OneWayModel(
         counted=counted,

@@ -16,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import Refused, ReleaseError
+from hushtable.numeric import NORMAL
 from hushtable.query.answers.published import (
     About,
     ComparableRelease,
@@ -185,6 +186,32 @@ def written(number: float, width: float, what: str = ROWS) -> str:
 
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")
 """Units of counts."""
+
+
+def count_of(
+    sums: SumEstimates, place: int, n_rows: float, *, scope: Scope, stretch: float = 1.0
+) -> Estimate:
+    """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
+    raw = float(sums.values[place])
+    value = max(0.0, raw)
+    sampling = value * max(0.0, 1.0 - value / n_rows)
+    added = sampling + 1.0 if scope == "population" else 0.0
+    half = stretch * math.sqrt(
+        sums.privacy_z**2 * float(sums.privacy[place, place])
+        + sums.model_z**2 * float(sums.model[place, place])
+        + NORMAL**2 * added
+    )
+    return Estimate(
+        value=value,
+        low=max(0.0, raw - half),
+        high=value + half,  # a negative estimate does not rule out positive counts
+        privacy_std=math.sqrt(float(sums.privacy[place, place])),
+        model_std=math.sqrt(float(sums.model[place, place])),
+        sampling_std=math.sqrt(sampling),
+        scope=scope,
+        what=sums.counted,
+        notes=sums.notes,
+    )
 
 
 class Estimator(ABC):

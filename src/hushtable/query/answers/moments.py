@@ -165,32 +165,6 @@ def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[flo
     return max(low, least), min(high, most)
 
 
-def count_of(
-    sums: SumEstimates, place: int, n_rows: float, *, scope: Scope, stretch: float = 1.0
-) -> Estimate:
-    """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
-    raw = float(sums.values[place])
-    value = max(0.0, raw)
-    sampling = value * max(0.0, 1.0 - value / n_rows)
-    added = sampling + 1.0 if scope == "population" else 0.0
-    half = stretch * math.sqrt(
-        sums.privacy_z**2 * float(sums.privacy[place, place])
-        + sums.model_z**2 * float(sums.model[place, place])
-        + NORMAL**2 * added
-    )
-    return Estimate(
-        value=value,
-        low=max(0.0, raw - half),
-        high=value + half,  # a negative estimate does not rule out positive counts
-        privacy_std=math.sqrt(float(sums.privacy[place, place])),
-        model_std=math.sqrt(float(sums.model[place, place])),
-        sampling_std=math.sqrt(sampling),
-        scope=scope,
-        what=sums.counted,
-        notes=sums.notes,
-    )
-
-
 def share(ask: Ask, part: RowFunction, of: RowFunction, *, scope: Scope) -> Estimate:
     """Estimate the share of the rows of one condition that also satisfy another."""
     found = ask([part * of, of])

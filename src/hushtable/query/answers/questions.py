@@ -19,7 +19,7 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
-from hushtable.query.answers.estimator import Estimate, Estimator, Scope
+from hushtable.query.answers.estimator import Estimate, Estimator, Scope, count_of
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
     codes_in_words,
@@ -105,7 +105,7 @@ class ReleaseQuestions:
         else:
             n_rows = max(float(sums.values[-1]), 1.0)
             estimates = [
-                moments.count_of(sums, place, n_rows, scope=scope, stretch=stretch)
+                count_of(sums, place, n_rows, scope=scope, stretch=stretch)
                 for place in range(len(groups))
             ]
         if margins:
