@@ -518,7 +518,7 @@ def paired_schema(method: Quilt) -> Schema:
 
 
 def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:
-    """Yield empty and full tables, and two columns that one more row makes dependent."""
+    """Yield copies of one row, and independent columns that one more row makes dependent."""
     yield from copies(schema, (0, 5, 60))
     low, high, *others = corner_cells(schema)
     even = [low, high, *others] * 15

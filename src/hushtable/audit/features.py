@@ -347,7 +347,7 @@ def _read_entry(name: str, file: Path, found: Features) -> None:
         found[f"time of {name}"] = float(about.st_mtime)
     if file.is_symlink():
         _read_text(f"where {name} leads", str(file.readlink()), found)
-    if hasattr(os, "listxattr"):  # not available on other systems
+    if hasattr(os, "listxattr"):  # available only on Linux
         for attribute in os.listxattr(file, follow_symlinks=False):
             value = os.getxattr(file, attribute, follow_symlinks=False)
             found[f"{attribute} of {name}={_digest(value)}"] = 1.0

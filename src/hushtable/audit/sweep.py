@@ -96,9 +96,10 @@ def _of_a_person(row: Row, corners: Sequence[Row], most: int, n: int) -> list[Ro
 
 
 def distant_pairs(schema: Schema, relation: Neighbors, sizes: Sequence[int]) -> Iterator[Pair]:
-    """Yield very different tables: empty and full ones, with different rows, and reordered.
+    """Yield pairs of very different tables, and one pair that differs only in the order of rows.
 
-    If neighbors differ by a replaced row, the number of rows is public and stays the same.
+    If neighbors differ by a replaced row, both tables have the same (public) number of rows, and
+    there is no reordered pair.
     """
     corners, shaped = corner_cells(schema), list(shapes(schema).values())
     middle = tuple(size // 2 for size in schema.domain.shape)

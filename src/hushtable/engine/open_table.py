@@ -85,7 +85,7 @@ def _require_lossless(relation: Any) -> None:
 
 
 def _is_pandas(frame: Any) -> bool:
-    return type(frame).__module__.split(".")[0] == "pandas"
+    return type(frame).__module__.split(".")[0] == "pandas" and type(frame).__name__ == "DataFrame"
 
 
 def _pandas_table(frame: Any) -> pa.Table:
@@ -332,7 +332,9 @@ def open(
     engine: EngineName = "auto",
     memory_limit: str | None = None,
 ) -> PrivateTable:
-    """Open a private table and read its header, but no row.
+    """Open a private table and read its header. No row of a file or database is read.
+
+    A frame is converted to an Arrow table, which is in memory as the frame is.
 
     Parameters
     ----------
@@ -346,7 +348,8 @@ def open(
         File format options that cannot be detected, such as the encoding.
     engine : {"auto", "memory", "duckdb", "spark"}
         Engine that counts. ``auto`` uses memory for frames and Parquet files of less than a million
-        rows and for uncompressed text files of less than 64 MB, Spark for Spark tables, and DuckDB
+        rows and for uncompressed text files of less than 64 MB (files only without a
+        `memory_limit`), Spark for Spark tables, and DuckDB
         otherwise; the columns of ibis tables are fetched from their database. With ``spark``, Spark
         reads a path.
     memory_limit : str, optional

@@ -134,8 +134,9 @@ class SealedTable:
     ) -> SealedTuples:
         """Count the tuples of records in groups of items; see `Engine.tuples`.
 
-        A record has one tuple in a group, in at most `max_groups` groups, and in no more groups
-        than its values are in.
+        A record adds at most one tuple to each group and counts in at most `max_groups` groups.
+        A second bound also limits the sensitivity: the largest number of values of a record, times
+        the largest number of groups that share an item.
         """
         tuples = self.__engine.tuples(
             groups,

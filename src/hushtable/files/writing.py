@@ -369,13 +369,13 @@ def _take(path: Path) -> int:
             try:
                 held = os.open(path, _FLAGS)
             except FileNotFoundError:
-                continue  # its owner ended in between
+                continue  # the previous owner exited meanwhile; try again
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(held), path.lstat()):
                 return held
         except FileNotFoundError:
-            pass  # its owner ended in between and removed what is locked here
+            pass  # the previous owner exited meanwhile and removed the locked file; try again
         except BlockingIOError:
             os.close(held)
             raise

@@ -160,7 +160,9 @@ def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fract
 
 
 def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
-    """Return whether rho-zCDP provably implies (epsilon, delta); floats only search for the alpha.
+    """Return whether exact arithmetic proves that rho-zCDP implies (epsilon, delta)-DP.
+
+    Floats only select the order alpha, so rounding can never make the result wrongly True.
 
     Examples
     --------

@@ -65,7 +65,7 @@ def folded(tables: Iterable[EarlierTable], sizes: Mapping[str, int]) -> list[Ear
 def _parts(fine: EarlierTable, coarse: EarlierTable, sizes: Mapping[str, int]) -> Integers | None:
     """Return the coarse cell of each fine one; None if the tables are not nested."""
     if len(fine.columns) == 1:
-        return None  # one-way tables are by value and always the same
+        return None  # each column has only one one-way table: nothing to merge
     cells = np.zeros((), np.int64)
     for axis, name in enumerate(fine.columns):
         buckets = np.arange(sizes[name])

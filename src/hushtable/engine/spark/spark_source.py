@@ -25,7 +25,8 @@ from hushtable.schema import Schema
 
 ibis = lazy_loader.load("ibis")
 
-_QUICK = {"spark.sql.execution.arrow.pyspark.enabled": "true"}  # for small tables that are sent
+# Faster transfer of the small tables in memory that ibis sends to Spark.
+_QUICK = {"spark.sql.execution.arrow.pyspark.enabled": "true"}
 
 
 def open_in_spark(data: Data, header: Header) -> TableSource:

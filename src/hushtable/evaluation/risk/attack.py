@@ -38,7 +38,7 @@ class AttackTables:
     names: tuple[str, ...]  # columns that the original and the release share
     # values of ordered columns are positions from 0 to 1 in the public range
     ordered: NDArray[np.bool_]
-    sizes: NDArray[np.int64]  # number of released values of each column, without missing
+    sizes: NDArray[np.int64]  # size of each released domain, without special values
     original: Floats  # rows by columns; missing is NaN, unordered columns contain codes
     published: Floats
     control: Floats | None  # rows that are not in the release

@@ -113,7 +113,7 @@ class Frapp(Method):
 
 @dataclass(frozen=True)
 class FrappPlan(Plan[SealedTable]):
-    """Epsilon of a schema's rows."""
+    """Plan of method frapp: the schema, and the epsilon of one row."""
 
     method: Frapp
     schema: Schema

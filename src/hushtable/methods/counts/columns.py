@@ -5,7 +5,7 @@ suppressed. This method puts the attributes into groups, the columns, and publis
 separately: the tuples of values that records have in it, with noisy counts and without rare tuples,
 as in `NoisyCounts`.
 
-A plan (`columns_plan`) depends on parameters and schema only. A run has three steps. It chooses the
+A plan (`ColumnsPlan`) depends on parameters and schema only. A run has three steps. It chooses the
 columns, if they are not public, from noisy counts of pairs of attributes (`column_choice`). The
 engine counts the tuples of all columns at once. The run adds noise and writes the table
 (`column_table`).

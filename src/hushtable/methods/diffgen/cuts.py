@@ -130,7 +130,7 @@ class TaxonomyPart(CutPart):
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each node with children, including this one."""
+        """Number of possible splits: one per node with children, including this one."""
         return sum(child.n_rounds for child in self.children) + bool(self.children)
 
     def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
@@ -155,7 +155,7 @@ class IntervalPart(CutPart):
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each grid point, or public bin, except the first."""
+        """Number of possible splits: one per grid point, or public bin, except the first."""
         begins = bin_starts(self.column)
         if begins is None:
             return len(self.codes) - 1
@@ -164,7 +164,7 @@ class IntervalPart(CutPart):
 
     @property
     def n_ways(self) -> int:
-        """As many as there are rounds."""
+        """Number of splits to choose from: one per round."""
         return self.n_rounds
 
     def scored(self, table: Table, score: Score) -> ScoredSplits | SealedSplits:
@@ -199,12 +199,12 @@ class ValueSetPart(CutPart):
 
     @cached_property
     def n_rounds(self) -> int:
-        """One for each value except the first; one if only special values can be split off."""
+        """Number of splits: one per value except the first, and at least 1 with special values."""
         return max(len(self.codes) - 1, int(self.holds_special))
 
     @property
     def n_ways(self) -> int:
-        """One for each value that may be split off."""
+        """Number of splits to choose from: one per value that may be split off."""
         return len(self._halves)
 
     @cached_property

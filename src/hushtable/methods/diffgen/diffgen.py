@@ -443,7 +443,7 @@ class DiffGenPlan(GeneralizedPlan):
         return max(1, math.floor(least * float(self.rate) / NOISE_PER_GROUP))
 
     def rows_lost(self, n_rounds: int) -> float:
-        """Return how many rows this many choices may lose compared with the best ones."""
+        """Estimate the sum, in rows, by which scores of private choices miss the best ones."""
         if not n_rounds:
             return 0.0
         spread = n_rounds**2 * math.log(len(self.predictors) + 1) * self.max_rows

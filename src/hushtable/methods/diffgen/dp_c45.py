@@ -199,8 +199,8 @@ class _Grower:
         if not ordered:
             values = [[code] for code in range(column.size)]
             return [(name, table.score_groups(values, Max(), with_special=False), -1)]
-        # Splits between the same occupied codes have equal scores, so a run is sampled by its
-        # length.
+        # Splits between the same two occupied codes have equal scores. They are sampled as one run,
+        # whose weight is multiplied by its length.
         ways = table.score_spans(0, column.size - 1, Max(), with_special=False)
         choice = SplitChoice(self._eta, (1,), by_levels=False)
         _, split = self.noise.open(SealedSplitsOfParts.of_one(ways), choice, "splits")

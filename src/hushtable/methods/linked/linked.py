@@ -4,12 +4,14 @@ The promise, the algorithm and the proof are in ``linked.md`` beside this file.
 
 The release
 -----------
-For each table of the schema, under its name, synthetic rows: keys, its own columns, and columns
-about its child tables (``n_visits``; facts). With each come the tables of its quilt except the
-rows, see `hushtable.methods.quilt.quilt`: ``visits.measured``, ``visits.buckets``,
-``visits.factors`` and ``visits.candidates``. They describe *wide* rows: a row joined with all its
-ancestors. A table with an order also has ``visits.steps``: noisy tables of the buckets of a column
-(rows) by those of the previous row (columns), concatenated: ``table``, ``cell``, ``count``.
+A release contains synthetic rows for each table of the schema, under the table's name. Their
+columns are the keys, the table's own columns, and columns about its child tables: numbers of rows
+(such as ``n_visits``) and facts. For a table ``visits``, it also contains the other tables of its
+quilt (see `hushtable.methods.quilt.quilt`): ``visits.measured``, ``visits.buckets``,
+``visits.factors`` and ``visits.candidates``. These describe *wide* rows, that is, rows joined with
+all their ancestors. If the table has an order, ``visits.steps`` (``table``, ``cell``, ``count``)
+contains noisy transition tables: the buckets of a column in a row, by its buckets in the previous
+row.
 
 The settings of the estimator: ``linked`` (the schema of all tables), ``quilts`` (for each table the
 settings of its quilt), ``steps`` (for each table with an order its columns, in the order of these

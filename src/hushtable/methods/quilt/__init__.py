@@ -1,4 +1,4 @@
-"""The quilt method, with its model, estimator and proof; and quilts of linked tables."""
+"""The quilt method, with its model, estimator and proof."""
 
 from hushtable.methods.spec import MethodSpec
 

@@ -156,10 +156,10 @@ _N_BISECTIONS = 60
 def shrink_within_buckets(
     counts: Floats, std: float, buckets: Integers, widths: Floats, *, is_ordered: bool
 ) -> Floats:
-    """Shrink the counts inside each bucket toward its shape; sums of buckets do not change.
+    """Shrink the counts in each bucket toward a simple shape with the same sum.
 
-    `std` is the noise of each count and `widths` the number of codes of each value. `buckets` of an
-    ordered column must be increasing.
+    `std` is the standard deviation of the noise in each count, `widths` the number of codes of each
+    value. In an ordered column, `buckets` must be nondecreasing.
     """
     found = counts.copy()
     sums = np.maximum(np.bincount(buckets, counts), 0.0)

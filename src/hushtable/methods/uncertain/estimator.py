@@ -14,7 +14,7 @@ record is spread evenly over it (smoothed once), and nothing needs correction.
 
 If noise is as wide as the range, no formula restores what was smoothed away, and the published
 points do not show it: ten equal records look like ten different ones. The 95% interval therefore
-assumes nothing about the records. It combines the bounds of `noise_reach` for several probabilities
+assumes nothing about the records. It combines bounds of the noise range for several probabilities
 Q, which share the 5%, and is wide if the noise is. With regions it counts the records whose regions
 are inside the range, and those whose regions overlap it. `privacy_std` is the standard deviation of
 the estimate; `model_std` is the rest of the distance to the farther end of the interval, so that

@@ -1,7 +1,7 @@
 """Private selection among sealed scores; the draws are those of `Noise.choose`.
 
 The privacy of a selection depends on the proven sensitivity of its scores. Methods therefore do not
-compute scores: they use those defined here, in ``class_scores.py``, ``regions.py`` or ``cuts.py``.
+compute scores: they use those defined here, in ``scored_splits.py`` or ``sealed_regions.py``.
 A selection costs its epsilon; the exponent follows from epsilon and the sensitivity.
 """
 

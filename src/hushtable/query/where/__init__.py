@@ -1,4 +1,4 @@
-"""SQL WHERE clauses over public columns: evaluate, count, weigh and average them."""
+"""SQL WHERE clauses over the columns of a schema: parsing, evaluation, counts, probabilities."""
 
 from hushtable.query.where.predicate import Predicate, parse
 
