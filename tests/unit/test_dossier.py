@@ -29,7 +29,7 @@ from hushtable import (
     publish,
 )
 from hushtable.audit.report import Finding, Report
-from hushtable.dossier import Dossier, make_dossier, verify_dossier
+from hushtable.dossier import Dossier, answers, make_dossier, verify_dossier
 from hushtable.dossier.content import NOT_STATED, QUESTIONS, STANDARDS, STATEABLE, DossierSeal
 from hushtable.dossier.seal import _PURPOSE, canonical, write_dossier
 from hushtable.errors import HushtableError, ParameterError, Refused
@@ -445,3 +445,15 @@ def test_keys_of_other_kinds_are_refused(copy: Path) -> None:
         verify_dossier(copy / "d.json", key=copy / "key.pem")
     with pytest.raises(HushtableError, match="must have the suffix"):
         write_dossier(copy / "d.txt", dossier)
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        ({"type": "boolean"}, "boolean"),
+        ({"type": "time", "step": "minute"}, "time in steps of minute"),
+        ({"type": "integer", "low": 0, "high": 9}, "integer from 0 to 9"),
+    ],
+)
+def test_a_domain_without_bounds_names_none(column: dict[str, Any], expected: str) -> None:
+    assert answers._domain(column) == expected

@@ -115,7 +115,8 @@ def _domain(column: Mapping[str, Any]) -> str:
         what = f"{len(values)} values ({listed})" if values else "a taxonomy of values"
     else:
         step = f" in steps of {column['step']}" if "step" in column else ""
-        what = f"{column['type']} from {column.get('low')} to {column.get('high')}{step}"
+        bounds = f" from {column['low']} to {column['high']}" if "low" in column else ""
+        what = f"{column['type']}{bounds}{step}"
     return f"{what}, role {column['role']}" if "role" in column else what
 
 
