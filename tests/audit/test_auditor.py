@@ -252,7 +252,7 @@ def test_rows_of_a_person_are_selected_again_in_every_run() -> None:
     noise = SeededNoise(shifted(1))
     engine, seen = table.open(noise), set()
     for _ in range(60):
-        engine.resample_rows(noise)
+        engine.use_noise(noise, resample_rows=True)
         cells = engine.counts(["x"])
         assert cells.counts.tolist() == [1]
         seen.add(int(cells.codes[0, 0]))

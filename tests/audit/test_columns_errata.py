@@ -307,7 +307,7 @@ ONE_COUNTS = Columns(
 
 def test_sizes_of_baskets_are_audited() -> None:
     """One of two values counts, so the run pays for a histogram of values per person."""
-    report = audit(ONE_COUNTS, tests=["account"], seconds=2)
+    report = audit(ONE_COUNTS, tests=["account"], seconds=4)
     assert not any(finding.verdict == "VIOLATION" for finding in report.findings)
 
 

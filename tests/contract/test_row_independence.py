@@ -428,7 +428,7 @@ OBJECTS: dict[str, list[Any]] = {
     "decimals": [Decimal("1.5"), Decimal("1.50"), Decimal("1.2345678901234567890"), None],
     "nanoseconds": [pd.Timestamp(1), pd.Timestamp(2), pd.NaT],
     "instants": [NOON.replace(tzinfo=datetime.UTC), pd.Timestamp("2024-02-29", tz="Asia/Tokyo")],
-    "whole numbers": [2**70, 2**70 + 1, 3, True],
+    "whole numbers": [2**70, 2**70 + 1, 3],
     "numbers and texts": [1, "a", 2.5, pd.NA],
     "lengths and times": [datetime.timedelta(seconds=1), datetime.time(1, 2, 3), "a"],
 }
@@ -449,11 +449,11 @@ def test_objects_of_pandas_are_read_one_by_one(values: list[Any]) -> None:
     assert len(set(named)) == len(named)
 
 
-def test_bytes_among_other_objects_are_refused() -> None:
-    """The text of bytes could be that of another value."""
-    column = pd.Series(["x62", b"b"], dtype=object)
-    with pytest.raises(DataError, match="mixes bytes"):
-        as_arrow(pd.DataFrame({"x": column}))
+@pytest.mark.parametrize("values", [["x62", b"b"], ["true", True], [1, np.True_]])
+def test_bytes_and_booleans_among_other_objects_are_refused(values: list[Any]) -> None:
+    """Their texts could be those of other values, or have other codes than they have alone."""
+    with pytest.raises(DataError, match="mixes bytes or booleans"):
+        as_arrow(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
 
 
 def test_types_of_duckdb_that_lose_digits_are_refused() -> None:

@@ -179,7 +179,7 @@ def hostile() -> dict[str, list[bytes]]:
         "parquet": [b"", b"PAR1", b"PAR1" * 1000, seeds()["parquet"][0][:-9]],
         "ledger": [b"", b"SQLite format 3\x00", seeds()["ledger"][0][:5000], _other_database()],
         "statement": [
-            b"", b"{}", b"[" * 100_000, b"\xff", b'{"format": 2}',
+            b"", b"{}", b"[" * 100_000, b"\xff", b'{"format": 3}',
             *(changed(tables={"data": {**table, "file": file}})
               for file in ("../BAIT", "/etc/passwd", "data/../../x.parquet", "data//x.parquet",
                            "seeded-data/../../BAIT.parquet", "x.parquet", "data.parquet")),
@@ -188,7 +188,7 @@ def hostile() -> dict[str, list[bytes]]:
             changed(attachments={"x.html": "0" * 64}), changed(schema={}), changed(guarantees=[]),
             changed(guarantee="differential privacy"), changed(estimator={"notes": 3}),
             changed(guarantees=[{"family": "pure-dp", "epsilon": "1/0"}]),
-            changed(guarantees=[{"family": "os.system"}]), changed(format=2), changed(more=1),
+            changed(guarantees=[{"family": "os.system"}]), changed(format=3), changed(more=1),
         ],
     }  # fmt: skip
 

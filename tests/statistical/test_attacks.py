@@ -133,7 +133,7 @@ def test_without_a_control_nothing_is_held_out_and_the_report_says_so() -> None:
     assert all(outcome.control is None for outcome in risk.attacks)
     assert all(outcome.name != "membership" for outcome in risk.attacks)
     assert any("No control table" in note for note in risk.notes)
-    assert all(outcome.n == 500 for outcome in named(risk, "attribute inference"))
+    assert all(outcome.attack.n == 500 for outcome in named(risk, "attribute inference"))
 
 
 def test_a_smaller_control_is_compared_at_its_own_size() -> None:

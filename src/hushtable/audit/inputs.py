@@ -65,16 +65,17 @@ class TableInput:
 
 
 class CodedEngine(MemoryEngine):
-    """Engine on codes that caches counts; `resample_rows` clears the cache."""
+    """Engine on codes that caches counts; new rows clear the cache."""
 
     def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
         super().__init__(read, schema, noise)
         self._answers: dict[Any, Any] = {}
 
-    def resample_rows(self, noise: Noise) -> None:
-        """Choose the rows of each person again."""
-        super().resample_rows(noise)
-        self._answers.clear()
+    def use_noise(self, noise: Noise, *, resample_rows: bool) -> None:
+        """Select rows and tuples by this noise from now on; choose the rows of persons again."""
+        super().use_noise(noise, resample_rows=resample_rows)
+        if resample_rows:
+            self._answers.clear()
 
     def _marginals(
         self, groups: ColumnGroups, shapes: Sequence[tuple[int, ...]], recode: Recodings

@@ -136,8 +136,9 @@ class Subject:
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
-        if isinstance(given, TableInput) and given.is_crowded:
-            opened.resample_rows(row_choice or self.noise)
+        if isinstance(given, TableInput):
+            # Also if all rows count: tuples of records may be selected at random.
+            opened.use_noise(row_choice or self.noise, resample_rows=given.is_crowded)
         return opened
 
     def released(self, given: Input) -> Released:

@@ -70,10 +70,11 @@ class MemoryEngine(Engine):
         """
         return cls(lambda: Encoded(dict(codes), persons), schema, noise)
 
-    def resample_rows(self, noise: Noise) -> None:
-        """Choose the rows of each person again, by other random numbers."""
+    def use_noise(self, noise: Noise, *, resample_rows: bool) -> None:
+        """Select rows and tuples by this noise from now on; choose the rows of persons again."""
         self._noise = noise
-        vars(self).pop("_rows_and_persons", None)
+        if resample_rows:
+            vars(self).pop("_rows_and_persons", None)
 
     @cached_property
     def _encoded(self) -> Encoded:

@@ -108,14 +108,14 @@ def _pandas_table(frame: Any) -> pa.Table:
 
 
 def _has_objects(series: Any) -> bool:
-    """Return whether a pandas column holds Python objects other than texts or bytes alone."""
+    """Return whether a pandas column has objects other than texts, bytes or booleans alone."""
     from pandas.api.types import infer_dtype  # noqa: PLC0415 - the frame has imported it
 
     values = series.cat.categories if series.dtype == "category" else series
     return values.dtype == "O" and infer_dtype(values, skipna=True) not in _ONE_TYPE
 
 
-_ONE_TYPE = {"string", "bytes", "empty"}
+_ONE_TYPE = {"string", "bytes", "boolean", "empty"}
 """Kinds of objects that Arrow converts one by one."""
 
 
@@ -137,7 +137,7 @@ def _python_value(value: Any) -> Any:
         if not hasattr(value, "tzinfo"):
             return Temporal("duration", exact)
         return Temporal("timestamp" if value.tzinfo is None else "instant", exact)
-    if isinstance(value, bytes):  # its text would be that of another value
+    if isinstance(value, bytes | bool | np.bool_):  # they have codes that their texts do not have
         raise TypeError
     return value.item() if isinstance(value, np.generic) else value
 
@@ -156,7 +156,7 @@ def _frame_problems(frame: Any) -> list[str]:
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             problems.append(
                 f"column {name!r} has values that are not texts, numbers, dates or times, or mixes "
-                "bytes with others; convert it to one type first."
+                "bytes or booleans with others; convert it to one type first."
             )
     return problems or ["the frame cannot be read as a table; convert its columns to plain types."]
 
