@@ -6,20 +6,28 @@ BIN := $(VENV)/bin
 OLDEST := .venv-oldest
 TOOLS := .venv-tools
 
-.PHONY: demo test test-long test-oldest audit lint docs notebooks bench wheel sbom clean
+.PHONY: demo test test-all test-costs test-long test-oldest audit lint docs notebooks bench wheel sbom clean
 
 demo: $(VENV)/installed
 	$(BIN)/hushtable demo
 
-# Tests start many processes: what one of them compiles, the others read. Some wait for these, so
-# there is a worker more than the two processors that the suite is made for.
-test test-long test-oldest: export PYTHONDONTWRITEBYTECODE :=
+# Some tests wait for processes that they start, so there is one worker more than the two cores that
+# the suite is made for. Compiled files are kept, since tests start many processes.
+test test-all test-costs test-long test-oldest: export PYTHONDONTWRITEBYTECODE :=
 PYTEST := -m pytest -q -n 3 --dist loadgroup
 
+# The fast suite: tests of at most half a CPU second (tests/slow_tests.json lists the others).
 test: $(VENV)/installed-dev
+	$(BIN)/python $(PYTEST) --fast
+
+test-all: $(VENV)/installed-dev
 	@command -v java > /dev/null || echo "No Java, so the tests on Spark are skipped: apt install \
 	openjdk-17-jre-headless (or any Java 17 or 21 on PATH) to run them."
 	$(BIN)/python $(PYTEST)
+
+# Measure all tests and list the slow ones in tests/slow_tests.json.
+test-costs: $(VENV)/installed-dev
+	$(BIN)/python $(PYTEST) --record-costs
 
 test-long: $(VENV)/installed-dev
 	$(BIN)/python $(PYTEST) -m long

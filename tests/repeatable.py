@@ -37,6 +37,12 @@ SecureNoise._words = _words  # type: ignore[method-assign]
 os.register_at_fork(after_in_child=_streams.clear)  # a child would repeat its parent's draws
 
 
+def item_name(item: pytest.Item) -> str:
+    """Return the id of a test without the group that pytest-xdist appends."""
+    groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+    return item.nodeid.removesuffix(f"@{'_'.join(groups)}")
+
+
 def _drawing(name: str) -> Generator[None, Any, Any]:
     _streams.append(SeededNoise(shifted(zlib.crc32(name.encode()))))
     try:
@@ -49,9 +55,7 @@ def _drawing(name: str) -> Generator[None, Any, Any]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     """Seed the draws of a test, independently of the process that runs it."""
-    groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
-    name = item.nodeid.removesuffix(f"@{'_'.join(groups)}")
-    return (yield from _drawing(name))
+    return (yield from _drawing(item_name(item)))
 
 
 @pytest.hookimpl(wrapper=True)
