@@ -2,8 +2,9 @@
 
 `slow_tests.json` lists every test that takes more than `LIMIT` CPU seconds. ``pytest --fast`` runs
 all others, so a new test is in the fast suite until it is measured; one that takes longer than the
-limit is listed at the end of the run. ``pytest --record-costs`` runs everything it selects and
-writes the file again. A test's cost includes processes that it started and waited for, and its
+limit is listed at the end of the run. Tests that start a server or a browser (`PROGRAMS`), whose
+CPU time cannot be seen, are not in the fast suite either. ``pytest --record-costs`` runs everything
+it selects and writes the file again. A test's cost includes processes that it started and waited for, and its
 share of fixtures that several tests use: their cost is divided by the number of these tests.
 """
 
@@ -23,6 +24,9 @@ from repeatable import item_name
 RECORD = Path(__file__).with_name("slow_tests.json")
 LIMIT = 0.5
 """CPU seconds of a test in the fast suite, at most."""
+
+PROGRAMS = {"spark", "postgres", "browser"}
+"""Groups of tests that need more than Python."""
 
 PROPERTY = "cpu seconds"
 
@@ -54,6 +58,11 @@ def costs(measured: dict[str, tuple[float, dict[str, float | None]]]) -> dict[st
     }
 
 
+def _needs_program(item: pytest.Item) -> bool:
+    groups = {mark.args[0] for mark in item.iter_markers("xdist_group")}
+    return bool(groups & PROGRAMS) or "in_a_browser" in item.path.stem
+
+
 class CostPlugin:
     """Measurement of every test, and selection or record by what was measured."""
 
@@ -72,9 +81,10 @@ class CostPlugin:
         """Leave out slow tests."""
         if not self._fast:
             return
-        slow = [item for item in items if item_name(item) in self._slow]
+        slow = [item for item in items if item_name(item) in self._slow or _needs_program(item)]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item_name(item) not in self._slow]
+        left_out = set(slow)
+        items[:] = [item for item in items if item not in left_out]
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Generator[None, Any, Any]:
