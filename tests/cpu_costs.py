@@ -4,8 +4,9 @@
 all others, so a new test is in the fast suite until it is measured; one that takes longer than the
 limit is listed at the end of the run. Tests that start a server or a browser (`PROGRAMS`), whose
 CPU time cannot be seen, are not in the fast suite either. ``pytest --record-costs`` runs everything
-it selects and writes the file again. A test's cost includes processes that it started and waited for, and its
-share of fixtures that several tests use: their cost is divided by the number of these tests.
+it selects and writes the file again. A test's cost includes processes that it started and waited
+for, and its share of fixtures that several tests use: their cost is divided by the number of these
+tests.
 """
 
 from __future__ import annotations
