@@ -19,11 +19,11 @@ KeptShares = Mapping[tuple[str, str], float]
 """Share of the association that rows kept, by pair of columns."""
 
 KEPT_SETTING = "association_kept"
-_SAME = 0.98  # shares from here on are not reported
+_SAME = 0.98  # if all pairs kept at least this share, there is no note
 
 
 def as_plain(kept: KeptShares) -> list[dict[str, Any]]:
-    """Return plain data, weakest association first."""
+    """Return the shares as plain data, smallest share first."""
     return [
         {"columns": list(pair), "kept": round(share, 3)}
         for pair, share in sorted(kept.items(), key=lambda item: item[1])
@@ -31,7 +31,7 @@ def as_plain(kept: KeptShares) -> list[dict[str, Any]]:
 
 
 def in_words(kept: KeptShares) -> str | None:
-    """Return a note on weaker associations; None if they are not weaker.
+    """Return a note on weaker associations; None if every pair kept at least 98%.
 
     Examples
     --------
@@ -63,14 +63,14 @@ def _percent(share: float) -> str:
 
 
 def uniform_loss(schema: Schema, share: float) -> dict[tuple[str, str], float]:
-    """Return the same share for all pairs of columns."""
+    """Return the same kept share for all pairs of columns."""
     return dict.fromkeys(combinations(schema.attributes, 2), share)
 
 
 def kept_in_cells(
     schema: Schema, recode: Mapping[str, Recoding], table: pa.Table, count: str, bias: float = 0.0
 ) -> dict[tuple[str, str], float]:
-    """Return the association left in rows sampled from inside the cells of a table.
+    """Return the share of association kept in rows sampled from the cells of a table, by pair.
 
     `count` is the column with the counts, and `bias` the expectation of their noise.
     """
@@ -88,10 +88,11 @@ def after_cuts(
     codes: Mapping[str, NDArray[np.int64]],
     counts: NDArray[np.float64],
 ) -> dict[tuple[str, str], float]:
-    """Return the association left after sampling values uniformly from generalized numbers.
+    """Return the share of association kept after sampling uniformly from generalized numbers.
 
     A number keeps the share of its variance that is between its intervals. If the association is
-    linear, a pair keeps the product of both shares.
+    linear, a pair keeps the product of both shares. The result has only pairs with a generalized
+    column, and none with a generalized column that is not a number.
     """
     left: dict[str, float] = {}
     weights = np.maximum(counts, 0.0)

@@ -4,9 +4,9 @@ A cell is a set of combinations of values. The position of its rows inside the c
 estimate replaces a function by its mean over the combinations of the cell. The error assumes that
 all rows of a cell have the same combination, which may be any.
 
-If functions are monotone along a cell, as a number is, 1.96 standard deviations over the cell
-exceed half of their range. So the variance suffices, and the interval of a mean is valid wherever
-the rows are. In wide cells, rows often cluster at an end, as incomes do.
+If a function is linear along a cell, as a number is, 1.96 standard deviations over the cell exceed
+half of its range. So the variance suffices, and the interval of a mean is valid wherever the rows
+are. In wide cells, rows often cluster at an end, as incomes do.
 
 If conditions split a cell, the variance does not suffice. One of a hundred codes is *missing*, for
 example, and all rows may have it: a function that is 1 for the other codes has mean 0.99 and
@@ -52,7 +52,7 @@ UNORDERED = 1 / NORMAL**2
 deviations cover it."""
 
 UNORDERED_AND_RISING = UNORDERED / (1 - 3 / NORMAL**2)
-"""The same for a class with a monotone function. If s is the standard deviation in the class, a
+"""The same for a class with a linear function. If s is the standard deviation in the class, a
 number is at most sqrt(3) s from its mean. (x + sqrt(3) s)^2 <= 1.96^2 (s^2 + w x^2) holds for all x
 and s if and only if 1 / (1.96^2 w) + 3 / 1.96^2 <= 1 (Cauchy-Schwarz inequality)."""
 
@@ -90,7 +90,10 @@ class PublishedCells:
         return result if function.over_rows is None else result * function.over_rows(self.codes)
 
     def everywhere(self, function: RowFunction) -> float:
-        """Return the mean over all possible cells; row factors use published cells."""
+        """Return the mean of a function over all possible cells.
+
+        If the function has a factor over whole rows, the mean is over the published cells.
+        """
         result = 1.0 if function.over_rows is None else float(self.means(function).mean())
         for name, factor in function.factors.items():
             if function.over_rows is None:
@@ -102,8 +105,8 @@ class PublishedCells:
     ) -> Floats | None:
         """Return an entry of the error form for each cell; None if it is zero everywhere.
 
-        This is the quadratic form of the module docstring, for a pair of functions. `rising`
-        weights the distance of classes that contain a monotone function.
+        This is the quadratic form of the module docstring, for a pair of functions. `rising` is the
+        weight of the squared distance of classes of several codes.
         """
         if not (set(one.columns) | set(other.columns)) & set(self.recode):
             return None
@@ -127,7 +130,7 @@ class PublishedCells:
         mean_one, mean_other = self.means(one), self.means(other)
         n, of_one, of_other, of_both = sums.transpose(1, 0, 2)
         away = of_both - mean_other * of_one - mean_one * of_other + n * mean_one * mean_other
-        # A class of one code contains no monotone part.
+        # Every function is constant on a class of one code.
         apart = rising * (away[0] - away[1]) + UNORDERED * away[1]
         return np.asarray(products - of_both[0] + apart)
 
@@ -171,8 +174,9 @@ class PublishedCells:
     def _classes(self, functions: Sequence[RowFunction]) -> tuple[dict[str, Integers], float]:
         """Divide codes of columns into classes by the conditions among the functions.
 
-        Return no classes if no condition splits a column, and the weight of their distances. The
-        weight is smaller if all functions are conditions, which are constant inside a class.
+        Return the class of each code by column (empty if no condition splits a column), and the
+        weight of squared distances of classes. The weight is smaller if all functions are
+        conditions, which are constant inside a class.
         """
         found: dict[str, Integers] = {}
         rising = UNORDERED
@@ -265,7 +269,7 @@ class ErrorLaw:
         return float((self.values - self.mean) ** 2 @ self.probabilities)
 
     def quantiles(self, n: int, confidence: float) -> tuple[float, float]:
-        """Return the central interval of a sum of n that has this probability."""
+        """Return the central interval of a sum of n errors, which has probability `confidence`."""
         if n == 0:
             return 0.0, 0.0
         tail = (1 - confidence) / 2
@@ -346,7 +350,7 @@ def cut_error(shares: Floats, counts: Floats) -> CutError:
 
 
 COUNT, NOISY_COUNT = "count", "noisy_count"
-"""Columns of published cells in addition to the schema's own: rows, and unbiased counts."""
+"""Columns of published cells besides the schema's: number of published rows, and unbiased count."""
 
 
 class CellsEstimator(Estimator):
@@ -361,7 +365,7 @@ class CellsEstimator(Estimator):
         return PublishedCells(self.schema, self.recode, self.codes)
 
     def _repeated(self) -> Integers:
-        """Return the cell of each published row."""
+        """Return the index of the cell of each published row."""
         return repeated(self.table.column(COUNT).to_numpy())
 
     def frame(self) -> pa.Table:

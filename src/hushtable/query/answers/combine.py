@@ -60,7 +60,10 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
 def some_rows(
     schema: Schema, frame: pa.Table, n: int | None, where: str | None, rng: Generator
 ) -> pa.Table:
-    """Sample n rows of a frame that satisfy a condition; rows repeat if there are too few."""
+    """Sample n rows of a frame that satisfy a condition; return all of them if n is None.
+
+    If fewer than n rows satisfy the condition, rows repeat.
+    """
     if n is not None and n < 0:
         raise ParameterError(f"n is {n}; it must be at least 0.")
     there = np.arange(frame.num_rows)

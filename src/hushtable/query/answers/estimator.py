@@ -306,7 +306,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def frame(self) -> pa.Table:
-        """Return microdata: one row per published person."""
+        """Return microdata: one row for each published row."""
 
     @property
     def n_rows(self) -> int:
@@ -316,8 +316,8 @@ class Estimator(ABC):
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Sample rows that reflect the uncertainty of the release: codes and weights.
 
-        Draws differ from each other as much as each differs from the truth, as far as noise is the
-        cause.
+        As far as noise is the cause, samples differ from each other as much as each differs from
+        the private table.
         """
         raise Refused(
             "this kind of release cannot sample rows that reflect its uncertainty; use "

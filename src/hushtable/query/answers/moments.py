@@ -128,6 +128,8 @@ def condition_text(ends: tuple[float, float], bounds: tuple[float, float]) -> tu
 def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
     """Return Fieller's interval of values[0] / values[1], from the form of squared half-widths.
 
+    It is unbounded if the denominator may be zero or negative.
+
     Examples
     --------
     >>> fieller(np.array([50.0, 100.0]), np.array([[4.0, 0.0], [0.0, 0.0]]))
@@ -145,7 +147,7 @@ def fieller(values: Floats, squares: Floats) -> tuple[float, float]:
 
 
 def between(ends: tuple[float, float], bounds: tuple[float, float]) -> tuple[float, float]:
-    """Restrict an interval to what is possible.
+    """Restrict an interval to the bounds.
 
     If the whole interval is outside the bounds, the error already exceeds its half-width. The
     result then extends by that half-width from the bound, so its coverage is at least that of

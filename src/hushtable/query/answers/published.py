@@ -3,8 +3,8 @@
 A release becomes one or more blocks. A block is a set of columns whose values are published
 together, as rows. Most releases are one block of all columns; a release of column groups has one
 block per group. Generalized values are replaced by values sampled from inside their cells, so that
-a wide cell shows as error. If most rows are noise, the block carries the expected noise, to be
-subtracted from every count.
+a wide cell shows as error. If some rows are noise of known distribution, the block carries their
+expected number, to be subtracted from every count.
 
 Each estimator implements this for its kind of release; see `Estimator.published`.
 """
@@ -109,7 +109,7 @@ class Block:
     released: ByColumn  # published rows, as codes of the released values
     recode: Mapping[str, Recoding] = field(default_factory=dict)  # of generalized columns
     background: KnownNoiseRows | None = None  # expected noise among the rows
-    redraw: Callable[[Generator], ByColumn] | None = None  # samples rows that are left open
+    redraw: Callable[[Generator], ByColumn] | None = None  # samples rows that vary
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,7 +151,8 @@ class PublishedItemGroups:
     item: str  # column of the long table with the item
     value: str  # column of the long table with its value
     groups: Sequence[Sequence[str]]  # items of each group
-    # Takes the number of a group and some of its items; returns the block of people who have any.
+    # Takes the number of a group and some of its items; returns the block of people who have any of
+    # these items.
     block: Callable[[int, Sequence[str]], Block]
 
 
@@ -177,7 +178,7 @@ def published_rows(
     redraw: Callable[[Generator], ByColumn] | None = None,
     notes: tuple[str, ...] = (),
 ) -> ComparableRelease:
-    """Return rows with all published columns in comparable form."""
+    """Return a release of rows, with all its published columns, in comparable form."""
     there = schema.of_rows([name for name in schema.attributes if name in frame.column_names])
     cut = {name: recode[name] for name in there.attributes if recode and name in recode}
     block = Block(there, encoded(there, frame, cut), cut, background, redraw)

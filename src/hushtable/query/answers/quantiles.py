@@ -30,7 +30,7 @@ def quantile(ask: Ask, numbers: NumericQuery, probability: float, *, scope: Scop
 
     A value is rejected if, beyond the noise, too few rows are at or below it or too many are below
     it. The two counts differ by the rows that have the value. If these are many, only one of the
-    two tests can fail, and `between_ends` is smaller.
+    two tests can fail, and `between_ends` returns a smaller critical value.
     """
     column, name = numbers.column, numbers.name
     left = numbers.where.factors.get(name, np.ones(column.size))[: column.n_values] > 0
@@ -138,7 +138,7 @@ def codes_in_words(
 
 
 def value_at(column: Scale, codes: Sequence[int]) -> list[float]:
-    """Return the values of codes; numbers in the precision of the schema."""
+    """Return the values of codes, in seconds for dates and times."""
     if isinstance(column, Integer | Number):
         return [float(column.value(code) or 0) for code in codes]
     return [float(second) for second in numbers_of(column, np.asarray(codes))]
@@ -213,7 +213,7 @@ def _not_rejected(
     at: Surplus,
     mass: Callable[[Sequence[tuple[int, int]]], Floats],
 ) -> NDArray[np.bool_]:
-    """Return which positions may hold the quantile, at or after the preceding position."""
+    """Return whether the quantile may be after the preceding position and up to each position."""
     before = Surplus(*(np.append(0.0, part[:-1]) for part in (at.values, at.drawn, at.model)))
     before.values[0] = -np.inf  # no rows are below the first value
 

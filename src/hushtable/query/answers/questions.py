@@ -177,7 +177,7 @@ class ReleaseQuestions:
         by: Sequence[str],
         scope: Scope,
     ) -> EstimateOrTable:
-        """Estimate the mean, sum or variance of a column; of dates and times, the mean."""
+        """Estimate the mean, sum or variance of a column; dates and times have only a mean."""
         problems = self._problems(
             numbers=(column,), where=where, by=by, scope=scope, may_be_times=name == "mean"
         )
@@ -231,7 +231,11 @@ class ReleaseQuestions:
     def _quantile_by_counts(
         self, column: str, probability: float, where: str | None, scope: Scope
     ) -> Estimate:
-        """Find the values at which upper end, estimate and lower end of the count suffice."""
+        """Estimate a quantile from cumulative counts.
+
+        The estimate is the first value up to which there are enough rows. The interval starts where
+        the upper end of the count first suffices, and ends where the lower end does.
+        """
         number, name = self._number(column), quoted(column)
         base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
 
@@ -251,7 +255,7 @@ class ReleaseQuestions:
         code = first("value", base.value)
         ends = min(code, first("high", base.low)), max(code, first("low", base.high))
         value, low, high = value_at(number, (code, *ends))
-        # Split the error into sources as that of the count up to the value.
+        # Divide the error among its sources as for the count of rows up to the value.
         at = up_to(code)
         std, known = (high - low) / (2 * NORMAL), at.std or 1.0
         return Estimate(
@@ -387,7 +391,7 @@ class ReleaseQuestions:
     def _by(
         self, by: Sequence[str], where: str | None, compute: Callable[[RowFunction], Estimate]
     ) -> EstimateOrTable:
-        """Answer for all rows of a condition, or for each of its groups."""
+        """Answer for all rows of a condition, or for each group that it does not exclude."""
         base = condition(where, self.estimator.asked)
         if not by:
             return _known(compute(base))
@@ -402,7 +406,10 @@ class ReleaseQuestions:
         groups: Sequence[tuple[int | None, ...]],
         compute: Callable[[tuple[int | None, ...]], Estimate],
     ) -> EstimateTable:
-        """Answer for each group; a refused group has no value, and its notes give the reason."""
+        """Answer for each group; raise `Refused` if all are refused.
+
+        A refused group has no value, and its notes give the reason.
+        """
         answers, refused = [], list[Refused]()
         for group in groups:
             try:
@@ -477,10 +484,10 @@ def _unknown(refusal: Refused) -> Estimate:
 
 
 def _family_factor(n: int, *, normal: bool) -> float:
-    """Return the factor that widens n intervals so that all hold simultaneously with 95%.
+    """Return the factor that widens n intervals to a joint confidence of 95%.
 
-    Šidák (1967) for normal errors, whatever their correlation; otherwise Bonferroni, with the tails
-    of Laplace noise.
+    For normal errors, this is the factor of Šidák (1967), which is valid for any correlation.
+    Otherwise it is that of Bonferroni, with the tails of Laplace noise.
     """
     if normal:
         return normal_quantile((1 + CONFIDENCE ** (1 / n)) / 2) / NORMAL

@@ -202,7 +202,10 @@ def _scaled(name: str, column: Column, where: RowFunction) -> Regressor:
 def design(
     formula: RegressionFormula, columns: Mapping[str, Column], where: RowFunction
 ) -> list[Regressor]:
-    """List intercept, numbers and categories; the first value of a category is the reference."""
+    """Return the columns of the design matrix: intercept, numbers, and indicators of categories.
+
+    The first value of a categorical column is the reference and has no indicator.
+    """
     made = [Regressor(INTERCEPT, where, where)]
     made += [_scaled(name, columns[name], where) for name in formula.numbers]
     for name in formula.groups:
@@ -215,7 +218,7 @@ def design(
 
 
 def _of_intercept(regressors: Sequence[Regressor]) -> Floats:
-    """Return the weights of scaled coefficients in the intercept of unscaled columns."""
+    """Return the weights of the scaled coefficients whose sum is the unscaled intercept."""
     return np.array([1.0, *(-one.middle / one.half for one in regressors[1:])])
 
 
@@ -433,7 +436,7 @@ def _logistic_answers(
     scope: Scope,
 ) -> dict[str, Estimate]:
     inverse: Floats = np.linalg.inv(inner).astype(np.float64)
-    # Rows: combinations of scaled coefficients that are those of unscaled columns.
+    # Each row of weights converts the scaled coefficients to one unscaled coefficient.
     weights = np.diag([1 / one.half for one in regressors])
     weights[0] = _of_intercept(regressors)
     answers = {}

@@ -1,9 +1,9 @@
 """Sampling of rows that reflect the uncertainty of noisy cells.
 
-Noisy counts that are clipped at zero leave noise in empty cells; if there are many, rows are too
-far from where people are. So weights are tilted (multiplied by the exponential of a linear
-combination of functions) until means, squares and products match the estimates from the noisy
-counts, which are unbiased.
+Clipping noisy counts at zero leaves positive noise in empty cells. If many cells are empty, too
+many sampled rows are in cells without people. So the weights of cells are tilted (multiplied by the
+exponential of a linear combination of functions) until means, squares and products match the
+estimates from the unclipped noisy counts, which are unbiased.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ N_STEPS = 12
 MOST = 4.0
 """Largest factor by which a weight changes in one step; bounds the effect of infeasible targets."""
 
-_FEW_VALUES = 12  # categories, up to which shares of values are matched
+_FEW_VALUES = 12  # largest size of a categorical column whose shares of values are matched
 _MOST_NUMBERS = 20_000_000  # limit of functions times cells
 
-_STICKS = 40  # atoms of a Dirichlet process; the rest has a share of 10^-12
+_STICKS = 40  # atoms of a Dirichlet process; the last takes the rest, 3^-39 on average
 
 
 def tilted(weights: Floats, values: Floats, wanted: Floats) -> Floats:
@@ -119,7 +119,8 @@ def redrawn_cells(
 def _matched_functions(cells: PublishedCells) -> list[RowFunction]:
     """List the functions whose means are matched, as many as memory allows.
 
-    These are shares of values, and numbers with their squares and products.
+    These are, in this order: indicators that a number is present, numbers, their squares and
+    products, shares of values of small categorical columns, and products of shares with numbers.
     """
     columns = {name: cells.schema.attributes[name] for name in cells.codes}
     numbers = {

@@ -28,7 +28,7 @@ Scale = Integer | Number | Date | Timestamp | Time
 """Numeric columns; dates and times count as numbers of seconds."""
 
 
-MAX_TIED = 2_000_000  # combinations of values of columns that one condition links
+MAX_TIED = 2_000_000  # limit of combinations of values of the columns that a condition links
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class RowFunction:
     factors : mapping of str to float array
         Factor of each code, by column; columns without an entry do not matter.
     powers : mapping of str to int
-        Exponents of the factors that are pure powers of the scaled number.
+        Exponent of each factor that is a pure power of the scaled number, by column.
     tied : tuple of str
         Columns of the factor over whole rows.
     over_rows : callable, optional
-        Factor over whole rows: takes rows as codes, returns a number for each.
+        Factor over whole rows: takes rows as codes and returns a number for each row.
     """
 
     factors: Mapping[str, Floats] = field(default_factory=dict)
@@ -239,7 +239,8 @@ class SumEstimates:
     values : array (sums,)
         The estimates; they may be infeasible, such as a negative count.
     privacy, model : array (sums, sums)
-        Covariance of the errors from noise, and from what the release leaves open.
+        Covariance of the errors from noise, and of the errors from assumptions about what the
+        release does not determine.
     privacy_z, model_z : float
         Half-width of the 95% interval of each error, in standard deviations.
     counted : str
@@ -275,7 +276,10 @@ class SumEstimates:
         )
 
     def half_width_squared(self, sampling: Floats | float = 0.0) -> Floats:
-        """Return the squared half-width of the 95% interval, as a quadratic form in weights."""
+        """Return the squared half-width of the 95% interval, as a quadratic form in weights.
+
+        `sampling` is the covariance of the sampling error.
+        """
         squares: Floats = (
             self.privacy_z**2 * self.privacy + self.model_z**2 * self.model + NORMAL**2 * sampling
         )
@@ -283,7 +287,7 @@ class SumEstimates:
 
 
 def joined(n: int, parts: Sequence[tuple[Sequence[int], SumEstimates]]) -> SumEstimates:
-    """Combine sums from several sources at the given positions; their errors are independent."""
+    """Combine sums from sources with independent errors; each source has positions for its sums."""
     values, privacy, model = np.zeros(n), np.zeros((n, n)), np.zeros((n, n))
     notes: list[str] = []
     for places, part in parts:
@@ -302,7 +306,7 @@ def joined(n: int, parts: Sequence[tuple[Sequence[int], SumEstimates]]) -> SumEs
 
 
 def no_less(covariance: Floats) -> Floats:
-    """Return the nearest positive semidefinite matrix."""
+    """Return the nearest positive semidefinite matrix (negative eigenvalues become 0)."""
     values, vectors = np.linalg.eigh((covariance + covariance.T) / 2)
     return np.asarray((vectors * np.maximum(values, 0.0)) @ vectors.T)
 

@@ -22,7 +22,7 @@ from hushtable.schema.codes import numbers, texts
 
 FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
 
-_FEW = 4  # largest number of rows that a note lists
+_FEW = 4  # maximum number of rows that a note names
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ def _written(part: Value) -> str:
 
 
 def _some(rows: Sequence[str]) -> str:
-    """List a few rows, or their number if there are more."""
+    """List up to four rows; of more, return only their number."""
     return "; ".join(rows) if len(rows) <= _FEW else f"{len(rows)} of these"
 
 

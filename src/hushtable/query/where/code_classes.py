@@ -158,7 +158,7 @@ def _pieces(formula: Formula, column: str) -> Iterator[Formula]:
 
 
 def _cuts(piece: Formula) -> set[int] | None:
-    """Return codes at which a part may change; None if it may change at any."""
+    """Return codes at which a part may change; None if it may change at every code."""
     if len(piece.columns) > 1:
         return None
     cuts = [literal.atom.cuts() for literal in literals(piece)]

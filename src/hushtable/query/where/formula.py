@@ -44,9 +44,9 @@ class Constant:
 
 @dataclass(frozen=True)
 class Grid:
-    """A column whose code c represents ``low + c * step``; later codes are NULL.
+    """A column whose code c represents ``low + c * step``; codes from ``n_values`` on are NULL.
 
-    Those are special values, which are not numbers, and missing.
+    These are the codes of special values, which are not numbers, and missing.
     """
 
     column: str
@@ -57,7 +57,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Ranks:
-    """A column whose code c represents ``ranks[c]``; later codes are NULL."""
+    """A column whose code c represents ``ranks[c]``; codes beyond ``ranks`` are NULL."""
 
     column: str
     ranks: tuple[int, ...]
@@ -279,7 +279,7 @@ class ConstantTruth:
         return np.asarray(self.value is True), np.asarray(self.value is None)
 
     def cuts(self) -> set[int] | None:
-        """Return codes at which the outcome may change; None if it may change at any."""
+        """Return codes at which the outcome may change; None if it may change at every code."""
         return set()
 
 
@@ -304,7 +304,7 @@ class ValueTest:
         return np.asarray(truth), left.null | right.null
 
     def cuts(self) -> set[int] | None:
-        """Return codes at which the outcome may change; None if it may change at any."""
+        """Return codes at which the outcome may change; None if it may change at every code."""
         left, right = affine(self.left), affine(self.right)
         if left is None or right is None:
             return None
@@ -347,7 +347,7 @@ class Member:
         return found, given.null | ~found if self.has_null else given.null
 
     def cuts(self) -> set[int] | None:
-        """Return codes at which the outcome may change; None if it may change at any."""
+        """Return codes at which the outcome may change; None if it may change at every code."""
         form = affine(self.term)
         if form is None:
             return None
@@ -375,9 +375,9 @@ class IsNull:
         return evaluate_term(self.term, codes).null, np.asarray(False)
 
     def cuts(self) -> set[int] | None:
-        """Return codes at which the outcome may change; None if it may change at any."""
-        # A term without a divisor is NULL exactly if the column is missing, and missing is always a
-        # class of its own.
+        """Return codes at which the outcome may change; None if it may change at every code."""
+        # An affine term is NULL exactly for the codes of special values and missing, and these are
+        # always runs of their own.
         return None if affine(self.term) is None else set()
 
 
@@ -386,7 +386,7 @@ Atom = ConstantTruth | ValueTest | Member | IsNull
 
 @dataclass(frozen=True)
 class AtomTest:
-    """An atom and its accepted outcomes; ``text`` is its source in the clause."""
+    """A literal: an atom and its accepted outcomes; ``text`` is its source in the clause."""
 
     atom: Atom
     accept: Outcomes

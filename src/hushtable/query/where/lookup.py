@@ -32,7 +32,7 @@ def look_up(where: str, schema: Schema, tables: Mapping[str, pa.Table]) -> str:
     where : str
         The clause.
     schema : Schema
-        The public schema; values outside its column's domain are dropped.
+        The public schema; values outside the domain of a categorical column are dropped.
     tables : mapping of str to Arrow table
         Public tables of the analyst, by name.
 

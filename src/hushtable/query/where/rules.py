@@ -34,7 +34,7 @@ Recode = Mapping[str, Recoding]
 
 @dataclass(frozen=True)
 class RowRule:
-    """A rule, and the condition that rows satisfy unless they break it."""
+    """A rule, and the condition of rows that keep it, which also holds if the rule is NULL."""
 
     text: str
     kept: Predicate
@@ -68,7 +68,10 @@ def rules_of(schema: Schema) -> list[RowRule]:
 
 
 def is_impossible(where: str, schema: Schema) -> bool:
-    """Return True if no row that keeps the rules satisfies a condition; False if undecided."""
+    """Return True if the rules exclude every row that satisfies a condition; False if undecided.
+
+    The result is also False if no rule uses a column of the condition.
+    """
     asked = parse(where, schema)
     columns, clauses, left = set(asked.columns), [f"({where})"], rules_of(schema)
     while near := [rule for rule in left if columns & set(rule.kept.columns)]:
@@ -89,7 +92,8 @@ def kept_rows(
 ) -> NDArray[np.bool_] | None:
     """Return which published rows keep all rules, or may; None if there is nothing to check.
 
-    A generalized row may keep a rule if any of the rows that it represents does.
+    A generalized row may keep a rule if any of the rows that it represents does. Rules that use a
+    column that the table lacks are not checked.
     """
     recode = recode or {}
     rules = [r for r in rules_of(schema) if set(r.kept.columns) <= set(table.column_names)]
@@ -111,7 +115,8 @@ def keep_rules(
 ) -> pa.Table:
     """Drop the published rows that break a rule.
 
-    With `noise`, replace each by a uniformly random row that keeps all rules (`rules.md`).
+    With `noise`, replace each by a copy of a published row that keeps all rules, chosen uniformly
+    at random (`rules.md`). If no row keeps all rules, the result is empty.
     """
     kept = kept_rows(rows, schema, recode)
     if kept is None or kept.all():
@@ -125,7 +130,7 @@ def keep_rules(
 
 
 def with_derived(table: pa.Table, schema: Schema, recode: Recode | None = None) -> pa.Table:
-    """Add derived columns; null if a generalized value does not determine them."""
+    """Add derived columns of published columns; null if a generalized value leaves them open."""
     for name in schema.derived:
         operand = derived_operand(name, schema)
         source = operand.name if isinstance(operand, CategoryOperand) else operand.column
@@ -209,7 +214,7 @@ def _can_be_derived(name: str, text: str, schema: Schema) -> bool:
 # --- facts of linked tables: conditions on one column ---------------------------------------------
 
 MAX_CODES = 1 << 24
-"""Maximum number of codes of a column in a fact; each is evaluated."""
+"""Maximum number of codes of a column in a fact; the condition is evaluated on each code."""
 
 
 @dataclass(frozen=True, eq=False)
