@@ -219,7 +219,7 @@ class Release:
 
     @contextmanager
     def _fitting(self) -> Iterator[None]:
-        """Raise `ReleaseError` for errors that only malformed tables or settings can cause."""
+        """Turn errors that malformed tables or settings cause into a `ReleaseError`."""
         try:
             yield
         except HushtableError:
@@ -365,6 +365,9 @@ class Release:
         ------
         ParameterError
             If a WHERE clause, column or scope is invalid. All problems are listed.
+        Refused
+            If this kind of release answers only counts or, without `by`, if noise leaves open
+            whether there are such rows.
         ReleaseError
             If the tables of the release do not match its statement.
 
@@ -440,12 +443,16 @@ class Release:
         -------
         Estimate or EstimateTable
             One estimate, or one per group if `by` is given. If noise leaves the mean undetermined,
-            the interval is the column's whole range and a note says so.
+            the interval is the column's whole range and a note says so. If there may be no rows in
+            a group, its value is NaN.
 
         Raises
         ------
         ParameterError
             If a column, the WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If this kind of release answers only counts or, without `by`, if noise leaves open
+            whether there are such rows.
         ReleaseError
             If the tables of the release do not match its statement.
 
@@ -482,6 +489,8 @@ class Release:
         ------
         ParameterError
             If a column, the WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If this kind of release answers only counts.
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -514,6 +523,9 @@ class Release:
         ------
         ParameterError
             If a column, the WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If this kind of release answers only counts or, without `by`, if noise leaves open
+            whether there are such rows.
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -535,8 +547,8 @@ class Release:
     ) -> EstimateOrTable:
         """Estimate a quantile of a numeric, date or time column, ignoring missing values.
 
-        The quantile of probability p is the smallest value that is at least as large as a share p
-        of the rows.
+        The quantile of probability p is the smallest value that at least a share p of the rows do
+        not exceed.
 
         Parameters
         ----------
@@ -561,6 +573,9 @@ class Release:
         ParameterError
             If a column, the probability, the WHERE clause or scope is invalid. All problems are
             listed.
+        Refused
+            If this kind of release answers only counts or, without `by`, if noise leaves open
+            whether there are such rows.
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -624,6 +639,9 @@ class Release:
         ------
         ParameterError
             If a column, the WHERE clause or scope is invalid. All problems are listed.
+        Refused
+            If this kind of release answers only counts, or if noise leaves open whether a column
+            varies at all (with `by`, only if all groups are refused).
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -698,8 +716,9 @@ class Release:
         """Return the published microdata as an Arrow table.
 
         The columns are the published columns of the schema, in its order, then derived columns. If
-        a person may have several rows, the column that numbers persons comes first. No row breaks a
-        rule of the schema. Other output of a method, such as counts and errors, is in `table`.
+        a person may have several rows, the column that numbers persons comes first. Rows that break
+        a rule of the schema are left out; a generalized row stays if any row that it represents
+        keeps the rule. Other output of a method, such as counts and errors, is in `table`.
 
         Parameters
         ----------
@@ -755,7 +774,7 @@ class Release:
     def frames(
         self, m: int = 20, *, n: int | None = None, seed: int | None = None
     ) -> list[pa.Table]:
-        """Draw several tables of rows from the uncertainty of the release, for multiple imputation.
+        """Sample several tables that reflect the release's uncertainty, for multiple imputation.
 
         Analyze each with any tool; `combine` does so and pools the results.
 
@@ -777,6 +796,8 @@ class Release:
         ------
         ParameterError
             If `m` is less than 2.
+        Refused
+            If this kind of release cannot sample rows that reflect its uncertainty.
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -824,6 +845,8 @@ class Release:
         ------
         ParameterError
             If `m` is less than 2, or if `compute` returns something else.
+        Refused
+            If this kind of release cannot sample rows that reflect its uncertainty.
         ReleaseError
             If the tables of the release do not match its statement.
         """
@@ -833,13 +856,13 @@ class Release:
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows that `frame` returns."""
+        """Number of published rows; `frame` returns fewer if some break a rule of the schema."""
         with self._fitting():
             return self._estimator.n_rows
 
     @property
     def rows_out(self) -> int | None:
-        """Number of published rows; None if there are none or they are in several files."""
+        """Number of published rows; None if they cannot be counted or a table has several files."""
         if any(table.parts for table in self.statement.tables.values()):
             return None
         try:
@@ -850,14 +873,14 @@ class Release:
     def published(self, rng: Generator) -> ComparableRelease:
         """Return the published data in a form comparable with the original table.
 
-        See `Estimator.published`. `rng` draws values that the release leaves open.
+        See `Estimator.published`. `rng` samples values that the release does not determine.
         """
         with self._fitting():
             return self._estimator.published(rng)
 
     @property
     def recode(self) -> Mapping[str, Recoding]:
-        """Generalization of each column that was generalized before publication."""
+        """Recoding of each column that was generalized before publication."""
         return self._estimator.recode
 
     def generalize(self, frame: Any) -> pa.Table:
@@ -912,7 +935,7 @@ def _names(by: By) -> tuple[str, ...]:
 
 
 def _codes_of(frame: Any, schema: Schema) -> dict[str, NDArray[np.int64]]:
-    """Encode the rows of a public table, in the columns that the schema has."""
+    """Encode the columns of a public table that the schema also has."""
     from hushtable.engine import connect  # noqa: PLC0415 - other questions need no engine
     from hushtable.engine.memory_engine import MemoryEngine  # noqa: PLC0415
     from hushtable.engine.open_table import as_arrow  # noqa: PLC0415
@@ -942,7 +965,10 @@ def _inside(folder: Path, file: str) -> Path:
 
 
 def _require_memory(table: TableFile, n_columns: int) -> None:
-    """Raise `TooLarge` if the table exceeds this machine's memory: compressed files may be tiny."""
+    """Raise `TooLarge` if the table exceeds this machine's memory.
+
+    A small compressed file may contain a very large table.
+    """
     needed, there = 8 * table.rows * n_columns, physical_memory()
     if needed > there:
         raise TooLarge(

@@ -16,7 +16,7 @@ from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
 from hushtable.privacy.ledger.decision import Decision
 
 FORMAT: Final = 2
-"""Format of statements that this version writes and reads."""
+"""Version of the statement format that this version of hushtable writes and reads."""
 
 STATEMENT = "statement.json"
 STATEMENT_FOR_PEOPLE = "STATEMENT.md"
@@ -56,7 +56,7 @@ class TableFile(BaseModel):
 
     @property
     def digests(self) -> dict[str, str]:
-        """The digest of each file."""
+        """SHA-256 digest of each file of the table, by path."""
         if not self.parts:
             return {self.file: self.sha256}
         return {f"{self.file}/{name}": digest for name, digest in self.parts.items()}
@@ -211,7 +211,7 @@ class Statement(BaseModel):
 
 
 def _cells_in_words(schema: Mapping[str, Any]) -> list[str]:
-    """Return how out-of-domain values were handled, one sentence for columns with equal rules."""
+    """Return how out-of-domain values were handled: one sentence per group of columns alike."""
     alike: dict[str, list[str]] = {}
     for name, column in schema.get("columns", {}).items():
         if "type" not in column:

@@ -37,11 +37,12 @@ class StoredPrior(Prior):
     Parameters
     ----------
     kind : {"release", "table"}
-        A release that promises differential privacy, or anything else.
+        A release that promises differential privacy and was not seeded, or any other public rows.
     name : str
         Name of the folder or file.
     sha256 : str
-        Digest of the file; for a release, of its statement, which has those of all its files.
+        Digest of the file. For a release, this is the digest of its statement, which contains the
+        digests of all other files.
     path : Path
         Path of the folder or file.
     """
@@ -87,7 +88,7 @@ class StoredPrior(Prior):
         return str(self.path)
 
     def is_file_of(self, data: Any) -> bool:
-        """Return whether a path refers to the same file; reads nothing."""
+        """Return whether a path refers to the same file, without reading the file."""
         if not isinstance(data, str | Path):
             return False
         try:
@@ -98,7 +99,8 @@ class StoredPrior(Prior):
     def codes(self, schema: Schema) -> dict[str, Integers]:
         """Return the rows as codes of a schema, in the columns that both have.
 
-        A value that the schema does not have is `UNKNOWN`, or missing if that is a category.
+        Out-of-domain values are handled as the schema says. A value that it refuses becomes
+        missing, or `UNKNOWN` if the column has no category for missing.
         """
         key = str(schema.to_dict())
         if key not in self._seen:
@@ -143,7 +145,7 @@ class StoredPrior(Prior):
 
 
 def release_of(name: str, statement: Statement) -> PriorRelease:
-    """Describe a release that a prior consists of, by its own promise."""
+    """Return the name, cost, receipt and digest of a release that serves as a prior."""
     terms = (g for g in statement.guarantees if isinstance(g, PureDP | ApproxDP))
     return PriorRelease(
         name=name,
@@ -154,7 +156,7 @@ def release_of(name: str, statement: Statement) -> PriorRelease:
 
 
 def _cost_of_prior(statement: Statement) -> Budget:
-    """Return what the prior of a release cost, as far as its statement says; older ones do not."""
+    """Return the cost of the prior that a release used; 0 if its statement records none."""
     prior = statement.parameters.get("prior")
     said = prior if isinstance(prior, dict) else {}
     return Budget(epsilon=Fraction(said.get("epsilon", 0)), delta=Fraction(said.get("delta", 0)))

@@ -28,10 +28,10 @@ from hushtable.schema import Schema
 class ReleaseWriter:
     """Writer of a release folder that appears complete or not at all.
 
-    Everything goes to a hidden folder that is renamed last. The hidden folder is readable by the
-    owner only and contains nothing but what is to be published. If the process is killed, the next
-    release of that name removes it. The name is claimed first, so that of several runs for one name
-    only one is charged.
+    The writer puts all files into a hidden folder and renames it last. Only its owner can read the
+    hidden folder, and it contains only what is to be published. If the process is killed, the next
+    release of that name removes it. The writer claims the name first, so that only one of several
+    runs for one name is charged.
     """
 
     def __init__(self, folder: str | Path, *, seeded: bool = False) -> None:
@@ -71,8 +71,8 @@ class ReleaseWriter:
     ) -> dict[str, TableFile]:
         """Write the tables: a single one as ``data.parquet``, several to ``data/``.
 
-        With seeded noise, the file names say so. Tables written by executors are folders of that
-        name.
+        With seeded noise, file names start with ``seeded-``. A table that executors write is a
+        folder of that name.
         """
         files = {}
         for name, table in tables.items():
@@ -145,5 +145,5 @@ class ReleaseWriter:
             raise ReleaseError(
                 f"cannot finish {str(self.folder)!r}: {why_not_written(error)}."
             ) from error
-        with suppress(OSError):  # it is there; all that is unsure is whether a power cut undoes it
+        with suppress(OSError):  # the folder is complete; only a power failure could undo it
             sync(self.folder.parent)
