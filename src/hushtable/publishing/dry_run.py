@@ -37,19 +37,19 @@ N_RANGES = 10
 """Number of ranges, with about equal numbers of rows, that are counted in an ordered column."""
 
 MAX_PAIRS = 300
-"""Maximum number of pairs of columns that are compared; of more, a sample is."""
+"""Maximum number of pairs of columns that are compared; if there are more, every n-th is."""
 
 LEAST = 0.005
 """Counts below this share of the rows are left out."""
 
 BLAMED = 2.0
-"""A column is reported if its typical error exceeds this multiple of the median column's."""
+"""A column is reported if its typical error exceeds that of the median column this many times."""
 
 N_BINS = 20
-"""Number of bins that is tried for a reported column."""
+"""Approximate number of bins that a dry run tries for the worst reported column."""
 
 HELPED = 0.8
-"""Bins help if they reduce the error to at most this share."""
+"""Bins help if they reduce the typical error to at most this share of it."""
 
 MAX_ROWS = 200_000
 _MISSING = 0.03
@@ -65,6 +65,8 @@ def surrogate_schema(schema: Schema) -> Schema:
 
 def make_surrogate(schema: Schema, rows: int) -> pa.Table:
     """Return a surrogate table drawn from the schema alone; it is the same each time.
+
+    The table has at least 1 row and at most `MAX_ROWS`.
 
     Examples
     --------
@@ -113,9 +115,9 @@ class ErrorSummary:
     Parameters
     ----------
     typical, worst : float
-        The median and the largest error, as shares of the count.
+        The median and the largest absolute error, as shares of the count.
     rows : float
-        The median error in rows.
+        The median absolute error in rows.
     n_questions : int
         Number of counts.
     """
@@ -177,7 +179,7 @@ def dry_run(
     schema : Schema
         The public schema of the private table.
     rows : int, optional
-        Rows of the surrogate table; by default the schema's, or 10,000.
+        Rows of the surrogate table, at most 200,000; by default the schema's number, or 10,000.
     like : path, optional
         A public table with the schema's columns, instead of the surrogate.
 
@@ -223,7 +225,7 @@ def dry_run(
 
 
 def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
-    """Publish to a temporary folder and return the rows."""
+    """Publish to a temporary folder and return the published rows."""
     with tempfile.TemporaryDirectory() as folder:
         apart = method.for_dry_run(Path(folder))
         release = publish(table, schema, apart, out=Path(folder) / "dry-run", anyway=True)
@@ -243,7 +245,7 @@ def _published(table: Any, schema: Schema, method: Method) -> pa.Table:
 
 
 def _codes(table: Any, schema: Schema, names: Sequence[str]) -> dict[str, Integers]:
-    """Return rows as codes; these rows are not private."""
+    """Return surrogate or published rows as codes; they are not private."""
     if isinstance(table, pa.Table):
         table = table.select(list(names))
         schema = Schema(
@@ -259,7 +261,7 @@ def _codes(table: Any, schema: Schema, names: Sequence[str]) -> dict[str, Intege
 
 
 def _questions(column: Column, codes: Integers) -> Integers:
-    """Return the count that each code belongs to: a value, or a range of an ordered column."""
+    """Return the index of the count that includes each code: of its value or range."""
     if not column.is_line:
         return np.arange(column.size)
     counts = np.bincount(codes, minlength=column.size)
@@ -271,14 +273,14 @@ def _questions(column: Column, codes: Integers) -> Integers:
 
 
 class _Compared(NamedTuple):
-    """The count that each original and each published row belongs to, and the number of counts."""
+    """Index of the count that each original and each published row belongs to."""
 
     original: Integers
     published: Integers
     n_questions: int
 
     def times(self, other: _Compared) -> _Compared:
-        """Return the counts by both."""
+        """Return the counts for each combination of values of both columns."""
         n = other.n_questions
         return _Compared(
             self.original * n + other.original,
@@ -363,7 +365,7 @@ def _of_columns(
 
 
 def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
-    """Return the width of coarser bins for a number, and the schema with them; else None."""
+    """Return the width of coarser bins of a column and the schema with them; None without any."""
     column = schema.attributes[name]
     if not isinstance(column, Integer | Number) or column.bins is not None:
         return None

@@ -26,7 +26,7 @@ SHARE = 0.01
 """Default share of rows in the count that a curve is about."""
 
 LOWEST, HIGHEST = Fraction(1, 1000), Fraction(20)
-"""Range of the search for an epsilon; a larger one protects very little."""
+"""Range of the search for an epsilon; larger values protect very little."""
 
 _PER_DECADE = 40
 _DIGITS = 3
@@ -94,7 +94,7 @@ count.
         return cls(error / 100 if relative else error, share / 100, relative)
 
     def limit(self, rows: int | None) -> float:
-        """Return the error bound in rows."""
+        """Return the error bound in rows; a relative target needs the number of rows."""
         if not self.relative:
             return float(self.error)
         if rows is None:
@@ -111,7 +111,7 @@ count.
 
 @dataclass(frozen=True)
 class ErrorAtEpsilon:
-    """The error at one epsilon, or the reason why there is none."""
+    """The error of a count at one epsilon, or the reason why it is unknown."""
 
     epsilon: Fraction
     error: CountError | None

@@ -50,7 +50,7 @@ _COMPLETE = "The release is complete, and any charge for it stands: do not publi
 
 
 class PublishRun:
-    """One publication of a plan. `publish` is the only code that reads private data.
+    """One publication of a plan; only its method `publish` reads private data.
 
     The caller calls `refuse`, then opens the source and checks it without reading a row, then calls
     `publish`. The order of the steps protects the custodian and the people in the table:
@@ -91,7 +91,7 @@ class PublishRun:
         self._charged_schema = whole or plan.schema
         self._payment = Payment.of(paying or {})
         self._ledger = self._payment.opened_ledger
-        self._entry: Entry | None = None  # of the ledger, after the charge
+        self._entry: Entry | None = None  # entry of the ledger, set by the charge
         self._outcome = ""  # state of charge and release, which is added to errors
         self._promised: tuple[Guarantee, ...] = plan.guarantees
         if not noise.is_private:
@@ -123,7 +123,8 @@ class PublishRun:
                 if on_forecast is not None:
                     plan = self._plan
                     on_forecast(plan.forecast(plan.schema.expected_rows(rows)))
-                # Before the run: afterward a method with a limited number of views may refuse.
+                # Compute this before the run: after it, a method that allows a limited number of
+                # views may refuse.
                 split = self._plan.step_epsilons(self._plan.schema.rows)
                 self._charge()
                 released = self._release(read)
@@ -138,7 +139,7 @@ class PublishRun:
             raise type(error)([*error.problems, self._outcome]) from error
         except BaseException as error:
             if self._outcome:
-                error.add_note(OwnNote(self._outcome))  # of any other error, Ctrl-C included
+                error.add_note(OwnNote(self._outcome))  # for every other error, including Ctrl-C
             raise
         return Release(self._out, statement)
 
@@ -161,7 +162,7 @@ class PublishRun:
             self._ledger.leave_receipt(self._out.parent)
 
     def _release(self, read: Callable[[], Counting]) -> Released:
-        """Read the source, run the plan, and check the account of the run against the promise."""
+        """Read the source, run the plan, check its cost against the promise, and enforce rules."""
         self._progress("counting", 0.1)
         furthest = 0.0
 
@@ -221,7 +222,7 @@ class PublishRun:
         self._progress("done", 1.0)
 
     def _require_paid_prior(self) -> None:
-        """Refuse a prior whose cost the ledger lacks, unless a person says that it is public."""
+        """Refuse a prior that the ledger did not pay for, unless it is stated why it is public."""
         prior, ledger = self._plan.starts_from, self._ledger
         if ledger is None or prior is None or self._plan.why_public is not None:
             return
@@ -277,7 +278,7 @@ def _keeping_rules(released: Released, schema: Schema, noise: Noise) -> Released
 
 
 def _settings(plan: Plan[Any], released: Released) -> dict[str, Any]:
-    """Return the settings, with warnings and a note on association that the rows lost."""
+    """Return the estimator's settings, with notes on warnings and on association lost in rows."""
     settings, notes = dict(released.settings), list(released.warnings)
     notes += settings.get("notes", [])
     kept: dict[tuple[str, str], float] = {}
