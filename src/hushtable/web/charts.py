@@ -37,7 +37,7 @@ class BarScale:
             self._bottom, self._top = 0.0, max(1.0, self._top)
 
     def along(self, estimate: Estimate) -> Bar | None:
-        """Return the position of an answer's bar; None if the answer is not known."""
+        """Return the position of an answer's bar; None if the answer is unknown or all are 0."""
         if math.isnan(estimate.value) or self._top == self._bottom:
             return None
         zero, value, low, high = (
@@ -86,7 +86,7 @@ def curve(
     x_label: str,
     y_label: str,
 ) -> str:
-    """Return a chart of errors by epsilon, with logarithmic axes and styles of the page.
+    """Return a chart of errors by epsilon, with logarithmic axes; the page's styles apply.
 
     `lines` contains names and points; the first line is the planned method. `mark` is a point to
     highlight.
@@ -116,7 +116,7 @@ def curve(
 def steps(
     spent: Sequence[tuple[str, float]], *, cap: float, reserved: float, labels: tuple[str, str, str]
 ) -> str:
-    """Return a chart of the cumulative spending by entry, with styles of the page.
+    """Return a chart of the cumulative spending by entry; the page's styles apply.
 
     `spent` contains times and cumulative sums. `labels` are the names of cap, spent and reserved.
     """

@@ -15,7 +15,7 @@ from hushtable.schema import Categorical, Schema
 from hushtable.schema.calendar import CalendarColumn
 from hushtable.web.render import amount
 
-# Main parameters; all others are collapsed.
+# Main parameters; the form collapses all others that are not required.
 FIRST = (
     "epsilon", "delta", "k", "retention", "rate", "max_columns", "gamma", "d", "n_public",
 )  # fmt: skip
@@ -45,7 +45,7 @@ class FormField:
     whole: bool = False  # whether the slider gives integers
     required: bool = False
     first: bool = False  # whether it is always shown
-    # for rules: column, current value, and allowed values
+    # Of a field of kind "rules": column, current value, and description of allowed values.
     rules: tuple[tuple[str, str, str], ...] = ()
 
 
@@ -68,7 +68,7 @@ def fields_of(
 ) -> list[FormField]:
     """Return the form fields of a method, filled with the given parameters.
 
-    If not `fresh`, a field that was left empty on purpose stays empty.
+    If not `fresh`, an optional field without a parameter gets no initial value, only its default.
     """
     fields = []
     for declared in _kind(name).fields():
@@ -184,7 +184,7 @@ def _line(item: Any) -> str:
 
 
 def _rules(given: Mapping[str, Any], schema: Schema) -> tuple[tuple[str, str, str], ...]:
-    """Return the columns that a rule can apply to, with current and allowed values."""
+    """Return the columns that can have a rule, with its current value and the allowed ones."""
     found = []
     for name, column in schema.attributes.items():
         shown = write_rule(given.get(name, ""))
@@ -206,7 +206,7 @@ def _rule(field: str, column: str, text: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Return a number as a decimal if it has a short one."""
+    """Return a fraction as a decimal if that is short, and anything else as text."""
     if isinstance(value, Fraction) or (isinstance(value, str) and "/" in value):
         try:
             exact = Fraction(value)

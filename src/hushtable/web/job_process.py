@@ -1,7 +1,7 @@
 """Process of one job: ``python -m hushtable.web.job_process FOLDER``.
 
-It calls the same functions as the command line, writes its progress, and finally its result. Errors
-of hushtable are reported in full; of other errors only the type, because the message may contain
+It calls the same functions as the command line and writes its progress and its result. It reports
+errors of hushtable in full, but only the type of other errors, because their messages may contain
 private values.
 """
 
@@ -64,11 +64,11 @@ class _JobLog:
 
 
 def main(folder: Path) -> None:
-    """Run a job."""
-    # A workbench that a shell starts in the background ignores interrupts, and so would its child
-    # processes: jobs could not be canceled.
+    """Run the job of a folder."""
+    # If a shell starts the workbench in the background, it ignores interrupts, and its child
+    # processes inherit this. Without the next line, jobs could not be canceled.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that parts of a release go, too
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # removes a partial release
     diary = _JobLog(folder)
     try:
         job = Job(folder)

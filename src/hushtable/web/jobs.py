@@ -1,9 +1,9 @@
 """Background jobs in separate processes, with their state in plain files.
 
 A job is a folder: ``job.json`` describes the task, ``state.json`` its progress or result, and
-``held`` is locked while the job's process is alive. The lock is taken before the process starts,
-and passed to it. So any viewer sees the same state: a reopened browser, or a workbench that was
-killed and restarted.
+``held`` is locked while the job's process is alive. The workbench takes the lock before it starts
+the process, and passes it on. So every viewer sees the same state, even a reopened browser or a
+workbench that was killed and restarted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENDED = ("done", "refused", "failed", "canceled")
 
 @dataclass(frozen=True)
 class Job:
-    """State of one job."""
+    """A job, as described by the files of its folder."""
 
     folder: Path
 
@@ -101,7 +101,7 @@ class Job:
         return False
 
     def cancel(self) -> None:
-        """Interrupt the process like Ctrl-C; the second time, kill it."""
+        """Interrupt the process like Ctrl-C; if this was done before, kill it."""
         if self.is_over:
             raise ParameterError("this job has already ended.")
         pid = _read(self.folder / "state.json").get("pid")
@@ -163,7 +163,10 @@ class Jobs:
         return Job(folder)
 
     def seconds_before(self, project: Project, job: Job) -> float | None:
-        """Return the duration of the last similar job; a dry run also predicts publishing."""
+        """Return the seconds that the last job of this kind and method took; None if there is none.
+
+        For publishing, a dry run counts as well.
+        """
         for other in reversed(self.all(project)):
             state = other.state
             if state["status"] != "done" or other.what.get("method") != job.what.get("method"):

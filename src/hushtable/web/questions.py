@@ -57,8 +57,8 @@ class ValueGroup:
 class PageQuestion:
     """A query as submitted."""
 
-    # conditions as sent by the form: in:COLUMN, from:COLUMN, to:COLUMN or none:COLUMN (missing),
-    # each with a value
+    # Conditions as the form sends them: in:COLUMN, from:COLUMN, to:COLUMN or none:COLUMN (missing),
+    # each with a value.
     pairs: tuple[tuple[str, str], ...] = ()
     where: str = ""  # additional clause
     by: tuple[str, ...] = ()  # up to two columns to group by
@@ -155,11 +155,11 @@ class PageQuestion:
         return " AND ".join(found) or EVERYTHING
 
     def chosen(self, kind: str, column: str) -> list[str]:
-        """Return the selected values of a column, to fill the form."""
+        """Return the values of a column's conditions of one kind (such as ``in``), for the form."""
         return [value for name, value in self.pairs if name == f"{kind}:{column}"]
 
     def cells(self, schema: Schema) -> list[tuple[tuple[ValueGroup, ...], str]]:
-        """Return the cells of a grouped query: their parts, and the clause of each."""
+        """Return the cells of a grouped query, each as its groups of values and its clause."""
         groups = [parts_of(name, schema.attributes[name]) for name in self.by]
         n_cells = 1
         for group in groups:
@@ -261,7 +261,7 @@ def _written(value: object) -> str:
 
 
 def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
-    """Return the problem of one condition, or an empty string."""
+    """Return a message on what is wrong with one condition, or an empty string."""
     column = schema.attributes.get(name)
     if column is None:
         return f"{name!r} is not a column of this release."
@@ -277,7 +277,7 @@ def _problem(kind: str, name: str, value: str, schema: Schema) -> str:
 
 @cache
 def quoted_name(name: str) -> str:
-    """Return a column name for a clause, quoted if SQL would read it as something else.
+    """Return a column name for a clause, quoted if SQL would not parse it as a column.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def quoted_text(text: str) -> str:
 
 # Answers of a release, cached because pages repeat queries.
 
-_REMEMBERED = 20_000  # answers; a few hundred bytes each
+_REMEMBERED = 20_000  # maximum number of cached answers, of a few hundred bytes each
 
 
 @dataclass(frozen=True)
@@ -324,7 +324,7 @@ class PageAnswer:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on the numbers, each listed once, with how many numbers it applies to."""
+        """Notes on the estimates without repetition; a note on some of them says on how many."""
         numbers = [self.whole, *(cell.estimate for cell in self.cells)]
         found = Counter(note for one in numbers for note in dict.fromkeys(one.notes))
         return [
@@ -365,7 +365,7 @@ def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
 
 
 def _unrun(text: str) -> str:
-    """Prefix a text that a spreadsheet would execute as a formula."""
+    """Prefix a text by an apostrophe if a spreadsheet would execute it as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
@@ -454,7 +454,7 @@ class AnswerCache:
         return found
 
     def rows_file(self, suffix: str) -> Path:
-        """Return the path of the rows as a file, written at first use."""
+        """Return the path of a temporary file with the rows, which is written at first use."""
         with self._asking:
             if self._rows is None:
                 import tempfile  # noqa: PLC0415 - rarely needed

@@ -48,7 +48,7 @@ def page(request: Request, template: str, /, status: int = 200, **content: Any) 
 
 
 def report_page(path: Path) -> HTMLResponse:
-    """Return a response with a self-contained report, whose policy forbids scripts."""
+    """Return a response with a self-contained report and a policy that forbids scripts."""
     return HTMLResponse(
         path.read_text(encoding="utf-8"), headers={"Content-Security-Policy": REPORT_POLICY}
     )
@@ -70,7 +70,7 @@ def fill(request: Request, template: str, /, **content: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Format a number with at most three significant digits, or as an integer.
+    """Format a number with at most three significant digits, from 100 on as an integer.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def number(value: float) -> str:
 
 
 def figures(estimate: Estimate) -> tuple[str, str, str]:
-    """Format a value and its interval: counts as integers, others by the interval's precision.
+    """Format a value and its interval: counts as integers, others by the interval's width.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def sentence(text: str) -> str:
 
 
 def amount(written: str | Fraction) -> str:
-    """Format an exact amount as a decimal, rounded if it has no short one.
+    """Format an exact amount as a decimal, rounded to four digits if it needs more than twelve.
 
     Examples
     --------

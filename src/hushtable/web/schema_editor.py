@@ -47,7 +47,7 @@ class SchemaFile:
             raise SchemaError(f"cannot read the schema: {error.strerror}.") from None
 
     def remarks(self) -> dict[str, list[str]]:
-        """Return the comments directly above each column, such as a draft's remarks."""
+        """Return the lines of comments directly above each column, such as a draft's remarks."""
         try:
             columns = YAML().load(self.text())["columns"]
             places = {str(name): columns.lc.key(name)[0] for name in columns}
@@ -76,7 +76,7 @@ class SchemaFile:
         self._edit(lambda content: _set_fields(_column(content, column), fields))
 
     def set_table(self, fields: Mapping[str, str]) -> None:
-        """Change the name, the public row count and the unit of privacy of the table."""
+        """Change the name, the public number of rows and the unit of privacy of the table."""
 
         def change(content: CommentedMap) -> None:
             if name := fields.get("name", "").strip():
@@ -265,7 +265,7 @@ _NEEDED: dict[str, dict[str, Any]] = {
 
 
 def _fit_type(place: CommentedMap, was: str) -> None:
-    """Remove fields of other column types, and add the required ones."""
+    """Remove fields that a column's new type does not have, and add those that it requires."""
     if place.get("role") == "identifier":
         return
     if "type" not in place:

@@ -1,11 +1,11 @@
 """Access control and response headers of the web applications.
 
 The workbench shows private information. It listens on the loopback interface only, requires the
-token of its first address, and rejects writes that another site could have sent. Its responses are
-not cached. The release explorer shows a release, which the promise covers: it is read-only and has
-no secrets. Both reject requests under unknown host names if their own names are known, because of
-DNS rebinding: another site may point its name to this machine, and its scripts could then read the
-pages.
+token in the address that it prints, and rejects writes that another site could have sent. Its
+responses are not cached. The release explorer shows a release, which the promise covers: it is
+read-only and has no secrets. Both reject requests under unknown host names if their own names are
+known, because of DNS rebinding: another site may point its name to this machine, and its scripts
+could then read the pages.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ class HostNameCheck:
 class TokenGate:
     """Token and cookies that authenticate a browser.
 
-    Token and key are valid while the program runs. A ticket is a token that is valid once: for an
-    address that other users of this machine may see, such as a command line argument of the
-    browser.
+    Token and key are valid while the program runs. A ticket is a token that is valid once. It is
+    used in addresses that other users of this machine may see, such as a command-line argument of
+    the browser.
     """
 
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)

@@ -12,7 +12,8 @@ A project is a folder of plain files that the command line also reads::
       dry-runs/        reports of dry runs on a surrogate table, without private rows
       jobs/            running and finished jobs, with their results
 
-Nothing outside of these folders is touched.
+The workbench reads tables only in allowed folders. It writes only to projects, except for uploads,
+which go to a temporary folder.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Project:
     """The files of one project."""
 
     folder: Path
-    # folders whose tables may be read; a copied project may refer to others
+    # Folders whose tables may be read (None: all), since a copied project may refer to others.
     readable: tuple[Path, ...] | None = None
 
     @property
@@ -145,9 +146,9 @@ class Project:
         return Ledger.open(self.ledger_path) if self.ledger_path.exists() else None
 
     def quote(self, promised: Sequence[Guarantee], schema: Schema) -> tuple[Quote, bool] | None:
-        """Return the charge that the ledger would record; None without a ledger.
+        """Return the charge that the ledger would record, and a flag; None without a ledger.
 
-        The second value is True if the schema has changed since the ledger was created, so that a
+        The flag is True if the schema has changed since the ledger was created, so that a
         person must first confirm that it describes the same people.
         """
         book = self.ledger()
@@ -254,7 +255,7 @@ class Workbench:
     # --- private tables ---------------------------------------------------------------------------
 
     def tables(self) -> list[Path]:
-        """Return the tables that may be chosen, without files that the workbench wrote."""
+        """Return up to 200 tables that may be chosen, without files that the workbench wrote."""
         found: list[Path] = []
         for top in dict.fromkeys(self.data_folders):
             for folder, inside, files in os.walk(top):
@@ -269,7 +270,7 @@ class Workbench:
         return list(dict.fromkeys(found))[:_MAX_LISTED]
 
     def require_inside(self, given: str) -> Path:
-        """Return the resolved path of a table; raise an error if its folder is not allowed."""
+        """Return the resolved path of a table; raise an error if it is not in an allowed folder."""
         try:
             path = Path(given).expanduser()
             path = (path if path.is_absolute() else self.folder / path).resolve()
@@ -304,7 +305,7 @@ class Workbench:
 
 
 def next_step(project: Project) -> str:
-    """Return the name of the screen with the next step."""
+    """Return the name of the screen on which the user continues a project."""
     if project.data is None and not project.releases():
         return "data"
     schema = project.schema_or_none()

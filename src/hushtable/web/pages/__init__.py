@@ -1,1 +1,1 @@
-"""One module per screen."""
+"""Screens of the workbench and the release explorer; most have their own module."""

@@ -27,7 +27,7 @@ from hushtable.web.pages.frame import (
 
 
 def show(request: Request) -> Response:
-    """Show the table's header."""
+    """Show the tables to choose from, and the header of the chosen one."""
     project, bench = project_of(request), bench_of(request)
     header, problems = None, []
     if project.data is not None:

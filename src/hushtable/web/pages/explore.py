@@ -26,11 +26,11 @@ from hushtable.web.questions import AnswerCache, PageQuestion
 from hushtable.web.render import page, spell
 from hushtable.web.workbench import Project
 
-_KEPT = 500  # pages; about 10 kB each
+_KEPT = 500  # maximum number of cached pages, of about 10 kB each
 _AT_ONCE = 4  # queries computed concurrently; others wait
 
 Find = Callable[[Request], AnswerCache]
-"""Function that returns the release of a request."""
+"""Function that returns the answers of the release that a request refers to."""
 
 
 def routes(
@@ -119,7 +119,7 @@ def routes(
 
 
 def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], Any]:
-    """Cache pages: a release never changes, so neither do they.
+    """Cache the pages of an endpoint; they never change, because a release does not.
 
     Cached pages are returned immediately, even while other queries are being computed.
     """
@@ -181,11 +181,11 @@ class ReleaseCache:
         self._lock = threading.Lock()
 
     def find(self, request: Request) -> AnswerCache:
-        """Return the release of an address."""
+        """Return the answers of the release that a request refers to."""
         return self.open(project_of(request), request.path_params["release"])
 
     def open(self, project: Project, name: str) -> AnswerCache:
-        """Return a release, opened or from the cache."""
+        """Return the answers of a release, from the cache if possible."""
         with self._lock:
             folder = project.release_folder(name)
             key = (str(folder), (folder / STATEMENT).stat().st_mtime_ns)

@@ -35,7 +35,7 @@ def jobs_of(request: Request) -> Jobs:
 
 
 def project_of(request: Request) -> Project:
-    """Return the project of an address."""
+    """Return the project that a request refers to."""
     return bench_of(request).project(request.path_params["project"])
 
 
@@ -46,7 +46,7 @@ def screen(request: Request, project: Project, name: str, /, **content: Any) -> 
 
 
 def not_yet(request: Request, project: Project, here: str, *, first: str, why: str) -> Response:
-    """Return a response that refers to another screen that must be completed first."""
+    """Return a response that refers the user to a screen that must be completed first."""
     told = around(request, project, here) | {"title": words.SCREENS[here], "first": first}
     return page(request, "not_yet.html", **told, why=why)
 
@@ -78,7 +78,7 @@ def writes(act: Write) -> Callable[[Request], Any]:
 
 
 def texts(form: FormData) -> dict[str, str]:
-    """Return the text fields of a form; the last one for repeated names."""
+    """Return the text fields of a form; if a name is repeated, the last one counts."""
     return {name: value for name, value in form.multi_items() if isinstance(value, str)}
 
 

@@ -37,8 +37,8 @@ QUESTIONS: dict[str, tuple[str, ...]] = {
 """Questions and possible answers; their texts are in `hushtable.web.words`."""
 
 _EPSILON = {"public": "1", "partners": "2", "inside": "3"}
-_FEW_CELLS = 500  # limit for counting all cells directly
-_SMALL = 2_000  # rows
+_FEW_CELLS = 500  # maximum number of cells for which counting all of them is recommended
+_SMALL = 2_000  # number of rows below which a table counts as small
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
 
 
 def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
-    """Return the expected error of counts by share, or why it is not known."""
+    """Return the expected error of counts by share of the rows, or why it is unknown."""
     found: list[tuple[float, Any, str]] = []
     for share in SHARES:
         try:
@@ -218,7 +218,7 @@ def _errors(made: Plan[Any], rows: int | None) -> list[tuple[float, Any, str]]:
 def _wanted(
     method: Method, schema: Schema, given: Mapping[str, str], rows: int | None
 ) -> dict[str, Any] | None:
-    """Return the epsilon that achieves the requested error."""
+    """Return the epsilon that achieves the requested error; None if no error is requested."""
     within, share = given.get("within", "").strip(), given.get("share", "").strip() or "1"
     if not within:
         return None

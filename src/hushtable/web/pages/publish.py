@@ -89,7 +89,7 @@ def start(request: Request, form: FormData) -> Response:
     name = require_name(given.get("name", ""), words.RELEASE_NAME)
     if given.get("typed", "").strip() != name:
         raise ParameterError(words.TYPE_THE_NAME.format(name=name))
-    # Refuse if the plan was changed in another window after the page was shown.
+    # The plan may have been changed in another window after the page was shown.
     prepared = _prepared(project, name)
     if prepared["problems"]:
         raise ParameterError(prepared["problems"])

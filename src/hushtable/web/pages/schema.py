@@ -22,7 +22,7 @@ from hushtable.web.render import page
 from hushtable.web.schema_editor import SchemaFile, TaxonomyEditor
 from hushtable.web.workbench import Project
 
-_CHECKING = threading.Lock()  # one check of the table at a time, however fast the user types
+_CHECKING = threading.Lock()  # allows only one check of a table at a time
 CHECKED_AT_ONCE = 64_000_000  # size in bytes up to which a table is checked after every change
 
 
@@ -114,7 +114,7 @@ def change_text(request: Request, form: FormData) -> Response:
 
 
 def confirm(request: Request, form: FormData) -> Response:
-    """Remove marks, with the public reason."""
+    """Remove marks from parts that the user confirms to be public, and record the source."""
     project, given = project_of(request), texts(form)
     column = given.get("column") or None
     parts = [value for value in form.getlist("part") if isinstance(value, str)]
@@ -142,7 +142,7 @@ def _tried(request: Request, project: Project, act: Any) -> Response:
 
 
 def check(request: Request) -> Response:
-    """Count out-of-domain values, like `schema check`; internal."""
+    """Show counts of out-of-domain values, like `hushtable schema check`; they are internal."""
     project, found, problems, skipped = project_of(request), [], [], False
     schema = project.schema_or_none()
     if schema is not None and project.data is not None:
@@ -179,7 +179,7 @@ def _tree_page(
 
 
 def change_tree(request: Request, form: FormData) -> Response:
-    """Move, group, rename or dissolve."""
+    """Edit the taxonomy of a column: move, group, rename, dissolve or remove."""
     project, given = project_of(request), texts(form)
     name, act = given.get("column", ""), given.get("act", "")
     grown = _tree_of(_listed_column(project, name))
