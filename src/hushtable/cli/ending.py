@@ -28,7 +28,7 @@ class Stopped(BaseException):
 
 
 def listen() -> None:
-    """Make SIGTERM interrupt the command as Ctrl-C does; ignored signals stay ignored."""
+    """Make SIGTERM interrupt the command as Ctrl-C does, unless the signal is ignored."""
     with suppress(ValueError):  # raised outside the main thread
         for number in ENDING:
             if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
@@ -80,7 +80,7 @@ class Publishing:
         self._phase = ""
 
     def heard(self, progress: Progress) -> Progress:
-        """Return a progress callback that also stores the phase."""
+        """Return a progress callback that also stores the phase, which shows whether it is done."""
 
         def hear(what: str, share: float) -> None:
             self._phase = what

@@ -30,7 +30,7 @@ class SolvedEpsilon:
     parameters: dict[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Write as plain data."""
+        """Return the result as plain data."""
         return {
             "want": str(self.want),
             "epsilon": float(self.epsilon),
@@ -50,7 +50,7 @@ class SolvedEpsilon:
 def solve(
     method: Method, schema: Schema, want: str, *, rows: int | None
 ) -> tuple[Method, SolvedEpsilon]:
-    """Return the method with the epsilon that reaches the target error, and that epsilon."""
+    """Return the method with the smallest epsilon that reaches the target error, and a summary."""
     wanted = ErrorTarget.parse(want)
     epsilon, error = needed_epsilon(method, schema, wanted, rows=rows)
     solved = method.at_epsilon(schema, epsilon)
@@ -66,7 +66,7 @@ def solve(
 def curve_or_reason(
     method: Method, schema: Schema, *, rows: int | None, answer: SolvedEpsilon | None
 ) -> ErrorCurve | str:
-    """Return the error against epsilon, or the reason that it depends on the data."""
+    """Return the error against epsilon, or the reason why it is unknown before data is read."""
     share = SHARE if answer is None else float(answer.want.share)
     try:
         return error_curve(method, schema, rows=rows, share=share)
@@ -75,7 +75,7 @@ def curve_or_reason(
 
 
 def plan_to_dict(curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> dict[str, Any]:
-    """Write as plain data."""
+    """Return curve and solution as plain data."""
     return {
         "curve": {"why_not": curve} if isinstance(curve, str) else curve.to_dict(),
         "want": answer and answer.to_dict(),
@@ -83,7 +83,7 @@ def plan_to_dict(curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> dict[
 
 
 def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon | None) -> None:
-    """Print the answer, and the error against epsilon."""
+    """Print the solved epsilon, if any, and the error against epsilon."""
     if answer is not None:
         console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
         console.print(f"  {answer}", highlight=False)

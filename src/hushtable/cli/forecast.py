@@ -20,7 +20,7 @@ def show_forecast(forecast: ht.Forecast) -> None:
 
 
 def written(figure: str | float) -> str:
-    """Format a number for reading: few digits, powers of ten written out.
+    """Format a number with few digits, from 10^12 on as a power of ten; a text stays unchanged.
 
     Examples
     --------

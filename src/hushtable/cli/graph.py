@@ -117,7 +117,7 @@ def generate(
 
 
 def _publishing() -> dict[str, str]:
-    """Return the method of each publishing command."""
+    """Return the names of the publishing commands, each with its method."""
     from hushtable.methods.registry import specs  # noqa: PLC0415 - keeps other commands quick
 
     return {

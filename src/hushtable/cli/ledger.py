@@ -292,7 +292,7 @@ def _show_history(history: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _spans(times: Sequence[datetime], width: int) -> list[range]:
-    """Return, for each of `width` equally spaced times, the steps in force since the one before.
+    """Return, for each of `width` equally spaced times, the steps in force since the previous one.
 
     Examples
     --------

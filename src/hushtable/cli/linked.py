@@ -40,7 +40,7 @@ PersonsToExpect = Annotated[
 
 
 def files_of(given: list[str]) -> dict[str, str]:
-    """Parse the file of each table.
+    """Parse arguments TABLE=FILE to the file of each table.
 
     Examples
     --------

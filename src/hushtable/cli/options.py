@@ -164,7 +164,7 @@ _OPTION_TYPES: dict[str, Any] = {
     "names": list[str],
     "groups": list[str],
 }
-"""Type of the option by kind of parameter; text for all others."""
+"""Type of the option by kind of parameter; options of other kinds are texts."""
 
 
 def _option(field: ParameterField, otherwise: OptionDefault | None) -> inspect.Parameter:

@@ -100,7 +100,7 @@ def show_answer(answer: ht.Estimate | EstimateTable, *, as_json: bool) -> None:
 
 
 def write(answer: ht.Estimate | EstimateTable, csv: Path | None, plot: Path | None) -> None:
-    """Write an answer to a new CSV file and draw it to a new SVG file, where given."""
+    """Write an answer to a new CSV file, and plot it to a new SVG file, if paths are given."""
     from hushtable.files.writing import write_whole  # noqa: PLC0415
     from hushtable.query.answers.estimator import Estimate  # noqa: PLC0415 - slow to import
     from hushtable.query.answers.table import (  # noqa: PLC0415
