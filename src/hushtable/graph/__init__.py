@@ -1,1 +1,1 @@
-"""Graphs: degree sequences with node-level privacy, and synthetic graphs made from them."""
+"""Synthetic graphs and plots made from published degree sequences."""

@@ -35,7 +35,8 @@ def generate_graph(
     model : {"configuration", "exact"}
         ``configuration`` matches ends of edges at random and removes loops and repeated edges, so
         that large degrees become slightly smaller. ``exact`` builds one graph with exactly these
-        degrees, if there is one (Havel and Hakimi); it is not random.
+        degrees, if there is one (Havel and Hakimi); it is not random. If the sum of degrees is odd,
+        one node loses an edge.
     noise : Noise, optional
         Source of randomness; secure by default.
 
@@ -152,7 +153,7 @@ def plot_degrees(
 ) -> None:
     """Plot the share of nodes with at least each degree to a new ``.svg`` file.
 
-    With the private degrees, the plot is internal and is labeled so.
+    If `original` is given, the plot shows private degrees and is labeled as internal.
 
     Parameters
     ----------
@@ -185,14 +186,14 @@ def plot_degrees(
 
 
 def _survival(histogram: NDArray[np.int64]) -> list[tuple[float, float]]:
-    """Return degrees from 1 on that some node has or exceeds, with the share of such nodes."""
+    """Return each degree from 1 to the largest, with the share of nodes that have at least it."""
     at_least = np.cumsum(histogram[::-1])[::-1]
     total = max(int(histogram.sum()), 1)
     return [(float(d), float(at_least[d]) / total) for d in np.flatnonzero(at_least > 0) if d > 0]
 
 
 def _band(release: Release) -> Band:
-    """Return the 95% band of the cumulative counts."""
+    """Return the 95% band of the share of nodes with at least each degree."""
     table = release.table()
     cumulative = table.column("nodes_up_to_degree").to_numpy()
     std = np.hypot(table.column("privacy_std").to_numpy(), table.column("model_std").to_numpy())
