@@ -23,11 +23,11 @@ with needing("eval", "the model"):
 
 
 LEVEL_USERS = 20
-"""Shrinkage constant: with this many new users, half of their mean deviation counts as level."""
+"""Shrinkage constant: with this many new users, their level is half of their mean deviation."""
 
 
 class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict ratings as mean + user bias + item bias + product of user and item factors.
+    """Regressor of ratings: mean + user bias + item bias + product of user and item factors.
 
     The sum of squared errors plus a penalty on the squares of all biases and factors is minimized
     alternately over users and items. The penalty of a user or item with n ratings is `prior` +
@@ -128,8 +128,8 @@ class RatingModel(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit_release(self, release: Release) -> Self:
         """Fit the model to a release of method columns from a long table.
 
-        Each copy of a published tuple counts as a user who rated only the items of that tuple,
-        which is the padding of section 7 of the paper.
+        Each copy of a published tuple counts as a user who rated only the items of that tuple (the
+        padding in section 7 of the paper of method columns).
         """
         parameters = release.statement.parameters
         if release.statement.method != "columns" or "item" not in parameters:
@@ -222,7 +222,7 @@ class _Order:
         weights: Floats,
         penalty: tuple[float, float],
     ) -> Floats:
-        """Minimize over this side, with the other one fixed."""
+        """Return the best biases and factors of this side, with those of the other side fixed."""
         order = self.order
         return np.asarray(
             _solve_sides(self.starts, others, other[order], errors[order], weights[order], *penalty)
@@ -264,9 +264,9 @@ def _solve_sides(  # noqa: PLR0917 - kernels take arrays by position
 ) -> Floats:
     """Solve for the bias and the factors of each user (or item) with the other side fixed.
 
-    Ratings ``starts[i]`` to ``starts[i + 1]`` are those of number i. The model of an error is
-    bias + (bias of the other) + factors times factors of the other. Squares of the unknowns are
-    penalized by `prior`, plus `regularization` times the sum of weights.
+    Ratings ``starts[i]`` to ``starts[i + 1] - 1`` are those of user (or item) i. The model of an
+    error (a rating minus the mean) is the sum of both biases and the product of both factors. The
+    penalty on squared unknowns is `prior` plus `regularization` times the sum of weights.
     """
     n, width = len(starts) - 1, others.shape[1]
     solved = np.zeros((n, width))

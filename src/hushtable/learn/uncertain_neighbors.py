@@ -24,7 +24,7 @@ STD, FROM, TO = "_std", "_from", "_to"
 
 
 class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Classify by the q uncertain records that fit a point best, weighted by density.
+    """Classifier by the q uncertain records that fit a point best, weighted by density.
 
     Compared with a narrow record, a wide one has a lower density at its center and a higher one far
     away; plain nearest neighbors ignore this. Densities are added in log space. If the model is
@@ -104,7 +104,10 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_release(cls, release: Release, *, target: str | None = None, q: int = 10) -> Self:
-        """Fit the model to a release of method ``uncertain`` that contains the target column."""
+        """Fit the model to a release of method ``uncertain`` that contains the target column.
+
+        The default `target` is that of the schema.
+        """
         settings = release.statement.estimator
         target = target or release.schema.target
         if settings.get("kind") != "uncertain" or target not in release.table().column_names:
@@ -123,8 +126,8 @@ class UncertainNeighbors(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         points = np.stack([table.column(name).to_numpy() for name in noisy], axis=1)
         std = np.stack([table.column(name + STD).to_numpy() for name in noisy], axis=1)
         if release.statement.parameters.get("edges") == "region":
-            # A record is equally likely anywhere in its region, so the region's center replaces the
-            # published point.
+            # The original record is equally likely anywhere in its region, so the region's center
+            # replaces the published point.
             first, last = (
                 np.stack([table.column(name + end).to_numpy() for name in noisy], axis=1)
                 for end in (FROM, TO)
