@@ -67,7 +67,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class CountError:
-    """Expected error of a count from a release, as far as noise causes it.
+    """Expected error of a count from a release; it includes error due to noise only.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class RunResult:
 
 
 def reader_of(estimator: Callable[..., MadeT], plan: Plan[Any], released: Released) -> MadeT:
-    """Make the estimator of a release that was not written yet."""
+    """Return the estimator of a release that has not been written to disk yet."""
     return estimator(plan.schema, plan.method.parameters(), released.settings, released.tables)
 
 
@@ -196,7 +196,7 @@ class Plan(ABC, Generic[SourceT]):
 
     @cached_property
     def promise(self) -> SpendingLimit | None:
-        """Differential privacy that a run may spend: that part of the guarantees, or None."""
+        """Budget of a run: the differential privacy among the guarantees, or None."""
         from hushtable.privacy.accounting.run_account import SpendingLimit  # noqa: PLC0415 - see `accounted`
 
         return SpendingLimit.among(self.guarantees)
@@ -219,8 +219,8 @@ class Plan(ABC, Generic[SourceT]):
         `on_query` is called after each query, with the number of queries and the share of the
         promise spent. `observer` is for audits: it sees the exact counts of each query.
 
-        Raise `SealedError`, and return no release, if the cost differs from the promise or if a
-        count was opened without paying.
+        Raise `SealedError`, and return no release, if the run spends more than the promise, if it
+        spends less although `spends_all` is True, or if it opens a count without paying.
         """
         # Imported here so that planning and reading releases do not load an engine.
         from hushtable.engine.sealed_table import accounted  # noqa: PLC0415
@@ -270,8 +270,8 @@ class Plan(ABC, Generic[SourceT]):
     def typical_width(self, rows: int) -> float | None:
         """Return the expected width of an interval of a count by one column, as a share of rows.
 
-        Applies to releases that split each cell by few columns. None if the width is due to noise
-        alone.
+        Methods whose cells a question may split override this. The default, None, means that the
+        width is due to noise alone.
         """
         return None
 

@@ -19,7 +19,8 @@ _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 _FINE = 1 / 100
 """Below this rate, discrete and continuous noise differ by less than 0.2%."""
 _MAX_POINTS = 1 << 17
-"""Longer sums, always of at least 16 counts, are approximated."""
+"""Maximum size of an exact convolution; sums that need more, of at least 17 counts, use a normal
+approximation."""
 
 WIDE = 1 / 8
 """Width of one-column intervals, as a share of the rows, above which rows are unreliable."""
@@ -31,7 +32,7 @@ _OFF = 0.1
 """Sampling error of two-column counts, as a share of the rows, above which rows are called few."""
 
 ROWS = "rows as published"
-"""Line of a forecast on what rows are worth without the estimator."""
+"""Label of the forecast line on the accuracy of published rows used without the estimator."""
 
 
 def n_asked(share: float, n_cells: int) -> int:
@@ -59,7 +60,7 @@ def laplace_error(rate: Fraction, n_counts: int, assumes: str) -> CountError:
     1.96
     """
     coarse = max(float(rate), _FINE)
-    unit = coarse / float(rate)  # noise of a smaller rate is a multiple of it
+    unit = coarse / float(rate)  # noise of a smaller rate is approximately a multiple of this noise
     reach = math.ceil(_FAR / coarse)
     values = np.arange(-reach, reach + 1)
     chances = laplace_mass(coarse, values)
@@ -136,7 +137,7 @@ def width_through_cells(
     A question about values up to a bound splits cells unless a cut is at that bound; of a split
     cell, all rows or none may qualify. There are `n_columns` columns. Those with `sizes` values are
     divided by `n_cuts` cuts, each by a column chosen uniformly; cells separate all values of the
-    others. The noise of half of the cells, `error`, is added.
+    others. `error`, the error of a count of half of the cells, is added at both ends.
 
     Examples
     --------
@@ -183,7 +184,7 @@ def rows_line(width: float) -> dict[str, str]:
 
 
 def inside_cells(*, n_cells: float, sizes: Sequence[int], n_columns: int) -> dict[str, str]:
-    """Return a forecast line on rows drawn inside `n_cells` cells whose counts have no noise.
+    """Return the warning of `rows_line`, if any, for `n_cells` cells with exact counts.
 
     Examples
     --------
@@ -263,11 +264,12 @@ def bernoulli_error(
 ) -> CountError:
     """Return the error of a count of randomized rows.
 
-    True rows are seen with probability `keep`, others with probability `insert`. The estimate is
-    (seen - insert * all) / (keep - insert).
+    Each of the `n_true` rows that satisfy the question is counted with probability `keep`, each of
+    the `n_other` others with probability `insert`. The estimate is
+    (counted - insert * all) / (keep - insert).
     """
     alpha = keep - insert
     variance = n_true * keep * (1 - keep) + max(n_other, 0.0) * insert * (1 - insert)
     std = math.sqrt(variance) / alpha
-    # Continuity correction: the number of seen rows is whole.
+    # Continuity correction: the number of counted rows is an integer.
     return CountError(half_width=NORMAL * std + 0.5 / alpha, std=std, assumes=assumes)

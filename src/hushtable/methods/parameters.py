@@ -258,7 +258,7 @@ class Parameters(ABC):
     paper: ClassVar[str]
     summary: ClassVar[str]
     estimator_kind: ClassVar[str] = ""
-    """Kind of estimator that reads the release, as listed in `hushtable.methods.spec`."""
+    """Kind of estimator that reads the release, as in `MethodSpec.kind`."""
     sees_exact_counts: ClassVar[str] = ""
     """Sentence for the statement on what the method sees without noise; "" if nothing. Only methods
     without differential privacy may set it."""

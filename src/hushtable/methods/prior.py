@@ -18,7 +18,7 @@ from hushtable.schema import Schema
 Kind = Literal["release", "table"]
 
 READERS = "hushtable.priors"
-"""Group of entry points that read priors: methods must not import code for releases."""
+"""Group of entry points that read priors; methods must not import code that reads releases."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class EarlierTable:
     """Public estimate of a table of counts, projected to the present."""
 
     columns: tuple[str, ...]  # the columns that it counts by, in the order of the schema
-    # For each column the cell of each bucket along its axis; None if each bucket is a cell. A
-    # table of one column has one cell per counted value.
+    # For each column, the position along its axis of the cell that contains each bucket; None if
+    # each bucket is its own cell. A one-way table has one cell per counted value.
     cells: tuple[NDArray[np.int64] | None, ...]
     shape: tuple[int, ...]  # number of cells along each axis
     counts: NDArray[np.float64]  # estimates, flat in C order
@@ -48,9 +48,9 @@ class PriorRelease:
     """A release that a prior consists of: what it cost, and how a ledger recognizes it."""
 
     name: str
-    cost: Budget  # of its own promise and of the priors that it follows itself
-    receipt: str | None  # of the ledger that paid for it, if one did
-    digest: str  # of its tables, as a ledger records it
+    cost: Budget  # cost of its own promise and of the priors that it used
+    receipt: str | None  # receipt of the ledger that paid for it, if one did
+    digest: str  # digest of its tables, as a ledger records it
 
     @property
     def cost_in_words(self) -> str:

@@ -53,7 +53,7 @@ def specs() -> dict[str, MethodSpec]:
 
 
 def find(name: str) -> MethodSpec | None:
-    """Return the listing of a method, or None if there is none of this name."""
+    """Return the registry entry of a method, or None if no method has this name."""
     return _OURS.get(name) or _joined().get(name)
 
 

@@ -4,8 +4,8 @@ Answers have three sources of error:
 
 - Noise on published counts, whose distribution is known exactly.
 - Suppressed rows. Their number follows from the total if that is known, and a single suppressed
-  cell cannot contain many. A model that is validated on the release
-  (`hushtable.methods.counts.cell_estimator`) estimates where they are, within certain bounds.
+  cell cannot contain many. A model that is validated on the release (`hidden_rows`) estimates
+  where they are, within certain bounds.
 - Cells that a condition splits; rows are assumed to be spread evenly inside them.
 """
 
@@ -67,8 +67,8 @@ from hushtable.schema.recoding import recoded_domain, recodings
 # three parts:
 #
 # - sum of v (f - m)^2, where v is the variance of the distribution of each cell;
-# - unlike n^2 (mean of f^2 over e, minus m^2), where unlike is the mean square of the validation
-#   errors;
+# - u n^2 (mean of f^2 over e, minus m^2), where u (`HiddenRows.unlike`) is the mean square of the
+#   validation errors;
 # - the square of n times the validation error for f, per hidden row.
 
 SHAPES = (1.0, 3.0, 10.0)
@@ -89,7 +89,8 @@ LEAST_HIDDEN = 0.03
 """Minimum share of published rows that a validation hides; fewer rows show little."""
 
 EDGE = 0.005
-"""Conditions with a smaller share of the hidden rows, or of the rest, are not averaged."""
+"""A validation averages only over conditions that select at least this share of the hidden rows,
+and at most 1 minus this share."""
 
 _TILTS = np.linspace(-16.0, 8.0, 481)
 _ROUNDS = 20
@@ -188,7 +189,7 @@ def _law(suppressed: Floats, shape: float) -> tuple[Floats, Floats]:
 
 
 def _tilted(own: Floats, n_rows: float, mean: Floats) -> float:
-    """Find the tilt at which the expected rows of the cells add up to n_rows."""
+    """Return the tilt at which the expected rows of the cells add up to n_rows."""
     # There may be many cells, so cells with nearly equal tilts are grouped.
     steps = np.bincount(np.clip(np.rint((own + 16) * 20), 0, 480).astype(np.int64), minlength=481)
     low, high = -24.0, 24.0
@@ -212,7 +213,11 @@ def _product(there: Floats) -> Floats:
 def _validated(
     counts: Floats, hidden: Bools, expected: Floats, suppressed: Floats, shape: float
 ) -> tuple[float, Floats]:
-    """Raise the threshold, refit, and return the mean squared error and the error per cell."""
+    """Raise the threshold, refit, and return the mean squared error and the error per cell.
+
+    Both are relative to hidden rows, as in `HiddenRows`. If too few cells can be hidden, return a
+    mean squared error of 1, its maximum, and errors of 0.
+    """
     unknown = 1.0, np.zeros(counts.shape)
     published = np.sort(counts[~hidden])
     if len(published) <= LEAST:
@@ -264,10 +269,11 @@ published cell has are possible, too.
 """
 
 LIKENESS = 1.0
-"""Precision of that assumption, in units of one randomly drawn suppressed row.
+"""Precision of the assumption described at `ANYWHERE`, as a number of randomly drawn rows.
 
-Deviations have the same direction for all suppressed rows, so precision does not grow with their
-number.
+A mean over suppressed rows deviates from the assumed mean as much as a mean of this many random
+rows would. All suppressed rows may deviate in the same direction, so the precision does not grow
+with their number.
 """
 
 CUT_NOTE = (
@@ -288,7 +294,11 @@ _FEW_HIDDEN = 0.02  # share of rows whose absence from sampled rows hardly matte
 
 @dataclass(frozen=True)
 class SuppressedShare:
-    """Number of unpublished cells that a condition touches, and the share that satisfies it."""
+    """Numbers of unpublished cells that a condition may select, and that it may not.
+
+    `n_inside` cells may contain rows that satisfy the condition, and `n_outside` cells rows that do
+    not; a cell may be in both. `share` is the estimated share of suppressed rows that satisfy it.
+    """
 
     n_inside: int
     n_outside: int
@@ -402,7 +412,7 @@ class CellEstimator(CellsEstimator):
         )
 
     def _n_suppressed(self) -> float:
-        """Estimate the number of suppressed rows, at least one standard deviation of it."""
+        """Estimate the number of suppressed rows: at least 1 and its standard deviation."""
         total = self._some_total
         assert total is not None  # noqa: S101 - asked for only where it is known
         n_cells = len(self.counts)
@@ -412,13 +422,17 @@ class CellEstimator(CellsEstimator):
     def _unlike(self) -> float:
         """Return the variance of a sum over suppressed rows, for a function of variance 1.
 
-        All deviate from the assumption in the same direction, and rows come in cells of several.
+        All suppressed rows may deviate from the assumption in the same direction, and a suppressed
+        cell may have several rows, which are alike.
         """
         n_rows = self._n_suppressed()
         return n_rows**2 / LIKENESS + n_rows * self.most_suppressed / 2
 
     def _small(self) -> Floats:
-        """Return weights of the smallest published cells with as many rows as are suppressed."""
+        """Return weights of the smallest published cells; weights of other cells are 0.
+
+        These cells have as many rows as are suppressed, and at least 5% of the published rows.
+        """
         there = np.maximum(self.counts, 0.0)
         order = np.argsort(there, kind="stable")
         needed = max(self._n_suppressed(), 0.05 * float(there.sum()))
@@ -455,7 +469,10 @@ class CellEstimator(CellsEstimator):
 
     @cached_property
     def hidden_rows(self) -> HiddenRows | None:
-        """Model of the positions of suppressed rows; None if their number is unknown."""
+        """Model of the positions of suppressed rows.
+
+        None if the total is unknown, no cell is hidden, all are, or there are too many cells.
+        """
         fits = self.domain.size <= MAX_SPREAD and len(self.counts) > 0
         if self.total is None or self._n_hidden == 0 or not fits:
             return None

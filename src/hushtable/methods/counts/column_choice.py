@@ -35,7 +35,7 @@ MOST_COMPARED = 1000
 
 @dataclass(frozen=True)
 class PairMechanism:
-    """Noise for counts, of which one record changes `n_touched` by one each.
+    """Noise for pair counts; one record changes up to `n_touched` of them by 1 each.
 
     Gaussian noise of variance n_touched / (2 rho) is rho-zCDP (Canonne, Kamath and Steinke 2020),
     and Laplace noise of scale n_touched / epsilon is epsilon-differentially private. The one with
@@ -111,7 +111,8 @@ def most_compared(n_items: int, sizes: Sequence[int]) -> int:
 def worth_comparing(support: Integers, noise_std: float, sizes: Sequence[int]) -> Integers:
     """Return the items with the highest noisy supports, in the order of their numbers.
 
-    Items that exceed the noise are compared, but enough for the clusters, and not too many.
+    These are the items whose support clearly exceeds the noise (`CLEAR`), but at least
+    `COMPARED_PER_CLUSTER` per cluster, and at most `most_compared`.
 
     Examples
     --------
@@ -129,7 +130,8 @@ def similarities(
 ) -> Floats:
     """Return the similarity of all pairs of items; 1 on the diagonal.
 
-    ``union`` is the measure of section 7.2: agreements divided by people who have either item.
+    ``union`` is the measure of section 7.2 of Li and Li: agreements divided by people who have
+    either item.
     ``cosine`` divides by the root of the product of the supports. Denominators are at least
     `floor`.
 

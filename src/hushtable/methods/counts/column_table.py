@@ -47,7 +47,10 @@ def write_tuples(
     tuples: Tuples,
     counts: Integers,
 ) -> pa.Table:
-    """Write tuples in their order, which reveals only which tuples are present."""
+    """Return the published table of tuples and their noisy counts.
+
+    Tuples keep their order, which reveals only which of them are present.
+    """
     lengths = tuples.lengths
     of_tuple = np.repeat(np.arange(len(lengths)), lengths)
     if item_columns is not None:
@@ -155,7 +158,9 @@ class PublishedTuples:
 
 
 def size_ends(kept: int, most: int) -> list[int]:
-    """Return the largest size of each class, in steps of a third; `kept` is one of them. Public.
+    """Return the largest size of each class. Ends grow by up to a third or by 1. Public.
+
+    `kept`, the maximum number of values that are used, is one of the ends.
 
     Examples
     --------
@@ -171,7 +176,7 @@ def size_ends(kept: int, most: int) -> list[int]:
 
 
 def class_of_sizes(ends: Sequence[int]) -> list[int]:
-    """Return the class of each size from 1 on."""
+    """Return the class of each size, from 1 to the last end."""
     return [int(place) for place in np.searchsorted(ends, np.arange(1, ends[-1] + 1))]
 
 
@@ -265,7 +270,7 @@ class BasketSizes:
         )
 
     def undone_sums(self, seen: SumEstimates) -> SumEstimates:
-        """Scale sums over people; the model error allows for the same amount again."""
+        """Scale up sums over people; the model error gets a standard deviation of the increase."""
         kept = self.share_kept
         gained = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2
         note = (

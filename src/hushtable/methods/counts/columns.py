@@ -18,9 +18,10 @@ The influence of one record must not grow with the number of columns:
   limit is public, not the maximum in the data, and copies of a column count as columns too (000-3).
 - Choosing columns from the data costs budget, or the columns are public (000-1).
 
-The budget is divided top down. Each record of a unit gets an equal part of its epsilon and delta.
-From that, the number of records and the choice of columns are paid; the rest is for the columns of
-one record, divided by the composition theorem that publishes most.
+The budget is divided top down. Each record of a unit gets an equal part of the unit's epsilon and
+delta. This part first pays for the number of records, the distribution of values per person, and
+the choice of columns. The rest is divided among the columns of one record, by the composition
+theorem under which most tuples are published.
 
 Guarantee, algorithm and proofs: ``columns.md``.
 """
@@ -72,9 +73,7 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Categorical, Schema
 from hushtable.schema.recoding import Recoding, Rule, recoded_domain, recodings
 
-# Plan and run of method columns.
-#
-# Parameters are in ``columns.py``; guarantee, algorithm and proofs in ``columns.md``.
+# Plan and run of method columns. The parameters are the fields of `Columns`, below.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +184,7 @@ class ColumnsPlan(Plan[SealedTable]):
         return (sum(sizes) ** 2 - sum(size**2 for size in sizes)) // 2
 
     def uninformative(self, rows: int) -> str:
-        """Refuse if not even the most frequent tuple of any column is expected to be published."""
+        """Return the reason if no tuple is expected to be published, or an empty text."""
         needed = self.mechanism.release_count(0.5)
         columns = self.groups or ((item,) for item in range(len(self.attribute_names)))
         likely = (
@@ -309,7 +308,7 @@ class ColumnsPlan(Plan[SealedTable]):
         )
         mechanism = Laplace(1 / self.size_epsilon)
         drawn = noise.open(classes, mechanism, "how many values people have")
-        std = sqrt(2) * float(mechanism.scale)  # of continuous noise, which is larger
+        std = sqrt(2) * float(mechanism.scale)  # standard deviation of continuous noise, which is larger
         return {"ends": ends, "counts": drawn.tolist(), "std": std}
 
     def _noisy_total(self, n_records: SealedCounts, noise: Noise) -> dict[str, Any] | None:
@@ -358,7 +357,7 @@ def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
 
 
 def _numbers(name: str, given: Any) -> tuple[int, ...]:
-    """Read numbers of clusters, or comma-separated texts of them."""
+    """Read numbers of clusters: integers, or texts of comma-separated integers."""
     try:
         numbers = tuple(
             int(number)

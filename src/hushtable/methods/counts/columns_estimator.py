@@ -172,7 +172,7 @@ class ColumnView(CellEstimator):
 
 @dataclass(frozen=True)
 class Thinning:
-    """Inclusion of records in columns at random, and its correction.
+    """Random inclusion of records in columns, and the correction of answers for it.
 
     Examples
     --------
@@ -260,9 +260,12 @@ class Thinning:
 
 
 def _unthinned(seen: float, kept: float, sign: int) -> float:
-    """Return the end of the interval for n, given an observation of Binomial(n, kept)."""
+    """Return an end of the interval for n, given an observation of Binomial(n, kept).
+
+    It is the lower end if `sign` is -1, and the upper end if `sign` is 1.
+    """
     if seen <= 0:
-        return 0.0  # only an unsatisfiable condition has an end at 0
+        return 0.0  # an upper end is 0 only if no record can satisfy the condition
     spread = NORMAL * sqrt(kept * (1 - kept))
     # Solves n kept -+ spread sqrt(n) = seen for sqrt(n).
     root = (sign * spread + sqrt(spread**2 + 4 * kept * seen)) / (2 * kept)

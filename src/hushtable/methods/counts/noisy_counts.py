@@ -288,7 +288,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples, and suppressed rows if all are equally frequent."""
+        """Sum the noise of the tuples, and losses to suppression for equal frequencies."""
         return mechanism_error(
             self.mechanism,
             rows=self.schema.expected_rows(rows),
@@ -299,7 +299,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def uninformative(self, rows: int) -> str:
-        """Refuse if not even the most frequent tuple is expected to be published."""
+        """Return the reason if no tuple is expected to be published, or an empty text."""
         if self.method.k is None:
             return super().uninformative(rows)
         sizes = recoded_domain(self.schema, list(self.schema.attributes), self.recode).shape

@@ -46,14 +46,14 @@ PRIVATE = "private"
 SMALLEST_BOUND = 4
 LARGEST_BOUND = 1 << 20
 SURE = 0.975
-"""Probability that a private bound is at least the h-index; a smaller bound would lose a regular
-graph."""
+"""Probability that a private bound is at least the h-index. In a regular graph, a smaller bound
+would remove edges of every node."""
 BEYOND = Fraction(3, 2)
-"""A private bound is at least this multiple of the likely h-index; a long tail exceeds it."""
+"""A private bound is at least this multiple of the estimated h-index, to keep more of the tail."""
 
 LEAST_VARIANCE = 1e-6  # avoids division by 0 if noise is almost surely 0
 LARGEST_DEGREE = 16
-"""Largest published degree, as a multiple of the bound; see `degrees.distribution_fit`."""
+"""Largest published degree, as a multiple of the bound; see `distribution_fit.LONGEST_TAIL`."""
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,8 @@ class DegreesPlan(Plan[SealedGraph]):
     def measure(self, graph: SealedGraph, noise: Noise) -> tuple[pa.Table, dict[str, Any]]:
         """Bound the degrees, count, and add noise; nothing else uses the graph.
 
-        Return the table of noisy counts; and the bound with the noisy number of nodes or None.
+        Return the table of noisy counts, and a mapping with the bound and the noisy number of
+        nodes, which is None unless nodes are listed.
         """
         self.method.check_input(listed=graph.listed)
         bound = self.choose_bound(graph, noise)
@@ -311,7 +312,7 @@ class DegreesPlan(Plan[SealedGraph]):
         return noisy, {"max_degree": bound, "n_nodes": n_nodes}
 
     def choose_bound(self, graph: SealedGraph, noise: Noise) -> int:
-        """Choose a bound above the h-index, estimated from a noisy h-index."""
+        """Return the public bound, or choose one from a noisy h-index; see `private_bound`."""
         largest, epsilon = self.method.bounds[-1], self.method.shares.bound
         if not epsilon:
             return largest
@@ -325,7 +326,7 @@ class DegreesPlan(Plan[SealedGraph]):
         return pa.table({"degree": np.arange(1, bound + 1), "nodes_from_degree": noisy})
 
     def _partition(self, histogram: SealedCounts, bound: int, noise: Noise) -> pa.Table:
-        """Split all regions once per level, privately near the middle."""
+        """Split each region once per level by private choice; count the last regions with noise."""
         lowest = 0 if self.method.listed else 1
         last = bound - lowest  # positions of the histogram start at the lowest degree
         # Nodes at the bound are a separate region, because the model of the tail needs their
@@ -401,7 +402,7 @@ class DegreesPlan(Plan[SealedGraph]):
 
 
 def private_bound(noisy: int, scale: float, largest: int) -> int:
-    """Return a bound that exceeds the h-index with probability `SURE`, given a noisy h-index.
+    """Return a bound that is at least the h-index with probability `SURE`, or `largest`.
 
     The prior is uniform on the logarithm of the h-index. This shrinks estimates if noise is large,
     and handles negative ones. If noise is small, the factor `BEYOND` leaves a margin.

@@ -30,7 +30,8 @@ N_PIECES = 40
 """Number of pieces of the smooth curve: more than any tested release needed, and still fast."""
 
 WARPS = (0.25, 16.0)
-"""The curve uses the scale log(1 + degree/warp): fine for small degrees, coarse for large ones."""
+"""Values of warp that are tried. The curve uses the scale log(1 + degree/warp), which is fine for
+small degrees and coarse for large ones."""
 
 PENALTIES = 10.0 ** np.arange(-4, 7, 0.5)
 
@@ -42,7 +43,7 @@ of the noise, which the smooth curve does not.
 """
 
 STEP = 0.5
-"""Undetected steps in one count are assumed to have this many standard deviations of its noise."""
+"""Assumed size of undetected steps in one count, in standard deviations of its noise."""
 
 SIGNIFICANT = 2.0  # standard deviations that the nodes at the bound must exceed
 LEAST_FULL = 1e-9  # minimum number of nodes at the bound; avoids division by 0
@@ -58,7 +59,7 @@ class Survival:
     values: Floats  # the estimates, descending
     basis: Any  # matrix: except for constraints, values are linear in some parameters
     noise: Floats  # covariance of the parameters from privacy noise; a vector is a diagonal
-    total: Floats  # the same plus the expected bias of smoothing
+    total: Floats  # the same plus the expected squared bias of smoothing
     step: float  # size of a step in one count that would go undetected under the noise
 
     @property
@@ -68,7 +69,7 @@ class Survival:
 
     @property
     def sees_isolated(self) -> bool:
-        """True if nodes without edges were counted."""
+        """True if nodes without edges were counted and some are estimated to exist."""
         return bool(self.values[0] > self.values[1])
 
     def stds(self, rows: Any) -> tuple[Floats, Floats]:
@@ -87,7 +88,7 @@ class DegreeDistribution:
     survival: Survival  # estimates for the graph with bounded degrees
     spread: Any  # sparse matrix: maps these to numbers of nodes of degree at least 0, 1, ...
     acceptance: float  # modeled share of edges kept below the bound; 1 if nothing is restored
-    at_worst: Floats | None = None  # the same numbers if noise hides as many full nodes as it can
+    at_worst: Floats | None = None  # `at_least` if noise hides as many full nodes as it can
 
     @cached_property
     def at_least(self) -> Floats:
@@ -227,10 +228,10 @@ def fit_regions(
     n_nodes: float | None = None,
     n_nodes_variance: float = 0.0,
 ) -> Survival:
-    """Fit non-negative counts to noisy counts of regions of degrees, uniform inside.
+    """Fit non-negative counts to noisy counts of regions; nodes are spread evenly inside a region.
 
     Region i contains the degrees from starts[i] to just before starts[i + 1], the last up to
-    `max_degree`. Least squares, with the noisy number of nodes as one more equation.
+    `max_degree`. The fit uses least squares; a noisy number of nodes gives one more equation.
     """
     weight = math.sqrt(variance)
     rows, wanted = np.eye(len(noisy)), noisy.astype(np.float64)
@@ -285,7 +286,7 @@ def _smooth(
     width = design.shape[1]
     bends = np.diff(np.eye(width), 2, axis=0)
     roughness, gram = bends.T @ bends, design.T @ design
-    gram += 1e-9 * np.trace(gram) / width * np.eye(width)  # some splines contain no integer
+    gram += 1e-9 * np.trace(gram) / width * np.eye(width)  # some splines cover no integer degree
     # In the basis of these vectors both matrices are diagonal: 1, and the roughness.
     rough, directions = eigh(roughness, gram)
     rough = rough.clip(min=0.0)
@@ -302,7 +303,7 @@ def _smooth(
     assert best is not None  # noqa: S101 - PENALTIES is not empty
     price, penalty, coefficients, top = best
     kept = 1 / (1 + penalty * rough)
-    # The second is the Bayesian covariance of Wahba (1983): noise plus expected bias.
+    # `total` is the Bayesian covariance of Wahba (1983): noise plus expected squared bias.
     noise = (directions * (variance * kept**2)) @ directions.T
     total = (directions * (variance * kept)) @ directions.T
     return _Fitted(design @ coefficients, price, sparse.csr_array(design), noise, total, top)
@@ -399,7 +400,7 @@ def undo_projection(survival: Survival) -> DegreeDistribution:
 
 
 def _unbounded(survival: Survival, values: Floats) -> tuple[Any, float]:
-    """Return the matrix from numbers of nodes of bounded degrees to unbounded ones, and a."""
+    """Return the matrix from counts of bounded degrees to unbounded ones, and the share a."""
     bound = survival.max_degree
     full, half = max(float(values[bound]), LEAST_FULL), float(values[bound // 2])
     rate = max(math.log(max(half / full, 1.0)) * bound / (bound - bound // 2), SLOWEST)
@@ -434,9 +435,9 @@ def _unbounded(survival: Survival, values: Floats) -> tuple[Any, float]:
 def _with_lost(acceptance: float, bound: int) -> Any:
     """Return weights that count nodes of degree at least 1, including those that lost all edges.
 
-    Keeping each edge with probability a turns the generating function G(z) of the degrees into G(1
-    - a + a z). So before, G(-r) = n_0 - r n_1 + r**2 n_2 - ... nodes had no edge, with r = (1 -
-    a)/a. Far from the model (r large) the series oscillates, so r is limited to 1/2.
+    Keeping each edge with probability a turns the generating function G(z) of the degrees into
+    ``G(1 - a + a z)``. So before, ``G(-r) = n_0 - r n_1 + r**2 n_2 - ...`` nodes had no edge, with
+    ``r = (1 - a) / a``. If r is large, the series oscillates, so r is limited to 1/2.
     """
     ratio = min((1 - acceptance) / acceptance, 0.5)
     row = np.zeros((1, bound + 1))

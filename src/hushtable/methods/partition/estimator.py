@@ -1,7 +1,8 @@
 """Estimator of published regions with noisy counts; also makes rows from them.
 
 Answers have two sources of error: the noise of the counts, whose distribution is known, and regions
-that a condition splits, where rows are assumed to be spread evenly.
+that a condition splits. Inside these, rows are assumed to follow the one-way counts of a column, or
+to be spread evenly if there are none.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class ColumnBounds:
 
     schema: Schema
     columns: Mapping[str, ColumnParts]  # counted parts of each column
-    everybody: CountBounds  # number of rows
+    everybody: CountBounds  # bounds of the number of rows
 
     def of(self, formula: Formula) -> CountBounds:
         """Bound how many rows satisfy a condition.
@@ -258,9 +259,11 @@ class BoxesEstimator(Estimator):
         return PublishedCells(self.schema, *self.coverings(names))
 
     def frame(self, rng: Generator | None = None) -> pa.Table:
-        """Return rows according to the counts, with values of their box; `rng` reproduces them.
+        """Return as many rows as the counts say, with values of their box.
 
-        Values along columns with one-way counts follow these; others are uniform in the box.
+        Sampled values follow the one-way counts of their column, or are uniform in the box. Unless
+        `summarize` is "sample", numeric columns have the middle or lowest value of the box. Equal
+        generators `rng` give equal rows.
         """
         rng = rng or fresh()
         cells = repeated(self.table[COUNT].to_numpy())
@@ -327,7 +330,7 @@ class RegionEstimator(BoxesEstimator):
 
     @cached_property
     def _columns(self) -> ColumnBounds | None:
-        """Answers from one-way counts, if there are any."""
+        """Bounds from one-way counts, if there are any."""
         if "columns" not in self.tables:
             return None
         everything = np.ones(self._shape)
@@ -357,7 +360,7 @@ class RegionEstimator(BoxesEstimator):
         error = cut_error(shares[cut], self.counts[cut])
         at_least, at_most = shares.copy(), shares.copy()
         at_least[cut], at_most[cut] = 0.0, error.most
-        # At the ends, split regions count as empty or whole; noise is added to either end.
+        # At the ends, split regions count as empty or whole; noise is added at both ends.
         low = value - error.below - self._noise_of(at_least)[1]
         high = max(value, 0.0) + error.above + self._noise_of(at_most)[1]
         if self._columns is None:
@@ -476,7 +479,7 @@ def _sums_of_column(
 def _drawn_pieces(pieces: PartOverlaps, which: Integers, n_parts: int, rng: Generator) -> Integers:
     """Sample a piece of its part for each row, weighted by the rows of the pieces."""
     starts = np.searchsorted(pieces.owner, np.arange(n_parts))
-    # Weights of a part sum to 1, so those of part p end at p + 1.
+    # Weights of a part sum to 1; shift the cumulative weights of part p to end at p + 1.
     ends = np.cumsum(pieces.weight)
     ends += pieces.owner - (ends - pieces.weight)[starts][pieces.owner]
     picks = np.searchsorted(ends, which + rng.random(len(which)), side="right")
@@ -493,7 +496,7 @@ def _drawn(
     summarize: str,
     rng: Generator,
 ) -> Integers:
-    """Return a code of its part for each row."""
+    """Return a code for each row, from the row's part of the axis."""
     in_order = not axis.subsets and axis.codes is None
     bounds = axis.code_bounds(parts) if in_order else parts
     if summarize == "sample" or not column.is_line:
@@ -505,6 +508,6 @@ def _drawn(
         starts = np.cumsum(n_codes) - n_codes
         return np.asarray(np.concatenate(sets)[starts[which] + drawn])
     first = bounds[:, 0]
-    if summarize == "midpoint":  # of the values; special values come last and have no middle
+    if summarize == "midpoint":  # middle of regular values; special values come last
         first = (first + np.maximum(first, np.minimum(bounds[:, 1], column.n_values - 1))) // 2
     return np.asarray(first[which])

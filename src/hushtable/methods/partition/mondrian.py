@@ -249,7 +249,7 @@ class MondrianPlan(Plan[SealedTable]):
 
 
 def box_tables(schema: Schema, found: MondrianGroups) -> dict[str, pa.Table]:
-    """Return the groups as tables: with values for people, with positions for estimators."""
+    """Return the groups as ``data``, with values, and ``boxes``, with positions for estimators."""
     n_groups, n_classes = found.counts.shape
     ends = found.first, found.last
     shown = {
@@ -359,7 +359,7 @@ class BoxEstimator(BoxesEstimator):
 
     @cached_property
     def ends(self) -> tuple[Integers, Integers]:
-        """Parts of the groups."""
+        """Parts of the groups, as two arrays (groups, axes)."""
         boxes, shape = self.tables["boxes"], (-1, len(self.axes))
         return as_numpy(boxes["first"]).reshape(shape), as_numpy(boxes["last"]).reshape(shape)
 

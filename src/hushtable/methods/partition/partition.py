@@ -191,7 +191,7 @@ class Partition(Method):
         return TELLING if self.split == "class" else EVEN_UNORDERED
 
     def _counted_columns(self, schema: Schema) -> CountedColumns:
-        """Return the columns with one-way counts; none if there is only one column."""
+        """Return the columns with one-way counts; none if there is one column or no budget."""
         axes = tuple(axis_of(name, column) for name, column in schema.attributes.items())
         share = self.column_share if len(axes) > 1 else Fraction(0)
         return CountedColumns(
@@ -217,7 +217,7 @@ class Partition(Method):
 
 @dataclass(frozen=True)
 class PartitionPlan(Plan[SealedTable]):
-    """Axes, classes and growth rules of the tree."""
+    """Plan of method partition: axes, classes, growth rules of the tree, and one-way counts."""
 
     method: Partition
     schema: Schema
@@ -286,7 +286,7 @@ class PartitionPlan(Plan[SealedTable]):
         split |= {"counts of columns": self.columns.epsilon} if self.columns.axes else {}
         held = TYPICAL_ROWS if rows is None else max(rows, 1)
         cells = min(held, self.n_cells)
-        # Cells: codes, positions and orders. Regions: parts, nodes and counts.
+        # Cells have codes, positions and orders in memory; regions have parts, nodes and counts.
         per_region = 64 * n_axes + 400 + 80 * self.n_classes
         memory = (cells * (16 * n_axes + 40) + n_regions * per_region) / 1e6
         return Forecast(lines=lines, split=split, n_cells=self.n_cells, memory_mb=memory)

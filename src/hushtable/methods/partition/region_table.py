@@ -37,8 +37,8 @@ from hushtable.schema.codes import arrow_type, as_numpy, to_labels, typed
 #
 #     A = diag(1 / cell variance) + sum over measured nodes v of (1 / variance of v) 1_v 1_v',
 #
-# where 1_v marks the cells below v. A is solved by one pass up the tree and one down (each step is
-# the Sherman-Morrison formula), and its inverse is the covariance of the estimate.
+# where 1_v marks the cells below v. One pass up the tree and one down solve them (each step applies
+# the Sherman-Morrison formula). The inverse of A is the covariance of the estimate.
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def distinct_parts(first: Integers, last: Integers) -> tuple[Integers, Integers]
 
 
 def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Array:
-    """Return parts of a column as lists of values, or as their ends."""
+    """Return parts of a column: lists of values if it is categorical, otherwise their ends."""
     kind = arrow_type(column)
     if isinstance(column, Categorical):
         lists = [typed(column, [column.value(int(c)) for c in axis.codes_of(*part)])
@@ -350,7 +350,7 @@ def part_values(column: Column, axis: PartitionAxis, parts: Integers) -> pa.Arra
 # that these parts add up.
 
 LEVELS = 5
-"""Number of times a column is halved: 32 parts."""
+"""Depth of the tree of one column, which has at most 32 leaves."""
 
 CHOICES = Fraction(1, 2)
 """Share of a column's budget for its splits, if they are chosen."""
@@ -370,7 +370,7 @@ class ColumnParts:
 
     @cached_property
     def rows(self) -> Floats:
-        """Nearest non-negative counts with the right sum; clipping alone would add rows."""
+        """Nearest non-negative counts that sum to `total`; clipping alone would add rows."""
         return project_to_simplex(self.noisy, self.total, self.scale**2)
 
 
@@ -383,7 +383,7 @@ class CountedColumns:
     max_rows: int  # rows of one unit
 
     def rules(self, axis: PartitionAxis) -> GrowthRules:
-        """Return how a column is split: at no cost if all its values can be counted."""
+        """Return the growth rules of a column; splits are free if each value has its own count."""
         epsilon = self.epsilon / len(self.axes)
         is_short = axis.size <= 1 << LEVELS
         each = Fraction(0) if is_short else CHOICES * epsilon / LEVELS
@@ -408,7 +408,7 @@ class CountedColumns:
         return self.max_rows * len(self.axes) / ((1 - CHOICES) * self.epsilon)
 
     def typical_width(self, rows: int) -> float:
-        """Return the expected width of a count by one column, as a share of the rows."""
+        """Return the expected width of intervals of one-column counts, as a share of the rows."""
         if not self.axes:
             return math.inf
         return math.fsum(min(self._width(axis, rows), 1) for axis in self.axes) / len(self.axes)
@@ -454,7 +454,7 @@ def _count_column(
 def read_columns(
     table: pa.Table, axes: Sequence[PartitionAxis], total: float
 ) -> dict[str, ColumnParts]:
-    """Read the table by column; `total` is the number of rows."""
+    """Read the table ``columns`` of a release; `total` is the number of rows."""
     owner = np.asarray(table["column"].to_pylist(), object)
     parts = np.stack((as_numpy(table["first"]), as_numpy(table["last"])), axis=1)
     noisy = as_numpy(table[NOISY_COUNT]).astype(np.float64)

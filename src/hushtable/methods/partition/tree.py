@@ -1,6 +1,6 @@
 """Growth of the tree of regions, level by level; every query of the data is paid.
 
-The budget is tracked per path: a region has what its ancestors and itself did not spend.
+The budget is tracked per path: a region has left what it and its ancestors did not spend.
 ``partition.md`` proves that this suffices.
 """
 
@@ -75,7 +75,7 @@ class PartitionAxis:
         return places.astype(np.int32)
 
     def n_codes(self, first: Integers, last: Integers) -> Integers:
-        """Return the number of positions of parts."""
+        """Return the number of positions in each part."""
         return np.bitwise_count(first).astype(np.int64) if self.subsets else last - first + 1
 
     def share(self, first: int, last: int) -> Fraction:
@@ -191,7 +191,7 @@ class GrowthRules:
     quality: int  # quality function of splits
     epsilon: Fraction  # total epsilon of a path, including its leaf
     epsilon_test: Fraction  # epsilon of a stopping test
-    epsilon_split: tuple[Fraction, Fraction]  # of choosing a split on a level without, with a test
+    epsilon_split: tuple[Fraction, Fraction]  # epsilon of a choice on a level without, with a test
     max_rows: int  # rows of one unit
     max_regions: int  # maximum number of leaves
 
@@ -286,10 +286,10 @@ def special_cuts(axes: Sequence[PartitionAxis], most: int) -> list[tuple[int, in
 def most_leaves(axes: Sequence[PartitionAxis], rules: GrowthRules) -> int:
     """Return the maximum number of leaves. Public.
 
-    Each region made by a free split grows like a root, as far as it has cells.
+    Each region made by a free split grows like a root, to at most one leaf per cell.
     """
     cut = {at for at, _ in special_cuts(axes, rules.max_special_regions)}
-    roots = [1]  # how many cells each has
+    roots = [1]  # number of cells of each root
     for at, axis in enumerate(axes):
         n_apart = axis.n_special if at in cut else 0
         roots = [n * part for n in roots for part in (axis.size - n_apart, *[1] * n_apart)]
@@ -301,8 +301,8 @@ def grow(
 ) -> tuple[PartitionTree, list[int]]:
     """Grow a tree.
 
-    Return the tree, whose splits and noisy counts are paid, and the regions of its leaves in the
-    order of `PartitionTree.leaves`, whose counts are not.
+    Return the tree and the regions of its leaves, in the order of `PartitionTree.leaves`. Splits
+    and stopping tests are paid for; the counts of the leaves are not.
     """
     growth = _Growth(rows, axes, rules, noise, PartitionTree())
     leaves = growth.run()
