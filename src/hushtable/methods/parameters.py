@@ -25,7 +25,8 @@ from hushtable.privacy.guarantee import check_delta, check_epsilon
 from hushtable.privacy.rational import as_rational
 
 Reader = Callable[[str, Any], Any]
-"""Takes the name of a parameter and the given value; returns the value or raises."""
+"""Function of a parameter's name and given value; returns the value to use, or raises
+`ParameterError`."""
 
 ParameterKind = Literal[
     "number", "integer", "integers", "choice", "flag", "rules", "names", "groups", "path", "text"

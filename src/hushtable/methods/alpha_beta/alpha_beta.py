@@ -555,7 +555,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         anyway, so that older releases can still be read.
         """
         method, schema = self.method, self.schema
-        # For any epsilon: a guarantee that was dropped would protect less and cost nothing.
+        # Promised even if epsilon is large: without it, a ledger would charge nothing.
         private = PureDP(epsilon=self.epsilon, unit=schema.unit, neighbors="add-remove")
         if self.d is None:
             return (private,)
@@ -573,7 +573,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions of the guarantee; with several views, that a row does not change."""
+        """Conditions of the guarantee; with memoized views, what a row that changes counts as."""
         if self.method.views == 1 or self.method.repeats:
             return self.schema.conditions
         return (
@@ -659,14 +659,14 @@ class AlphaBetaPlan(Plan[SealedTable]):
 
     @cached_property
     def promise(self) -> SpendingLimit:
-        """The differential privacy; whether the whole guarantee holds is checked elsewhere."""
+        """Budget of a run: its epsilon. Unlike `guarantees`, this never refuses."""
         return SpendingLimit(self.epsilon)
 
     def association_kept(self, released: Released) -> dict[tuple[str, str], float]:
-        """Return the share of published tuples that are from the table, for all pairs.
+        """Return the expected share of published tuples that are from the table, for all pairs.
 
-        It follows from the parameters, or is unknown: the statement of a release must not depend on
-        the table.
+        It is computed from `n_public`, because the statement must not depend on the table. Without
+        `n_public` the share is unknown, and the result is empty.
         """
         if self.method.n_public is None:
             return {}
@@ -745,13 +745,16 @@ def _table(schema: Schema, codes: NDArray[np.int64]) -> pa.Table:
     return pa.table(written_tuples(schema, codes))
 
 
-_SERIES = 60  # maximum number of terms
+_SERIES = 60  # the series has fewer terms than this
 
 
 def insertion_series(
     noise: SourceInsertions, weigh: Callable[[Mapping[str, NDArray[np.float64]]], float]
 ) -> float:
-    """Sum the series of beta(t), given a function that sums products of weights over the domain."""
+    """Sum the insertion probabilities beta(t) of tuples by a series; see `expected_insertions`.
+
+    `weigh` takes weights of the codes of each column; it sums their products over the tuples.
+    """
     scales = [max(column) for column in noise.weights]
     largest = -math.log1p(-float(noise.hit)) * math.prod(scales)
     total, factor = 0.0, -1.0

@@ -145,7 +145,7 @@ class FrappPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the variances of the rows: those in the question, and those that may become so."""
+        """Sum the variances of rows that satisfy the question or may be replaced by such rows."""
         rows = needed_rows(self.schema.expected_rows(rows))
         retention = float(self.method.retention)
         replaced = (1 - retention) * share
@@ -181,7 +181,7 @@ class FrappPlan(Plan[SealedTable]):
 
 
 class RetentionEstimator(Estimator):
-    """Answer counts of rows from a release by retention and replacement.
+    """Estimator of counts and sums of rows that were kept or replaced.
 
     With g the retention and p the share of the domain that satisfies a condition, a row is
     published as satisfying with probability g + (1-g) p if it does, and (1-g) p otherwise.
@@ -193,7 +193,7 @@ class RetentionEstimator(Estimator):
         self.notes = tuple(self.settings["notes"])
 
     def frame(self) -> pa.Table:
-        """Return the rows as published; most of them are random."""
+        """Return the rows as published, including random ones."""
         return plain(self.table.select(list(self.schema.attributes)))
 
     def published(self, rng: Generator) -> ComparableRelease:

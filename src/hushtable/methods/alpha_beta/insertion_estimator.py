@@ -51,15 +51,15 @@ _LARGEST = 10**300  # exceeds any number of tuples, and fits a float
 
 @dataclass(frozen=True)
 class _Again(RandomizedCount):
-    """A condition on view i of Algorithm 4, given all earlier views."""
+    """Observed count of a condition in the last view of Algorithm 4, given all earlier views."""
 
     n_again: int  # observed in this view and before
     n_fresh: int  # observed in this view for the first time
     n_before: int  # observed in any earlier view
     expected_fresh: float  # expected first observations if no such tuple is in the table
-    keep: float  # probability of being in this view: for a tuple of the table,
-    again: float  # for another tuple that was observed before,
-    fresh: float  # and for any other tuple
+    keep: float  # probability that a tuple of the table is in this view
+    again: float  # the same for another tuple that was observed before
+    fresh: float  # the same for any other tuple
     most: int  # largest possible count
 
     @property
@@ -95,7 +95,7 @@ class _Again(RandomizedCount):
 
 
 class InsertionEstimator(Estimator):
-    """Answer counts of distinct tuples, or of rows, from random insertions and deletions."""
+    """Estimator of counts of distinct tuples, or of rows, after insertions and deletions."""
 
     counted: About = "distinct tuples"
 
@@ -118,7 +118,7 @@ class InsertionEstimator(Estimator):
         return np.asarray(np.unique(keys, axis=0, return_inverse=True)[1]).reshape(-1)
 
     def frame(self) -> pa.Table:
-        """Return the tuples as published; most of them are noise."""
+        """Return the tuples as published, including inserted ones."""
         return plain(self.table.select(list(self.schema.attributes)))
 
     def published(self, rng: Generator) -> ComparableRelease:
@@ -226,12 +226,12 @@ class InsertionEstimator(Estimator):
         )
 
     def _answer_again(self, seen: NDArray[np.bool_], n_domain: int) -> RandomizedCount:
-        """Compare the last view with all earlier ones."""
+        """Return the counts and probabilities of the last view, given all earlier views."""
         if not isinstance(self.noise, UniformInsertions):
             raise ParameterError("view_rule algorithm-4 does not support a source distribution.")
         last = as_numpy(self.table.column(VIEW)) == self.view
         known = np.zeros(len(last), np.bool_)
-        known[self._tuple_numbers[~last]] = True  # as a table of tuple numbers
+        known[self._tuple_numbers[~last]] = True  # indexed by tuple number
         before = np.zeros(len(last), np.bool_)
         before[self._tuple_numbers[~last & seen]] = True
         old = known[self._tuple_numbers]

@@ -25,7 +25,7 @@ with needing("science"):
     from scipy import special
 
 
-_LARGE = 1000.0  # from this variance on, the normal error is below 0.2%
+_LARGE = 1000.0  # from this variance on, the normal approximation errs by less than 0.2%
 _COUNTABLE = 2**53  # integers below are exact as floats
 
 
@@ -155,7 +155,7 @@ class TwoRateCount(RandomizedCount):
         return q * high * (1 - high) + max(self._expected - q * low, 0.0) * (1 - low)
 
     def interval(self) -> tuple[float, float]:
-        """Return the counts for which neither tail of the observed number is below 2.5%."""
+        """Return the range of counts for which no tail of the observed number is below 2.5%."""
         low = _turn(lambda q: self._likely(q, above=True), self.unbiased, self.most)
         high = self.most
         if not self._likely(high, above=False):
@@ -236,13 +236,13 @@ def _binomial_tails(heads: Integers, n: int, p: float, *, above: bool) -> Floats
 
 
 def _poisson_tails(heads: Integers, mean: float, *, above: bool) -> Floats:
-    """Return the same for a Poisson distribution."""
+    """Return Poisson tail probabilities: more than each number, or at most that many."""
     tail = special.pdtrc if above else special.pdtr
     return np.where(heads < 0, above, tail(heads.clip(0), mean))
 
 
 def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:
-    """Find where a condition on integers changes from false to true, searching near a value."""
+    """Return the first integer up to `most` at which a condition holds, searching from `near`."""
     if holds(0):
         return 0
     low = high = min(max(math.floor(near), 0), most)
@@ -259,7 +259,7 @@ def _turn(holds: Callable[[int], bool], near: float, most: int) -> int:
 
 
 def ends(fits: Callable[[float], bool], center: float, most: int) -> tuple[float, float]:
-    """Find the ends of the compatible counts around an estimate, within the possible range."""
+    """Return the smallest and largest count from 0 to `most` that fit, around an estimate."""
     start = min(max(center, 0.0), float(most))
     found = []
     for limit in (0.0, float(most)):

@@ -306,7 +306,7 @@ class SuppressedShare:
 
 
 class CellEstimator(CellsEstimator):
-    """Answer counts from a release of cells."""
+    """Estimator of counts and sums from a release of cells."""
 
     total_is_published: ClassVar[str] = "a release with row_count_share"
     """Kind of release that would contain the number of rows, for messages to the analyst."""
@@ -648,7 +648,7 @@ def row_total(public: int | None, published: Mapping[str, Any] | None) -> Estima
 
 
 class SuppressedEstimator(CellEstimator):
-    """Answer counts from exact cells; errors come only from suppression and split cells."""
+    """Estimator from exact cells; errors come only from suppression and split cells."""
 
     total_is_published: ClassVar[str] = "a schema with the public number of rows"
 

@@ -308,7 +308,7 @@ class ColumnsPlan(Plan[SealedTable]):
         )
         mechanism = Laplace(1 / self.size_epsilon)
         drawn = noise.open(classes, mechanism, "how many values people have")
-        std = sqrt(2) * float(mechanism.scale)  # standard deviation of continuous noise, which is larger
+        std = sqrt(2) * float(mechanism.scale)  # that of continuous noise, which is larger
         return {"ends": ends, "counts": drawn.tolist(), "std": std}
 
     def _noisy_total(self, n_records: SealedCounts, noise: Noise) -> dict[str, Any] | None:

@@ -99,7 +99,7 @@ class Projection:
 
 
 class ColumnView(CellEstimator):
-    """Answer from the tuples of one column.
+    """Estimator from the tuples of one column.
 
     `codes` and `counts` are the published tuples and their counts; `suppressed` is the probability
     that a tuple of 0, 1, 2, ... records is suppressed; `total` is the number of records that may
@@ -281,7 +281,7 @@ GroupColumns = tuple[int, tuple[str, ...]]
 
 
 class ColumnsEstimator(Estimator):
-    """Answer counts from a release of columns."""
+    """Estimator of counts and sums from a release of columns."""
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""

@@ -139,7 +139,7 @@ class RandomSamplingPlan(Plan[SealedTable]):
 
 
 class SampleEstimator(Estimator):
-    """Answer from rows that were published with the same probability each.
+    """Estimator from rows that were published independently, each with the same probability.
 
     Of m rows that satisfy a condition, n ~ Binomial(m, rate) are seen. The interval contains all m
     for which neither "n or more" nor "n or fewer" has a probability below 2.5% (Clopper-Pearson,

@@ -18,7 +18,7 @@ from hushtable.query.where import parse
 
 
 class DegreeEstimator(Estimator):
-    """Answer counts from a release of degrees."""
+    """Estimator of counts of nodes from a release of degrees."""
 
     counted: About = "nodes"
 

@@ -73,7 +73,7 @@ class ContingencyTable(Method):
 
 @dataclass(frozen=True)
 class ContingencyTablePlan(GeneralizedPlan):
-    """Noise of the cells of a schema."""
+    """Plan of method contingency-table: the noise of each cell of a schema."""
 
     method: ContingencyTable
     schema: Schema

@@ -440,8 +440,9 @@ def specialize_as_printed(
 ) -> None:
     """Follow Algorithm 1 of the paper; `epsilon` is its epsilon', spent on every single choice.
 
-    Lines 4 and 9: a new interval gets its split at once. Line 7: one part is chosen, with equal
-    base probabilities. The exponent is epsilon' / (2 sensitivity) throughout.
+    As in lines 4 and 9, the split of a new interval is chosen at once. As in line 7, one part is
+    then chosen, with equal base probabilities. The exponent is epsilon' / (2 sensitivity)
+    throughout.
     """
     pending: dict[CutPart, int] = {}
     eta = epsilon / (2 * sensitivity)

@@ -278,7 +278,7 @@ class DiffGenPlan(GeneralizedPlan):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the groups."""
+        """Sum the noise of the groups, for the largest number of groups that splits can make."""
         rows = self.schema.expected_rows(rows)
         known = needed_rows(rows) if self.method.specializations == AUTO else 0
         n_groups = self.most_groups(known)
@@ -311,7 +311,7 @@ class DiffGenPlan(GeneralizedPlan):
         )
 
     def uninformative(self, rows: int) -> str:
-        """Judge by counts, and note that models may still be trained."""
+        """Return the reason, judged by counts, with a note that a model may still be trained."""
         why = super().uninformative(rows)
         return why and f"{why} A model of {self.target!r} may be learned from it all the same."
 
@@ -388,7 +388,7 @@ class DiffGenPlan(GeneralizedPlan):
 
     @property
     def structure_share(self) -> Fraction:
-        """Share of the rest for the cuts; fixed before the data is read."""
+        """Share for the cuts of the epsilon that class sizes leave; fixed before data is read."""
         given, wanted = self.method.structure_share, self.method.specializations
         if isinstance(given, Fraction):
             return given
@@ -410,7 +410,7 @@ class DiffGenPlan(GeneralizedPlan):
 
     @property
     def rate(self) -> Fraction:
-        """Inverse noise scale of a count, per row; larger if the cuts leave epsilon unspent."""
+        """Inverse noise scale of a count; a run adds the epsilon that the cuts leave unspent."""
         return self.counts_epsilon / self.max_rows
 
     def split(self) -> dict[str, Fraction]:
@@ -428,14 +428,14 @@ class DiffGenPlan(GeneralizedPlan):
         """Return the number of splits for a public number of rows."""
         wanted = self.method.specializations
         if wanted == AUTO:
-            wanted = self.borne_groups(rows).bit_length() - 1  # each split doubles the groups
+            wanted = self.borne_groups(rows).bit_length() - 1  # as if each split doubled the groups
         return min(int(wanted), self.most_rounds)
 
     def borne_groups(self, rows: int) -> int:
-        """Return how many groups (not counting classes) can have NOISE_PER_GROUP noise scales each.
+        """Return how many groups, not divided by class, the rows support.
 
-        A noisy number of rows is reduced by a margin for its noise, because too few groups lose
-        less than too many.
+        Each group should have `NOISE_PER_GROUP` times the noise scale in rows. A noisy number of
+        rows is reduced by a margin for its noise, because too few groups lose less than too many.
         """
         least = float(rows)
         if self.schema.counted_rows is None and self.sizes_epsilon:

@@ -186,7 +186,7 @@ class _Grower:
 
     @property
     def _eta(self) -> Fraction:
-        """Exponent per row for scores that are not monotone, as published."""
+        """Factor of a score in the exponent, as published for scores that are not monotone."""
         return self.epsilon / (2 * self.max_rows)
 
     def _ways(self, rows: SealedCells, name: str) -> list[tuple[str, SealedSplits, int]]:

@@ -49,7 +49,7 @@ _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
 
 
 class GeneralizedEstimator(CellsEstimator):
-    """Answer counts from generalized groups, and map other rows to the cuts."""
+    """Estimator of counts and sums from generalized groups; also maps other rows to the cuts."""
 
     quantiles_by_counts = True
 
@@ -149,7 +149,7 @@ class GeneralizedEstimator(CellsEstimator):
         privacy += total.privacy_std**2 * products(of_total[:, None], together=together)
         if hidden:
             n_hidden = max(0.0, total.value - float(self.counts.sum()))
-            # As precise as one randomly drawn row.
+            # Their mean is assumed to be as precise as one randomly drawn row.
             model = model + n_hidden**2 * products(weights * np.sqrt(shares), together=together)
             notes.append("Rows in groups that are not listed are assumed to resemble the others.")
         values = weights @ self.counts + of_total * total.value
@@ -186,8 +186,8 @@ class GeneralizedEstimator(CellsEstimator):
             notes += more
         high = answer.high
         if inside.model_std > 0 and self.total is not None:
-            # The upper end cannot exceed all rows. If no group is split, their own noise is more
-            # precise.
+            # The upper end cannot exceed all rows. If no group is split, the noise of the groups
+            # gives a more precise end.
             high = max(answer.low, min(high, self.total.high))
         value = min(max(answer.value, answer.low), high)
         return replace(answer, value=value, high=high, notes=tuple(notes))
@@ -227,7 +227,7 @@ class GeneralizedEstimator(CellsEstimator):
             least, most = self.noise.quantiles(n_whole, CONFIDENCE)
             low, high = value - most, value - least
         else:
-            # At the ends, split groups count as empty or whole; noise is added to either end.
+            # At the ends, split groups count as empty or whole; noise is added at both ends.
             low = value - error.below - NORMAL * math.sqrt(at_least)
             high = value + error.above + NORMAL * math.sqrt(at_most)
         return Estimate(
@@ -240,7 +240,7 @@ class GeneralizedEstimator(CellsEstimator):
 
     @cached_property
     def _left_out(self) -> tuple[float, float]:
-        """Return mean and variance of the noise of an empty group that is left out."""
+        """Mean and variance of the noise of an empty group that is left out."""
         below = self.noise.values < (self.threshold or 0)
         chances = self.noise.probabilities[below] / self.noise.probabilities[below].sum()
         values = self.noise.values[below]

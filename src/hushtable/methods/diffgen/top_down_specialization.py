@@ -68,7 +68,7 @@ class TopDownSpecialization(Method):
 
 @dataclass(frozen=True)
 class TopDownSpecializationPlan(GeneralizedPlan):
-    """Target column and its predictors."""
+    """Plan of method top-down-specialization: the target column and its predictors."""
 
     method: TopDownSpecialization
     schema: Schema

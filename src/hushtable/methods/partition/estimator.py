@@ -291,7 +291,7 @@ class BoxesEstimator(Estimator):
 
 
 class RegionEstimator(BoxesEstimator):
-    """Answer counts from a release of regions."""
+    """Estimator of counts and sums from a release of regions."""
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""

@@ -347,7 +347,7 @@ CUT_NOTE = "The condition splits groups; rows are assumed to be spread evenly in
 
 
 class BoxEstimator(BoxesEstimator):
-    """Answer counts from boxes with exact counts; errors come only from split boxes."""
+    """Estimator from boxes with exact counts; errors come only from split boxes."""
 
     box: ClassVar[str] = "group"
 

@@ -75,7 +75,7 @@ class Condensation(Method):
 
 @dataclass(frozen=True)
 class CondensationPlan(Plan[SealedTable]):
-    """Columns that are condensed, their grids and scales."""
+    """Plan of method condensation: columns that are condensed, their grids and scales."""
 
     method: Condensation
     schema: Schema

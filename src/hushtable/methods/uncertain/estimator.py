@@ -68,14 +68,16 @@ def interval_probability(
     Parameters
     ----------
     z, width : array (n,)
-        Published values; sigma, or the full width of the interval.
+        Published values, and the width of their noise: sigma (Gaussian), or the full width of the
+        interval (uniform).
     low, high : float
         The bounds.
     model : {"gaussian", "uniform"}
         Distribution of the records.
     domain : pair of float, optional
-        Public range of the column: (21), the probability given that the record is in it. Computed
-        in log space, so that a point far outside the range does not give 0/0.
+        Public range of the column. If given, the probability is conditional on the record being in
+        it, as in (21) of the paper. It is computed in log space, so that a point far outside the
+        range does not give 0/0.
     wrap : bool
         Whether the ends of the domain are joined.
 
@@ -209,7 +211,7 @@ def most_behind(seen: int, chance: float, alpha: float) -> int:
 
 
 def uniform_noise_range(widths: Floats, chance: float) -> Integers:
-    """Return the number of steps that contain a uniform error with probability >= `chance`.
+    """Return the steps to either side that contain a uniform error with probability >= `chance`.
 
     Parameters
     ----------
@@ -227,13 +229,13 @@ def uniform_noise_range(widths: Floats, chance: float) -> Integers:
 
 
 def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = None) -> Integers:
-    """Return the number of steps that contain a discrete Gaussian error with this probability.
+    """Return the steps to either side that contain a Gaussian error with probability >= `chance`.
 
-    The sum of the density beyond r is at most its integral from r on, and the sum over all integers
-    is at least the integral over all (Poisson summation formula). So the error is within r with
-    probability at least (2 Phi(r / sigma) - 1) / A. Here A is 1; for wrapped ends, where the error
-    is at most half of the period, A is Phi(h / sigma) + Phi(h' / sigma) - 1, with h and h' the
-    largest errors to either side.
+    The error is discrete. The sum of the density beyond r is at most its integral from r on, and
+    the sum over all integers is at least the integral over all (Poisson summation formula). So the
+    error is within r with probability at least (2 Phi(r / sigma) - 1) / A. Here A is 1; for wrapped
+    ends, where the error is at most half of the period, A is Phi(h / sigma) + Phi(h' / sigma) - 1,
+    with h and h' the largest errors to either side.
 
     Parameters
     ----------
@@ -279,7 +281,7 @@ _CHUNK = 4_000_000  # numbers per working array
 
 
 class UncertainEstimator(Estimator):
-    """Estimate counts from uncertain records."""
+    """Estimator of counts and sums from uncertain records."""
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
@@ -485,7 +487,7 @@ class UncertainEstimator(Estimator):
         return correction, max(0.0, 1 - 4 * variance / size**2) if size else 0.0
 
     def _pseudo_estimate(self, n: float) -> Estimate:
-        """Return the number of pseudo-records, as if they were sampled independently."""
+        """Return a number of pseudo-records, with the error of an independent sample."""
         std = math.sqrt(n * max(1 - n / max(self._n, 1), 0.0))
         margin = NORMAL * std
         return Estimate(
@@ -681,7 +683,7 @@ class UncertainEstimator(Estimator):
         return np.eye(classes.n_classes)[classes.of(self._codes[name][part])]
 
     def frame(self) -> pa.Table:
-        """Return the published records: noisy and carried columns, then the ``_std`` columns."""
+        """Return the published records, with ``_std`` columns and, for regions, their ends."""
         return self.table
 
 

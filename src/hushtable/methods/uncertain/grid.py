@@ -40,7 +40,7 @@ class NoiseGrid:
         return None if self.n_values is None else self.n_values * self.step
 
     def widths(self, size: Floats) -> Integers:
-        """Round a sigma or a cube side up to a whole number of parts, or of steps to each side.
+        """Round a sigma up to parts of a step (`SIGMA_PARTS`), a cube side to steps to each side.
 
         Examples
         --------
@@ -85,7 +85,7 @@ class NoiseGrid:
 
 
 def _uniform_errors(width: int, n_values: int | None, n: int, noise: Noise) -> Integers:
-    """Sample the grid points up to `width` away; with a full period, each value once."""
+    """Sample errors of up to `width` steps, or of one full period if that is shorter."""
     if n_values is not None and 2 * width + 1 > n_values:
         return noise.uniform_below(n_values, size=n) - (n_values - 1) // 2
     return noise.uniform_below(2 * width + 1, size=n) - width
@@ -146,7 +146,7 @@ def records_by(carried: Floats) -> list[Integers]:
 
 
 def carried_values(column: Column, values: Vector) -> pa.Array:
-    """Return carried values as an Arrow array; input is numbers, or codes of other columns."""
+    """Return carried values, which are codes unless the column is numeric, as an Arrow array."""
     if not isinstance(column, Numeric):
         return to_labels(column, values.astype(np.int64))
     missing = np.isnan(values)

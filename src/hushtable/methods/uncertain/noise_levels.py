@@ -8,12 +8,13 @@ Levels are on a logarithmic scale of sizes, with `PER_DOUBLING` steps (rungs) pe
 group of records that can be distinguished anyway:
 
 1. `_by_shape`: if noise is shaped like neighborhoods, frequent shapes get their own levels. Records
-of rare shapes, and of shapes without cover, share unshaped noise. 2. `_climb`: the lowest rung at
-which all have cover is one level for all. From low rungs upward, a separate level is tried for
-records that have cover with less noise (`_settled` removes records without cover, which may leave
-others without, until all have it). It is kept if the remaining records still have cover together
-and the mean noise is smaller. 3. `_certified`: every level is checked on fresh samples. Levels that
-fail rise by one rung and are checked again, more strictly.
+   of rare shapes, and of shapes without cover, share unshaped noise.
+2. `_climb`: all records first share one level, the lowest rung at which all have cover. From low
+   rungs upward, a separate level is tried for records that have cover with less noise. `_settled`
+   removes records without cover, which may leave others without, until all have it. The separate
+   level is kept if the remaining records still have cover together and the mean noise is smaller.
+3. `_certified`: every level is checked on fresh samples. Levels that fail rise by one rung and are
+   checked again, more strictly.
 
 Steps 1 and 2 only propose levels, so they may be wrong or inefficient: they use few samples, and
 only a subset of the records if there are many. Only step 3 matters for the guarantee, and it checks
@@ -56,8 +57,8 @@ with needing("science"):
 # This probability is estimated by sampling the noise (`count_uncovered`). The search for levels
 # uses few samples and may be wrong in both directions (`lacking`). The final check (`fails`) must
 # not be: it uses fresh samples in two stages, a short one that passes clear cases and a long one
-# for the others. It allows so few uncovered samples that a record with too large a probability
-# hardly passes.
+# for the others. It allows so few uncovered samples that a record whose probability is too large is
+# very unlikely to pass.
 #
 # Each check has a probability of error for some record. Turn t of the check may err with half the
 # probability of turn t - 1, so that over all turns, both stages and all records the error
@@ -78,7 +79,7 @@ _SEARCH, _FIRST, _SECOND = 12, 20, 100
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """Records that publish the same level: rows, level and shape."""
+    """Records that publish noise of the same size and shape."""
 
     rows: Integers
     rung: int
@@ -235,7 +236,7 @@ class NoCover(Exception):  # noqa: N818 - an outcome that the method converts to
 
 @dataclass(frozen=True)
 class LevelFinder:
-    """Divide records into levels so that each record has cover within its own."""
+    """Search for levels such that each record has cover within its own level."""
 
     check: CoverCheck
 

@@ -53,8 +53,8 @@ with needing("science"):
 # that they are not values of records.
 #
 # Regions may be formed from the records in any way, because the guarantee counts only records of
-# the same region (``uncertain.md``). It requires that a region has at least the k of each of its
-# records, and that the sample does not depend on which of its records it is for.
+# the same region (``uncertain.md``). It requires that a region has at least as many records as the
+# largest k of its records, and that the sample does not depend on which of these it replaces.
 
 PARTS = 8
 """Ends of a region are on a grid with at least this many parts per width (or on single steps)."""
@@ -94,7 +94,7 @@ class RecordRegions:
 
 
 def divided(steps: Integers, k: Integers) -> list[Integers]:
-    """Divide records into regions with at least the k of each of their records.
+    """Divide records into regions; the k of each record is at most the size of its region.
 
     `steps` (n, d) has at least as many records as the largest `k` (n,).
 
@@ -164,7 +164,7 @@ FROM, TO = "_from", "_to"
 """Suffixes of the columns with the ends of a record's region."""
 
 MIN_ETA = Fraction(1, 1000)
-"""Smallest eta; the check samples 120 / eta errors per record."""
+"""Smallest eta; a check samples up to 120 / eta errors per level."""
 
 SHAPE_LIMIT = 2
 """Locally scaled noise is at most 2**2 times as wide (or narrow) as isotropic noise, per column."""
@@ -378,7 +378,7 @@ class Uncertain(Method):
         ]
 
     def _unfit(self, name: str, schema: Schema) -> list[str]:
-        """Return why a column cannot get noise."""
+        """List the reasons why a column cannot get noise."""
         column = schema.attributes[name]
         if isinstance(column, Categorical):
             return [
@@ -424,7 +424,7 @@ class Perturbed:
 
 @dataclass(frozen=True)
 class UncertainPlan(Plan[SealedTable]):
-    """Columns that get noise, their grids and scales."""
+    """Plan of method uncertain: columns that get noise, their grids and scales."""
 
     method: Uncertain
     schema: Schema
@@ -501,7 +501,7 @@ class UncertainPlan(Plan[SealedTable]):
 
     @property
     def scale(self) -> Vector:
-        """Scale of each column: given, or that of a uniform distribution over its range."""
+        """Scale of each column: as given, or the standard deviation of a uniform distribution."""
         return np.asarray(
             [
                 self.method.scales.get(
