@@ -412,7 +412,7 @@ class CellEstimator(CellsEstimator):
         )
 
     def _n_suppressed(self) -> float:
-        """Estimate the number of suppressed rows: at least 1 and its standard deviation."""
+        """Estimate the number of suppressed rows, or its standard deviation or 1 if larger."""
         total = self._some_total
         assert total is not None  # noqa: S101 - asked for only where it is known
         n_cells = len(self.counts)

@@ -270,7 +270,7 @@ class BasketSizes:
         )
 
     def undone_sums(self, seen: SumEstimates) -> SumEstimates:
-        """Scale up sums over people; the model error gets a standard deviation of the increase."""
+        """Scale up sums over people; the squared increase is added to the model variance."""
         kept = self.share_kept
         gained = np.outer(seen.values, seen.values) * (1 / kept - 1) ** 2
         note = (

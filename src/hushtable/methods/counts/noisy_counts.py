@@ -288,7 +288,10 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples, and losses to suppression for equal frequencies."""
+        """Sum the noise of the tuples; rows of suppressed tuples count as lost.
+
+        If tuples may be suppressed, all are assumed to be equally frequent.
+        """
         return mechanism_error(
             self.mechanism,
             rows=self.schema.expected_rows(rows),

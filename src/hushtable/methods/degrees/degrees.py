@@ -326,7 +326,7 @@ class DegreesPlan(Plan[SealedGraph]):
         return pa.table({"degree": np.arange(1, bound + 1), "nodes_from_degree": noisy})
 
     def _partition(self, histogram: SealedCounts, bound: int, noise: Noise) -> pa.Table:
-        """Split each region once per level by private choice; count the last regions with noise."""
+        """Split each region privately near its median, once per level; count regions with noise."""
         lowest = 0 if self.method.listed else 1
         last = bound - lowest  # positions of the histogram start at the lowest degree
         # Nodes at the bound are a separate region, because the model of the tail needs their

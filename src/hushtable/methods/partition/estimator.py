@@ -1,8 +1,8 @@
 """Estimator of published regions with noisy counts; also makes rows from them.
 
 Answers have two sources of error: the noise of the counts, whose distribution is known, and regions
-that a condition splits. Inside these, rows are assumed to follow the one-way counts of a column, or
-to be spread evenly if there are none.
+that a condition splits. Inside these, counts assume that rows follow a column's one-way counts, or
+are spread evenly if there are none. Sums assume that rows are spread evenly.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ from hushtable.schema.codes import arrow_type, as_numpy, to_labels, typed
 #
 #     A = diag(1 / cell variance) + sum over measured nodes v of (1 / variance of v) 1_v 1_v',
 #
-# where 1_v marks the cells below v. One pass up the tree and one down solve them (each step applies
-# the Sherman-Morrison formula). The inverse of A is the covariance of the estimate.
+# where 1_v marks the cells below v. One pass up the tree and one down solve these equations (each
+# step applies the Sherman-Morrison formula). The inverse of A is the covariance of the estimate.
 
 
 @dataclass(frozen=True)

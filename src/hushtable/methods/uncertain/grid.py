@@ -40,7 +40,7 @@ class NoiseGrid:
         return None if self.n_values is None else self.n_values * self.step
 
     def widths(self, size: Floats) -> Integers:
-        """Round a sigma up to parts of a step (`SIGMA_PARTS`), a cube side to steps to each side.
+        """Round sizes up: sigma to parts of a step (`SIGMA_PARTS`), a cube to steps to each side.
 
         Examples
         --------
