@@ -49,7 +49,7 @@ class Ratios:
 
     @classmethod
     def of_one_view(cls, *, keep: Fraction, insert: Fraction) -> Ratios:
-        """Return the bounds for one view that keeps real tuples with `keep` and inserts others."""
+        """Return the bounds for one view; `keep` and `insert` are probabilities of publication."""
         if not 0 < insert < keep < 1:
             raise ParameterError(
                 f"a tuple of the table would be kept with probability {float(keep):g} and another "
@@ -59,7 +59,7 @@ class Ratios:
 
     @classmethod
     def of_repeated_views(cls, *, keep: Fraction, insert: Fraction, views: int) -> Ratios:
-        """Return the bounds for `views` views by the paper's Algorithm 4.
+        """Return the bounds for `views` views by Algorithm 4 of Rastogi, Suciu and Hong (2007).
 
         Let s be `keep`, b be `insert` and v be `views`, and let the tuple first occur in view j.
         Each view i before has the ratio (1-s)/(1-b_i) with b_i = (1-s)**(i-1) b. View j has s/b_j.
@@ -88,7 +88,7 @@ class Ratios:
         return prior * self.high / (prior * self.high + rest)
 
     def keeps(self, d: Fraction, gamma: Fraction, adversary: Adversary) -> bool:
-        """Return whether (d, gamma) holds: at most gamma, and at least d/gamma times the prior.
+        """Return whether each prior up to d has a posterior between d/gamma times itself and gamma.
 
         The lower bound is a promise about the independent observer only, but is checked for
         ``exclusive`` too. A mechanism that is safe against the latter is then safe against the
@@ -97,7 +97,7 @@ class Ratios:
         return self.posterior(d, adversary) <= gamma and self.low * gamma >= d
 
     def per_copy(self, copies: int) -> Ratios:
-        """Bound the ratios of one more copy if probabilities increase evenly with up to `copies`.
+        """Bound the ratios of one more copy if probabilities increase evenly up to `copies` copies.
 
         Examples
         --------

@@ -122,8 +122,9 @@ def delta_of_rows(epsilon: Fraction, delta: Fraction, rows: int) -> Fraction:
 def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
     """Return a rho such that rho-zCDP implies (epsilon, delta)-differential privacy.
 
-    By Canonne, Kamath and Steinke (2020), Corollary 13, it does if for some alpha > 1
+    By Canonne, Kamath and Steinke (2020), Corollary 13, rho-zCDP implies it if for some alpha > 1
     e^((alpha-1)(alpha rho - epsilon)) (1 - 1/alpha)^alpha / (alpha - 1) <= delta.
+    The result is the largest rho that satisfies this condition, rounded down.
 
     Examples
     --------
@@ -134,7 +135,7 @@ def concentrated_share(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def certified_share(epsilon: Fraction, delta: Fraction) -> tuple[Fraction, Fraction]:
-    """Return such a rho and the alpha that certifies it (checked by `concentrated_implies`).
+    """Return the rho of `concentrated_share` and an alpha for which `concentrated_implies` holds.
 
     Examples
     --------
@@ -187,7 +188,7 @@ def is_concentrated(rho: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
 def concentrated_implies(
     rho: Fraction, alpha: Fraction, epsilon: Fraction, delta: Fraction
 ) -> bool:
-    """Check the condition of Corollary 13 for one alpha, with every term rounded up.
+    """Check the condition of `concentrated_share` for one alpha, with every term rounded up.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def concentrated_implies(
 
 
 def _implies_in_integers(rho: Fraction, a: int, d: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Check the same condition quickly for alpha = a/d; may return False for a true condition.
+    """Check that condition quickly for alpha = a/d; may return False although it holds.
 
     Replaying a long ledger calls this thousands of times. All numbers are integers over 2**80,
     rounded so that the check is conservative. With z = 1 / (2 alpha - 1), ln(1 - 1/alpha) is
@@ -254,7 +255,7 @@ def _near_best_alpha(rho: float, epsilon: float) -> int:
 
 
 def _best_alpha(rho: float, epsilon: float) -> float:
-    """Find where the derivative in alpha, (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha), is 0."""
+    """Minimize `_log_delta`: find the root of (2 alpha - 1) rho - epsilon + ln(1 - 1/alpha)."""
     low, high = bisect(
         lambda alpha: (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha) < 0,
         1.0 + 1e-9,

@@ -126,7 +126,7 @@ _MAX_X = 80
 
 
 def gaussian_share(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """Return a mu such that mu-GDP implies (epsilon, delta)-differential privacy.
+    """Return the largest mu, rounded down, such that mu-GDP implies (epsilon, delta)-DP.
 
     Examples
     --------

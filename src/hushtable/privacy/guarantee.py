@@ -326,8 +326,8 @@ class ApproxDP(Guarantee):
     def concentrated(self) -> tuple[Fraction, Fraction]:
         """Rho and delta such that the guarantee implies delta-approximate rho-zCDP.
 
-        (rho, 0) with a rho, (mu**2/2, 0) with a mu, otherwise (`implied_rho` (epsilon), delta) by
-        lemma B of ``ledger.md``.
+        They are (rho, 0) if rho is given and (mu**2/2, 0) if mu is given. Otherwise they are
+        (`implied_rho` (epsilon), delta) by lemma B of ``ledger.md``.
         """
         if self.rho is not None:
             return self.rho, Fraction(0)
@@ -654,7 +654,9 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
     together, even if later ones are chosen after seeing earlier ones (Dwork, Kenthapadi, McSherry,
     Mironov and Naor 2006, "Our data, ourselves"; Dwork and Roth 2014, theorem 3.16 and appendix B).
     `PureDP` counts as `ApproxDP` with delta 0, the only conversion between families. A
-    single guarantee is its own composition. Everything else raises `CompositionError`.
+    single guarantee is its own composition; other results have no rho and no mu. Guarantees that
+    do not compose raise `CompositionError`. A sum above `MAX_EPSILON` or `MAX_DELTA` raises
+    `ParameterError`.
 
     Examples
     --------

@@ -24,7 +24,7 @@ class Unit(FrozenValue):
     column : str, optional
         For ``person``: the column that identifies the person.
     max_rows : int, optional
-        For ``person``: the largest number of rows used of one person.
+        For ``person``: the largest number of rows that are used per person.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Unit(FrozenValue):
     def __get_pydantic_json_schema__(
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Add the short form, a text, to the JSON Schema."""
+        """Add the short form, a string such as ``row``, to the JSON Schema."""
         schema = handler.resolve_ref_schema(handler(core_schema))
         full = dict(schema)
         schema.clear()

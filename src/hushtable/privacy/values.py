@@ -21,14 +21,14 @@ from hushtable.errors import ParameterError
 from hushtable.privacy.rational import as_rational
 
 MAX_EPSILON = Fraction(100)
-"""Largest epsilon that a user may request, and largest ledger cap; more is taken for a typo."""
+"""Largest epsilon that a user may request, and largest epsilon of a ledger's cap."""
 
 MAX_LOSS = Fraction(10_000)
 """Largest epsilon that a guarantee may state.
 
 The epsilon that follows from other parameters, such as a bound on observers, may exceed
 `MAX_EPSILON`. The guarantee then states and charges it in full, and no ledger's cap allows it. If
-it were left out instead, a release would cost less the less it protects.
+the guarantee omitted it, a release that protects less would cost less.
 """
 
 MAX_DELTA = Fraction(1, 100)
@@ -98,7 +98,7 @@ def check_delta(delta: Fraction) -> Fraction:
 
 
 MAX_DIGITS = 400
-"""Most digits of a numerator or denominator that `as_rational` reads back from text."""
+"""Largest number of digits of a numerator or denominator that `as_rational` reads from text."""
 _TOO_LONG = 10**MAX_DIGITS
 
 
@@ -134,7 +134,10 @@ Rational = Annotated[
 
 
 def shown(number: Fraction) -> str:
-    """Format a number exactly: as a decimal of at most 15 places, or as a fraction."""
+    """Format a number exactly: as a decimal of at most 15 places, or as a fraction.
+
+    A fraction with a denominator of 1000 or more is followed by its approximate value.
+    """
     decimals = next((n for n in range(16) if (number * 10**n).denominator == 1), None)
     if decimals is None and number.denominator < 1000:
         return str(number)
@@ -144,7 +147,7 @@ def shown(number: Fraction) -> str:
 
 
 def rounded(number: Fraction) -> str:
-    """Format a number as a decimal if at most 12 digits are exact, else as "about" and 4 digits.
+    """Format a number as a decimal if 12 digits are exact, else as "about" and 4 digits.
 
     Examples
     --------

@@ -1,1 +1,1 @@
-"""Accounting: what the queries of one run cost, against its promise."""
+"""Privacy accounting of one run: the costs of its queries, compared with its promise."""

@@ -1,9 +1,10 @@
-"""Privacy accounting of one run: sensitivity of counts, cost of queries, and the run's account.
+"""Account of one run: the costs of its queries, composed and compared with the promise.
 
-`Sensitivity` bounds how much one unit changes sealed counts; the engine provides it, and sealed
-values carry it along. `PrivacyCost` is the cost of one query through noise, computed by its
-`hushtable.privacy.mechanisms.mechanism.Mechanism`. `RunAccount` composes the costs of all queries
-of a run and compares the total with the promise. ``sealed.md`` proves that the promise then holds.
+A `hushtable.privacy.accounting.sensitivity.Sensitivity` bounds how much one unit changes sealed
+counts; the engine provides it, and each sealed value stores it. From it, the query's
+`hushtable.privacy.mechanisms.mechanism.Mechanism` computes the cost of the query, a `PrivacyCost`.
+`RunAccount` composes the costs of all queries of a run and compares the total with the promise.
+``sealed.md`` proves that the promise then holds.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _FREE = TotalCost()
 
 @dataclass(frozen=True)
 class SpendingLimit:
-    """Differential privacy that a run may spend: for one unit, or for one row of it."""
+    """Privacy loss that a run may spend, for one unit or for one row of a unit."""
 
     epsilon: Fraction
     delta: Fraction = _NOTHING
@@ -63,7 +64,7 @@ class SpendingLimit:
 
     @classmethod
     def among(cls, guarantees: Sequence[Guarantee]) -> SpendingLimit | None:
-        """Return the differential privacy among some guarantees, or None."""
+        """Return the limit that the first differential privacy guarantee states, or None."""
         for guarantee in guarantees:
             exchanged = getattr(guarantee, "neighbors", "") == "replace"
             if isinstance(guarantee, PureDP):
@@ -74,7 +75,7 @@ class SpendingLimit:
         return None
 
     def for_each_of(self, rows: int) -> SpendingLimit:
-        """Return a promise per row with which all `rows` rows of a unit keep this one."""
+        """Return a limit per row with which a unit of up to `rows` rows is within this limit."""
         if rows == 1:
             return self
         return replace(
@@ -120,15 +121,15 @@ class SpendingLimit:
 
 
 class DataPart:
-    """Part of the counted data; a step affects at most one of several disjoint parts."""
+    """Part of the counted data; one step of a `Sensitivity` affects only one of disjoint parts."""
 
     __slots__ = ("account", "divisions", "name", "own", "parent", "path", "shared")
 
     def __init__(self, account: RunAccount, parent: DataPart | None, name: str) -> None:
         self.account, self.parent, self.name = account, parent, name
-        self.own = _FREE  # queries whose cost is proportional to a unit's steps here
-        self.shared = _FREE  # queries that cost the full amount for any steps here
-        # Total of this part and all parts that contain it.
+        self.own = _FREE  # cost of queries that is proportional to a unit's steps in the part
+        self.shared = _FREE  # cost of queries that any step in the part causes in full
+        # Total cost of the queries of this part and of all parts that contain it.
         self.path: TotalCost = _FREE if parent is None else parent.path
         self.divisions: list[list[DataPart]] = []
 
@@ -196,8 +197,8 @@ class RunAccount:
     spends_all : bool
         Whether the run must also spend at least what is promised.
     on_query : callable, optional
-        Called after each recorded query, with the number of queries and the share of the promise
-        spent in the queried part.
+        Called after each recorded query, with the number of queries so far and the share of the
+        promise that was spent on the first queried part and the parts that contain it.
     observer : DrawObserver, optional
         Receives each draw of a recorded query, with the exact counts. Only for audits.
 
@@ -265,7 +266,7 @@ spends less than promised did not follow its plan. Nothing is published; please 
             else:
                 part.shared += charged
             # Costs along one path from the whole to a part add up. This is the whole cost unless a
-            # part was divided twice; `settle` checks that case.
+            # part was divided twice or a query is not divisible; `settle` checks these cases.
             self._require_covered(what, part.path)
         record = QueryRecord(what, tuple(parts), sensitivity, mechanism, cost)
         self.records.append(record)
@@ -334,7 +335,7 @@ spends less than promised did not follow its plan. Nothing is published; please 
             ) from None
 
     def settle(self) -> None:
-        """End the run; raise `SealedError` unless it spent what was promised."""
+        """End the run; raise `SealedError` if it spent too much or, if it `spends_all`, less."""
         self.settled = True
         self.require_within()
         spent, promise = self.spent(), self.promise

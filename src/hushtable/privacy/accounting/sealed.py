@@ -110,7 +110,7 @@ for _what, _names in _REFUSED.items():
 
 
 def unseal(seal: SealedValue) -> Any:
-    """Return the sealed value; only for the noise layer, which keeps it sealed or was paid."""
+    """Return the exact value; only for the noise layer, which seals it again or recorded a cost."""
     return seal._SealedValue__inside
 
 
@@ -274,7 +274,7 @@ class SealedCells(SealedValue):
 
 
 def require_one_cell(sensitivity: Sensitivity) -> None:
-    """Raise `SealedError` if one step changes several counts: it could be in several parts."""
+    """Raise `SealedError` if one step changes several counts, which may be in several parts."""
     if sensitivity.cells != 1:
         raise SealedError(
             f"one row changes {sensitivity.cells} of these counts, so it may be in several parts; "

@@ -1,4 +1,4 @@
-"""The ledger: what has been spent on a data set, and who decided it."""
+"""Ledger of the privacy spending on a data set, with the decisions about it."""
 
 import lazy_loader
 

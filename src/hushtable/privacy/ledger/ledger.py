@@ -114,7 +114,7 @@ def decided(decision: Decision | None) -> dict[str, Any]:
 
 
 def starting_from(prior: Mapping[str, str] | None) -> dict[str, Any]:
-    """Return what a record says about a prior: nothing if there is none."""
+    """Return the part of a record about the prior of a release; empty if there is none."""
     if prior is None:
         return {}
     return {"prior": {name: text(f"prior ({name})", said) for name, said in prior.items()}}
@@ -135,7 +135,7 @@ def now() -> str:
 
 def new_record(seq: int, kind: str) -> dict[str, Any]:
     """Return the part that all records have: number, kind, time and a random salt."""
-    # Without the salt, someone who knows a receipt could guess records until one yields the next.
+    # Without the salt, someone with two receipts could guess the records between them.
     return {"seq": seq, "kind": kind, "time": now(), "salt": secrets.token_hex(16)}
 
 
@@ -155,7 +155,7 @@ def path_of(folder: Path, ledger: str) -> Path:
 
 
 def read(path: Path) -> str | None:
-    """Return the stored receipt, or None."""
+    """Return the stored receipt, or None if the file does not exist."""
     try:
         with path.open("rb") as file:
             found = _RECEIPT.fullmatch(file.read(100))
@@ -242,8 +242,8 @@ class Ledger:
             The cap: all charges together never exceed it. It cannot be changed later.
         schema : Schema, optional
             Schema of the private table. It binds the ledger: charges for any other table are
-            refused. It also sets the unit, and the name unless given. Without it, the first charge
-            with a schema binds the ledger.
+            refused unless `same_people` is given. It also sets the unit, and the name unless given.
+            Without it, the first charge with a schema binds the ledger.
         unit : Unit, optional
             Unit of privacy; by default one row.
         neighbors : {"add-remove", "replace"}
@@ -492,12 +492,12 @@ class Ledger:
         entry : int
             Number of the charge.
         digest : str
-            Identification of the release, such as the hash of its statement.
+            Digest of the tables of the release, which `paid_for` compares.
         """
         self._write("released", entry=number("entry", entry), digest=text("digest", digest))
 
     def void(self, entry: int, reason: str) -> None:
-        """Declare that no person ever saw anything computed from a charge, and take it back.
+        """Reverse a charge, declaring that no person ever saw anything that was computed under it.
 
         This is a person's statement, recorded in the chain with its reason; the library never makes
         it on its own. It is refused for entries marked released.
@@ -535,7 +535,7 @@ class Ledger:
         return self._read().remaining
 
     def left(self) -> RemainingBudget:
-        """Return how many more releases like the last one are admitted, and the largest one.
+        """Return how many more releases like the last are admitted, and the largest epsilon of one.
 
         Examples
         --------
@@ -562,7 +562,7 @@ class Ledger:
         Raises
         ------
         LedgerError
-            If the chain is not intact; lists every record that was changed.
+            If the chain is not intact, a record breaks a rule, or the receipt is not in it.
         """
         state = self._read()
         if receipt is not None and receipt not in state.digests:

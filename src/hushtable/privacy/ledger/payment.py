@@ -37,8 +37,9 @@ class Payment:
     Parameters
     ----------
     ledger : Ledger or path, optional
-        Where the spending is recorded. A ledger pays for one schema and refuses any other. Its last
-        receipt is stored beside the release, and the next release checks it.
+        Where the spending is recorded. A ledger refuses a schema that is new to it unless
+        `same_people` is given. Its last receipt is stored beside the release, and the next release
+        checks it.
     reservation : int, optional
         The reservation in the ledger that the release uses.
     purpose : str
@@ -49,7 +50,7 @@ class Payment:
         A receipt that the ledger must contain, such as that of the last release.
     decision : Decision, optional
         Who is responsible for the release, the justification of its cost, and when to review it;
-        recorded in the ledger only.
+        recorded in the ledger.
     state_decision : bool
         Whether the release's statement contains the decision too.
     """
@@ -130,7 +131,7 @@ class Payment:
         method: str,
         prior: Mapping[str, str] | None = None,
     ) -> Entry | None:
-        """Record the spending, and what the release starts from."""
+        """Record the spending and the prior of the release; return None without a ledger."""
         if self.opened_ledger is None:
             return None
         return self.opened_ledger.charge(

@@ -156,7 +156,7 @@ class LedgerState:
         return (self.allowed - self.spent.basic - self.reserved.basic).or_nothing
 
     def remaining_after(self, asked: Loss) -> Budget:
-        """Return what a charge would leave under basic composition; the first allocates delta."""
+        """Return what a charge, which allocates delta if first, leaves under basic composition."""
         if asked == NOTHING or not self.is_untouched:
             return self.remaining - asked.basic
         return self.account_for(asked).basic - asked.basic
@@ -384,7 +384,7 @@ class LedgerState:
             self.history.append((record["time"], self.spent))
 
     def _spend(self, amount: Loss, reservation: int | None, spent: Loss) -> None:
-        """Update the running sums for an amount; a negative amount reverses a charge."""
+        """Set the total spent and draw on the reservation; a negative amount reverses a charge."""
         self.spent = spent
         if reservation in self.left:
             held = self.left[reservation]

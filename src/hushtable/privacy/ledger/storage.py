@@ -122,7 +122,7 @@ def append(connection: sqlite3.Connection, record: dict[str, Any], digest: str) 
 
 
 def chain_problems(rows: list[tuple[Any, Any, Any]], head: list[tuple[Any, Any, Any]]) -> list[str]:
-    """Return the places where numbers or digests of records do not match."""
+    """Return a sentence for each record whose number or digest does not match."""
     problems = []
     previous = NOTHING_BEFORE
     for position, (seq, body, digest) in enumerate(rows):

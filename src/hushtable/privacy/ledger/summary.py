@@ -189,7 +189,7 @@ def _history(state: LedgerState) -> list[dict[str, Any]]:
 
 
 def _share(*amounts: tuple[Fraction, Fraction]) -> float:
-    """Return the largest ratio of an amount to its limit; above 1 exceeds the limit."""
+    """Return the largest ratio of an amount to its limit; 2 for an amount above a limit of 0."""
     return max(
         float(amount / limit) if limit else float(amount > 0) * 2.0
         for amount, limit in ((max(amount, Fraction(0)), limit) for amount, limit in amounts)

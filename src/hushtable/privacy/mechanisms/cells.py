@@ -63,7 +63,7 @@ class DomainMechanism(Mechanism):
         Epsilon per row: one added row changes the probability of any outcome by at most e**rate.
     max_cells : int
         Publish all cells of a domain up to this size. In a larger one, publish the cells that
-        reach a threshold, chosen such that at most about this many empty cells are expected to.
+        reach a threshold. At most about this many empty cells are expected to reach it.
 
     Examples
     --------
@@ -129,7 +129,7 @@ class DomainMechanism(Mechanism):
 
     @property
     def spurious(self) -> float:
-        """Expected sum of the published noisy counts of empty cells. Public."""
+        """Expected sum of the published noisy counts if all cells were empty. Public."""
         if self.threshold is None:
             return 0.0
         fall = math.exp(-float(self.rate))
@@ -253,9 +253,9 @@ def _rounded_up(x: Fraction, digits: int = 24) -> Fraction:
 
 
 class CellMechanism(Mechanism):
-    """Mechanism that publishes occupied cells; executors may apply it to the cells that they hold.
+    """Mechanism that publishes occupied cells; the engine may apply it to some cells at a time.
 
-    What it draws for a cell must therefore depend on that cell alone.
+    Its draw for a cell must therefore depend on that cell alone.
     """
 
     @abstractmethod
@@ -263,7 +263,7 @@ class CellMechanism(Mechanism):
         """Draw the published part of some of the enumerated cells."""
 
     def draw(self, exact: Any, noise: Noise) -> Any:
-        """Draw the published part of occupied cells, if no others are enumerated."""
+        """Draw the published part of occupied cells; refuse if empty cells are enumerated too."""
         if self.whole_domain or type(self).inserted is not CellMechanism.inserted:
             raise SealedError(
                 "this mechanism also enumerates empty cells; use publish_cells instead of "

@@ -55,7 +55,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
-        """Return the largest privacy loss of one unit."""
+        """Return the privacy cost of a query of values with this sensitivity."""
 
     @abstractmethod
     def draw(self, exact: Any, noise: Noise) -> Any:
@@ -93,7 +93,7 @@ class Laplace(Mechanism):
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count."""
+        """Standard deviation of the noise of one count."""
         return math.sqrt(laplace_variance(float(self.scale)))
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
@@ -123,7 +123,7 @@ class Gaussian(Mechanism):
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count; practically exact for variances of at least 1."""
+        """Standard deviation of the noise of one count; too large if the variance is below 1."""
         return math.sqrt(self.variance)
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:
@@ -153,7 +153,7 @@ class RoundedGaussian(Mechanism):
 
     @property
     def std(self) -> float:
-        """Standard deviation of one count, rounding included."""
+        """Standard deviation of the noise of one count, rounding included."""
         return math.sqrt(self.variance + Fraction(1, 12))
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:

@@ -77,7 +77,7 @@ def distance_scores(
     expected : sequence of int arrays
         Expected counts; public.
     weights, penalties : sequence of int
-        Public.
+        Weight and penalty of each table, as in the formula above; public.
     beside : sequence of int
         Scores of further candidates that are entirely public, such as stopping.
     """
@@ -108,7 +108,7 @@ def _require_same_shape(table: SealedCounts, model: NDArray[np.int64]) -> None:
 
 @dataclass(frozen=True)
 class TopChoices(Mechanism):
-    """Select k candidates of high score, one after the other, each for `epsilon`.
+    """Selection of k candidates with high scores, one after the other, each for `epsilon`.
 
     The privacy loss of the exponential mechanism has a range of at most epsilon, so it is
     (epsilon**2 / 8)-zCDP (Cesar and Rogers 2021), and mu-GDP with mu**2 = pi/8 epsilon**2
@@ -123,9 +123,9 @@ class TopChoices(Mechanism):
     rule : {"exponential", "permute-and-flip"}
         See `Noise.choose`.
     exclusive_groups : tuple
-        Public group of each candidate: a selected candidate removes its whole group. Candidates
-        beyond the tuple mean stopping. Each selection is among the candidates that earlier ones,
-        which are public by then, left. All k are paid for even if they stop early.
+        Public group of each candidate. Selecting a candidate removes its whole group from later
+        selections; this reveals nothing more, since earlier selections are public. Selecting a
+        candidate beyond the end of the tuple stops. The cost is that of k selections even then.
     """
 
     epsilon: Fraction
@@ -163,7 +163,7 @@ class TopChoices(Mechanism):
         return chosen
 
 
-# Private cuts near the middle of a histogram, for degree sequences of graphs.
+# Private cuts of a histogram near its middle, for degree sequences of graphs.
 #
 # The proof is in ``methods/degrees/degrees.md``.
 
@@ -177,7 +177,7 @@ class HistogramCuts(Mechanism):
     cost at most the rate for each step (lemma 5). This does not use parallel composition.
     """
 
-    runs: tuple[tuple[int, int], ...]  # first position and end of each; one position is not cut
+    runs: tuple[tuple[int, int], ...]  # first position and end of each run; a run of one is not cut
     rate: Fraction  # factor of the score in the exponent
 
     def cost(self, sensitivity: Sensitivity) -> PrivacyCost:

@@ -61,7 +61,7 @@ class Score(ABC):
     unit: ClassVar[int]
     """Number of points of the score per unit of the paper's u."""
     divisible: ClassVar[bool] = True
-    """True if a fraction of a unit's rows changes it by at most that fraction of the bound."""
+    """True if a fraction of a unit's rows changes a score by at most that fraction of the bound."""
 
     def moved(self, counted: Sensitivity, n_classes: int) -> Sensitivity:
         """Return the sensitivity of differences between scores, from that of the counts."""
@@ -81,7 +81,7 @@ class Score(ABC):
         """Bound the change of a score by one unit of up to `max_rows` rows."""
 
     def sensitivity_of_paper(self, *, n_classes: int, max_rows: int = 1) -> int:
-        """Return the sensitivity printed in the paper; never below the true one."""
+        """Return the sensitivity printed in the paper (``diffgen.md``), at least the true one."""
         return self.sensitivity(n_classes=n_classes, max_rows=max_rows)
 
 
@@ -297,7 +297,7 @@ CodeSet = range | frozenset[int]
 class ScoredSplits(NamedTuple):
     """Runs of splits with equal scores: the score, the number of splits, and the first of them.
 
-    The only split of a set of values into its children has the number -1.
+    The only split of a set of values into given children has the start -1.
     """
 
     scores: NDArray[np.int64]
@@ -313,9 +313,9 @@ class ClassTable:
     histogram : array (codes, classes)
         Counts.
     n_values : int
-        The first codes are values; the others are special values and missing.
+        Number of values. Their codes come first, then those of special values and missing.
     ordered : bool
-        Whether intervals of values are split, or given sets of them.
+        Whether intervals of values are split; otherwise, given sets of values are.
     begins : array of int, optional
         The only codes at which intervals may be split, if the schema declares bins.
     """
@@ -590,7 +590,7 @@ class SplitChoice(_ExponentialChoice):
         draw = _draw_by_levels if self.by_levels else _draw_at_once
         which, at = draw(exact, self.weights, self.eta, noise)
         start, n_ways = int(exact[which].starts[at]), int(exact[which].n_ways[at])
-        # A set of values has one split, so nothing is drawn.
+        # A negative start is the only split of its part, so nothing is drawn.
         return which, start if start < 0 else start + noise.integer_below(n_ways)
 
 

@@ -1,8 +1,9 @@
 """Recursive division of a table into regions that are counted and scored while sealed.
 
 Regions of one division contain different rows, so parallel composition applies to queries of them.
-Queries of a region and of the region it was divided from add up. The score of a split is that of
-Qardaji and Li; ``methods/partition/partition.md`` proves its sensitivity.
+The costs of queries of a region and of the region it was divided from add up. Splits are scored
+by the quality functions of Qardaji and Li or by `hushtable.kernels.TELLING`;
+``methods/partition/partition.md`` proves their sensitivities.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class OrderedCells:
         self._subsets = np.array([axis.subsets for axis in axes], np.bool_)
 
     def class_counts(self, begins: Integers, ends: Integers) -> Integers:
-        """Return the number of rows of regions by class."""
+        """Return the number of rows of each region by class."""
         tally: Integers = kernels.split_scores.class_counts(
             self.orders[0], self.counts, self.classes, begins, ends, self.n_classes
         )
@@ -96,7 +97,7 @@ class OrderedCells:
         return ScoredSplits(out[0, :n_runs], out[1, :n_runs], out[2, :n_runs])
 
     def divide(self, begins: Integers, ends: Integers, axes: Integers, cuts: Integers) -> Integers:
-        """Apply splits; return the ends of the left halves."""
+        """Apply splits; return the position in `orders` at which each left half ends."""
         middles: Integers = kernels.split_scores.divide(
             self.orders, self.positions, begins, ends, axes, self._subsets, cuts
         )
@@ -142,12 +143,12 @@ class SealedRegions(SealedValue):
         return begins, np.array([self.__ends[region] for region in regions], np.int64)
 
     def class_counts(self, regions: Sequence[int]) -> SealedOfParts:
-        """Return the sealed number of rows of regions by class."""
+        """Return the sealed number of rows of each region by class."""
         counts = unseal(self).class_counts(*self._where(regions))
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 
     def totals(self, regions: Sequence[int]) -> SealedOfParts:
-        """Return the sealed number of rows of regions."""
+        """Return the sealed number of rows of each region."""
         counts = unseal(self).class_counts(*self._where(regions)).sum(axis=1)
         return SealedOfParts(counts, self.sensitivity, [self.parts[r] for r in regions])
 

@@ -111,12 +111,12 @@ class CountMechanism(Mechanism):
         return suppressed | dict(zip(values.tolist(), chances.tolist(), strict=True))
 
     def expected(self, count: int) -> float:
-        """Return the mean of the published count, where suppressed is 0."""
+        """Return the mean of the published count, which is 0 if suppressed."""
         values, chances = self.outcomes(count)
         return math.fsum(values * chances)
 
     def noise_level(self, count: int) -> float:
-        """Return E|published - count| / count, where suppressed is 0; count must be at least 1."""
+        """Return E|published - count| / count for a count >= 1; published is 0 if suppressed."""
         if count < 1:
             raise ParameterError(f"count is {count}; it must be at least 1.")
         values, chances = self.outcomes(count)

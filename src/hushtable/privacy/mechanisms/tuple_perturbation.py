@@ -179,7 +179,7 @@ class SourcePrior:
         return self.expected_tuples * weight / math.prod(map(sum, self.weights))
 
     def keeps(self, noise: SourceInsertions, gamma: Fraction, adversary: Adversary) -> bool:
-        """Decide the promise for every weight, in exact arithmetic."""
+        """Return whether noise keeps the promise for tuples of every weight, decided exactly."""
         each = noise.ratios_by_weight
         # For an exclusive observer, the other tuples of a group may have any class's lowest ratio.
         least = min(ratios.low for ratios in each.values())
@@ -190,7 +190,7 @@ class SourcePrior:
         )
 
     def solve(self, gamma: Fraction, adversary: Adversary) -> SourceInsertions:
-        """Find the least noise that keeps the promise, to three digits, rounded up."""
+        """Find the least noise that keeps the promise; `hit` is at most 0.4% too large."""
         most = self.prior(weight_classes(self.weights)[-1])
         if most >= gamma:
             raise ParameterError(
@@ -245,7 +245,7 @@ class SourcePrior:
         return noise
 
     def _noise(self, hit: Fraction) -> SourceInsertions:
-        """Keep the most likely tuples with probability 1/2; the others slightly less often."""
+        """Return noise that keeps the likeliest tuples with probability 1/2, others less often."""
         trial = SourceInsertions(self.domain, self.weights, alpha=Fraction(0), hit=hit)
         _, largest = trial.beta_bounds(weight_classes(self.weights)[-1])
         alpha = Fraction(math.floor((Fraction(1, 2) - largest) * 2**40), 2**40)
@@ -269,7 +269,7 @@ def weight_classes(weights: tuple[tuple[int, ...], ...]) -> tuple[int, ...]:
 def _by_share_of_alpha(
     counts: NDArray[np.int64], copies: int
 ) -> Iterator[tuple[Fraction, NDArray[np.int64]]]:
-    """Yield groups of tuples with the same share of alpha, and that share."""
+    """Yield each share of alpha, and the positions of the tuples with that share."""
     counted = np.minimum(counts, copies)
     for own in np.unique(counted).tolist():
         yield Fraction(own, copies), np.flatnonzero(counted == own)
@@ -324,7 +324,7 @@ class RowReplacement(Mechanism):
     """Retention of rows with probability `retention`; others become uniform tuples of the domain.
 
     For any two rows, the probabilities of becoming the same tuple have a ratio of at most
-    1 + g m / (1 - g). The number of rows is visible, so neighbors must have a row replaced.
+    1 + g m / (1 - g). The number of rows is visible, so the neighbor relation must be replace.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ class TupleSet:
         return merged(kept, inserted[~is_among(inserted, self.keys)])
 
     def seen_again(self, earlier: Sequence[Keys], law: Law, views: int, noise: Noise) -> Keys:
-        """Draw the next view by the paper's Algorithm 4."""
+        """Draw the next view by Algorithm 4 of Rastogi, Suciu and Hong (2007)."""
         if isinstance(law, SourceInsertions):
             raise ParameterError("algorithm-4 does not support a source distribution.")
         keep = law.alpha + law.beta
@@ -440,8 +440,9 @@ class TupleSet:
 class NextView(Mechanism):
     """Publication of the next view; updates the state between views.
 
-    The cost covers all views together. With ``memoized``, a tuple is drawn only once. Otherwise the
-    table must not change, and repeated views cost what `Ratios.of_repeated_views` implies.
+    The cost covers all views together. Without `repeats` (view rule ``memoized``), each tuple is
+    drawn only once, in the first view of a table that contains it. With `repeats`, the table must
+    not change, and the cost follows from `Ratios.of_repeated_views`.
 
     Parameters
     ----------

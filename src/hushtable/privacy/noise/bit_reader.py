@@ -38,7 +38,7 @@ class LazyNumber:
         return self._digits[place]
 
     def is_below(self, other: LazyNumber) -> bool:
-        """Compare digits until two differ."""
+        """Return whether this number is below another: compare digits until two differ."""
         place = 0
         while self.digit(place) == other.digit(place):
             place += 1
@@ -96,7 +96,7 @@ class BitReader:
                 numerator -= denominator
             if self.take(1) != digit:
                 return digit
-        return False  # all digits of a finite expansion agree, so the number is not below it
+        return False  # all digits agree: the random number is at least p
 
     def bernoulli_exp(self, numerator: int, denominator: int) -> bool:
         """Return True with probability exp(-numerator/denominator), numerator at least 0."""
@@ -135,7 +135,8 @@ class BitReader:
     def gaussian(self, numerator: int, denominator: int, scale: int) -> int:
         """Draw z with P[z] ~ exp(-z**2 / (2 * numerator/denominator)), by rejection.
 
-        Proposals are `laplace(scale)`. Any positive integer is correct; floor(sigma) + 1 is fast.
+        Proposals are draws of `laplace(scale, 1)`. The distribution is exact for any positive
+        integer `scale`; floor(sigma) + 1 is fast.
         """
         while True:
             z = self.laplace(scale, 1)

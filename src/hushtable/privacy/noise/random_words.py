@@ -33,7 +33,7 @@ class RandomWords(ABC):
         """Return n independent uniform 64-bit words that were never returned before."""
 
     def with_words(self, words: Callable[[int], Words]) -> Self:
-        """Return a copy that reads words from this source, and whose results are not private.
+        """Return a copy that reads its words from `words`; its results are not private.
 
         Examples
         --------

@@ -147,7 +147,7 @@ def _buffer_size(n: int, p: Fraction) -> int:
 
 
 class IndexSampler(RandomWords):
-    """Samplers of integers in [0, n), and of their orders."""
+    """Samplers of integers in [0, n), and of permutations of them."""
 
     def uniform_below(self, n: int, *, size: int) -> Integers:
         """Draw `size` independent uniform integers in [0, n), n at most 2**62.

@@ -142,7 +142,7 @@ class SelectionSampler(BernoulliSampler):
         scores
             Integer scores of the candidates.
         epsilon, sensitivity
-            One person changes each score by at most `sensitivity`.
+            Privacy cost of the selection, and the most by which one person changes any score.
         monotone
             Whether adding a person changes all scores in the same direction (or not at all). The
             exponent is then epsilon/sensitivity per unit of score, otherwise half of that.

@@ -47,12 +47,15 @@ class SecureNoise(Noise):
 class OpenDPNoise(SecureNoise):
     """Noise from OpenDP where it has the distribution, otherwise from `SecureNoise`.
 
-    OpenDP represents scales as floats. Other scales are rounded up to the next float, which only
-    adds noise; in this case `geometric`, whose exact tail other code relies on, uses our own
-    sampler. OpenDP provides `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative
-    half of its Laplace distribution) and `choose` without a base measure (its noisy max:
-    exponential noise is permute-and-flip, Gumbel noise is the exponential mechanism). It has no
-    exact rounded normal noise, so `rounded_gaussian` is ours.
+    OpenDP represents scales as floats. A scale that is not a float is rounded up to the next one,
+    which only adds noise. `geometric` then uses the sampler of `SecureNoise` instead, because other
+    code relies on its exact tail.
+
+    OpenDP provides `discrete_laplace`, `discrete_gaussian`, `geometric` (the non-negative half of
+    its Laplace distribution) and, in versions with a noisy max, `choose` without a base measure
+    for scores in int64. A noisy max with exponential noise is permute-and-flip, and one with Gumbel
+    noise is the exponential mechanism. OpenDP has no exact rounded normal noise, so
+    `rounded_gaussian` is that of `SecureNoise`.
     """
 
     def __init__(self) -> None:

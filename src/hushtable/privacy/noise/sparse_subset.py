@@ -1,4 +1,4 @@
-"""Random subsets of a product domain of any size, each cell with the same small probability.
+"""Random subsets of a product domain of any size: each cell is kept with the same probability.
 
 A domain of 10**30 cells cannot be enumerated, and the number of cells kept is itself random. Both
 are sampled exactly by descending a binary tree over the domain, following only the nodes with
@@ -58,9 +58,9 @@ def bernoulli_indices(noise: Noise, n: int, bounds: BoundsFunction) -> NDArray[n
 def is_below(
     noise: Noise, bounds: BoundsFunction, low: Fraction, high: Fraction, bits: int
 ) -> bool:
-    """Decide whether a uniform number between two bounds of a probability is below it.
+    """Return whether a uniform number between bounds of a probability is below the probability.
 
-    `bits` is the precision of the bounds; they are refined until the number is between none.
+    `bits` is the precision of the bounds. They are refined until the number is outside of them.
     """
     while True:
         bits *= 2
@@ -128,7 +128,7 @@ def sparse_subset(domain: Domain, *, p: Fraction, noise: Noise) -> Keys:
 
 
 class _Tree:
-    """Occupied nodes: the known leading bits of their numbers; the rest is not yet drawn.
+    """Occupied nodes of the tree, each with those leading bits of its number that were drawn.
 
     The domain is numbered and padded to a power of two. Cells in the padding are dropped, which
     does not affect the others, since all are independent. A number is stored as one integer of up
