@@ -13,7 +13,7 @@ import lazy_loader
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
 
 EVEN, EVEN_UNORDERED, TELLING = 0, 1, 2
-"""Even halves; even halves and different classes; association of the side with the class."""
+"""Scores of splits: even halves; even halves with different classes; association with the class."""
 
 POINTS = 64
 """Number of points of `TELLING` per row."""

@@ -13,15 +13,16 @@ all other records. Instead, each record visits the others once and stores what a
 - Uniform noise is bounded by the side of its cube, but the differences in all columns matter. They
   are stored for the records within a bound, which is widened until A reaches k inside it.
 
-Records are processed in runs along a space-filling order. Each starts from the scale of the
-previous one: neighbors need similar noise, so few steps are needed. Runs are distributed over
+Records are processed in runs along a space-filling order. Each search starts from the scale of the
+previous record: neighbors need similar noise, so few steps are needed. Runs are distributed over
 threads and are independent, so results do not depend on the number of threads.
 
 All functions work on points in normalized units, one row per record. `shape` contains a positive
 factor per record and column (or one row for all): record i is perturbed in column l with
 ``scale * shape[i, l]``, and its distances are measured in those units. Notation follows
-``uncertain.md`` of its family: delta is a Euclidean distance and w a coordinate difference, both
-after the division by the shape. Loops get points column by column and the inverse of the shape.
+``methods/uncertain/uncertain.md``: delta is a Euclidean distance and w a coordinate difference,
+both after the division by the shape. Loops get points column by column and the inverse of the
+shape.
 """
 
 from __future__ import annotations
@@ -289,7 +290,7 @@ def _gaussian_run(
 def _gaussian_root(
     halves: Floats, counts: Floats, n_used: int, target: float, guess: float
 ) -> float:
-    """Bracket by growing steps from the guess, bisect on logarithms, return the upper end."""
+    """Find the smallest sufficient sigma, rounded up: bracket it from the guess, then bisect."""
     scale = guess if guess > 0.0 else halves[0]
     low = high = scale
     is_enough = _gaussian_tail_sum(halves, counts, n_used, scale) >= target
@@ -415,9 +416,9 @@ def _uniform_run(
 def _cube_root(
     widths: Floats, distances: Floats, n_used: int, target: float, low: float, high: float
 ) -> float:
-    """Bracket by growing steps down from a sufficient side, bisect, return the upper end.
+    """Find the smallest sufficient side, rounded up: bracket it below `high`, then bisect.
 
-    A `low` above 0 is a side that is not sufficient.
+    `high` is a sufficient side. A `low` above 0 is a side that is not sufficient.
     """
     step = 1.1
     while low == 0.0:
@@ -596,7 +597,7 @@ def _n_fits(
     k: int,
     work: Floats,
 ) -> int:
-    """Count the records that fit, up to k: first the own group of blocks, then outward."""
+    """Count records that fit until k are found: in the own family of blocks first, then outward."""
     n_families, n_blocks, period = len(blocks.family_low), len(blocks.low), blocks.period
     n_fits = 0
     for turn in range(2 * n_families):

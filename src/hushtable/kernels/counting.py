@@ -97,9 +97,10 @@ def add_pairs(  # noqa: PLR0917 - kernels take arrays by position
     agree: NDArray[np.int64],
     differ: NDArray[np.int64],
 ) -> None:
-    """Add each pair of a record's items to `agree` or `differ`; a record is a run of equal owners.
+    """Count each pair of a record's items in `agree` if their values are equal, else in `differ`.
 
-    Items increase within a record; pair (i, j) with i < j is entry i n - i (i + 1) / 2 + j - i - 1.
+    A record is a run of equal owners, in which items increase. The pair (i, j) with i < j is entry
+    i n - i (i + 1) / 2 + j - i - 1, where n is `n_items`.
     """
     start = 0
     for place in range(len(owners)):

@@ -26,7 +26,8 @@ def split_pairs(
     """Copy the words of all lines into `kept` and record where each ends.
 
     Words are separated by spaces, tabs or a comma; a line that starts with ``#`` or ``%`` is a
-    comment. Lines without exactly `per_line` words are skipped and counted.
+    comment. Empty lines and comments are skipped. Lines with another number of words than
+    `per_line`, or with `per_line` or more commas, are skipped and counted as bad.
 
     Returns
     -------
@@ -101,7 +102,7 @@ def hash_pairs(hashes: Hashes, source: Codes32, target: Codes32) -> Hashes:  # p
 def projected_degrees(
     source: Codes32, target: Codes32, n_nodes: int, max_degree: int
 ) -> Integers:  # pragma: no cover - compiled
-    """Add edges in the order given, each if and only if both its ends are still below the bound."""
+    """Return degrees after adding edges in order, each only if both ends are below the bound."""
     degree = np.zeros(n_nodes, np.int64)
     for i in range(len(source)):
         one, two = source[i], target[i]
@@ -113,10 +114,11 @@ def projected_degrees(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def realize(degrees: Integers) -> tuple[Codes32, Codes32]:  # pragma: no cover - compiled
-    """Build a simple graph with these degrees (decreasing, graphical): Havel and Hakimi.
+    """Build a simple graph with these degrees by the algorithm of Havel and Hakimi.
 
-    The largest node is joined to the next largest ones. If the last of them are in a block of equal
-    degrees, the end of that block is used, so that the degrees stay sorted.
+    The degrees must be decreasing and graphical. The node with the largest degree is joined to
+    those with the next largest ones. If the last of these are in a block of equal degrees, the
+    nodes at the end of that block are used instead, so that the degrees stay sorted.
     """
     left = degrees.copy()
     n_edges = left.sum() // 2

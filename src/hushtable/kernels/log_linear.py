@@ -98,7 +98,7 @@ def shuffle(values: Integers, state: RngState) -> None:
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def take_evenly(cumulated: Floats, places: Integers, state: RngState) -> None:
-    """Systematic sampling: select positions by cumulative weight at equal distances."""
+    """Select positions by systematic sampling, at equal distances of cumulative weight."""
     start = uniform(state)
     step = cumulated[-1] / len(places)
     place, last = 0, len(cumulated) - 1
@@ -246,7 +246,7 @@ def take_steps(
     float
         The share of the weight that is moved.
     float
-        The share of the weight that is missing in cells without particles.
+        The share of the weight that is missing in cells with less weight than `floor`.
     """
     moved, asked, total = 0.0, 0.0, 0.0
     steps = np.empty(len(theta))
@@ -487,7 +487,7 @@ def swap_rows(  # noqa: PLR0917 - kernels take arrays by position
     offered: Integers,
     state: RngState,
 ) -> int:
-    """Replace chosen rows by offered ones wherever this brings the pair counts closer to target.
+    """Replace random chosen rows by offered ones if this brings the pair counts closer to target.
 
     `chosen` and `offered` are positions in the pool; `excess` is the count of each cell minus its
     target. Replacing row a by b moves a count of 1 from one cell to another in each pair table in

@@ -18,7 +18,7 @@ with needing("publish"):
 MAX_PASSES = 100
 """Limit of passes over the points; each swap lowers the cost, so few are needed."""
 
-_LEAST_GAIN = 1e-9  # relative; a smaller gain is rounding error and might never end
+_LEAST_GAIN = 1e-9  # relative; swaps for smaller gains, which may be rounding errors, might not end
 
 
 def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
@@ -44,7 +44,9 @@ def pam(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
 
 
 def find_medoids(distances: NDArray[np.float64], n_clusters: int) -> NDArray[np.int64]:
-    """Return sorted medoids such that swapping one for another point does not lower the cost.
+    """Return sorted medoids such that no swap with another point lowers the cost.
+
+    After `MAX_PASSES` passes over the points, the search stops in any case.
 
     Examples
     --------

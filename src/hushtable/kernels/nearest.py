@@ -1,4 +1,4 @@
-"""Nearest published records of given ones, with columns of any type."""
+"""Nearest published records of given ones, and best fits between points and noisy records."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def nearest(
     ordered : array (d,)
         Which columns are ordered.
     n_neighbors : int
-        Number of neighbors, at most the number of published records.
+        Number of neighbors; fewer if there are fewer published records.
     seed : int
         Seed for breaking ties.
 
@@ -330,8 +330,9 @@ def best_fits(
     rows : array (m, q)
         The best fits, best first.
     logs : array (m, q)
-        Their log densities without constants that all share. If no box contains the point, minus
-        infinity, and the rows are those whose boxes would have to grow least to contain it.
+        Their log densities without constants that all share; minus infinity for a box that does
+        not contain the point. Such records come last, those first whose boxes would have to grow
+        least to contain it.
     """
     n_columns = tests.shape[1]
     rows = np.empty((len(tests), q), np.int64)

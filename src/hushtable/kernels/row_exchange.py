@@ -1,4 +1,4 @@
-"""Loop that assigns people of one wave to rows of the next until counts match."""
+"""Loops that change synthetic rows to match target counts: of waves, of pairs, of sequences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FollowTables(NamedTuple):
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
-    """Add to one cell; return the change in weighted squared excess."""
+    """Add `by` to one cell; return the change in weighted squared excess."""
     change: float = by * (2 * excess[cell] + by) * weights[cell]
     excess[cell] += by
     return change
@@ -40,7 +40,7 @@ def _add(excess: Floats, cell: int, by: float, weights: Floats) -> float:
 def _change(  # noqa: PLR0917 - kernels take arrays by position
     excess: Floats, row: Codes16, before: Codes16, column: int, by: float, counted: FollowTables
 ) -> float:
-    """Add a row to all cells of one of its columns; an empty `before` is a row without a past."""
+    """Add `by` to all cells of one column of a row; `before` is empty without a previous wave."""
     sizes, weights, code = counted.sizes, counted.weights, row[column]
     change: float = 0.0
     change += _add(excess, counted.singles[column] + code, by, weights)
@@ -62,7 +62,7 @@ def _change(  # noqa: PLR0917 - kernels take arrays by position
 def _whole(
     excess: Floats, row: Codes16, before: Codes16, by: float, counted: FollowTables
 ) -> float:
-    """Add the row of a followed person to all of its cells, each once."""
+    """Add `by` once to each cell of the row of a followed person."""
     sizes, weights = counted.sizes, counted.weights
     change = 0.0
     for a in range(len(sizes)):
@@ -75,7 +75,7 @@ def _whole(
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def _likely(counted: FollowTables, column: int, code: int, coin: float) -> int:
-    """Draw the next value of a person with a code; -1 if no transition is known."""
+    """Draw the next value of a person who had `code`; -1 if no transition is known."""
     size = counted.sizes[column]
     start = counted.steps[column] + code * size
     at = coin * counted.likely[start + size - 1]
@@ -96,7 +96,9 @@ def follow(  # noqa: PLR0917 - kernels take arrays by position
     n_tries: int,
     state: RngState,
 ) -> int:
-    """Change values, and who is followed, wherever this brings all counts closer to target.
+    """Try random changes of values and of followed people; keep those that improve the counts.
+
+    A change is kept if it lowers the weighted sum of squared excesses.
 
     Parameters
     ----------
@@ -287,7 +289,9 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
     n_tries: int,
     state: RngState,
 ) -> int:
-    """Exchange values of two rows wherever this brings all counts closer to target.
+    """Try random exchanges of values between two rows; keep those that improve the counts.
+
+    An exchange is kept if it lowers the weighted sum of squared excesses.
 
     Parameters
     ----------
@@ -324,7 +328,7 @@ def arrange(  # noqa: PLR0917 - kernels take arrays by position
         elif kin.marks[places[one, part], part] != kin.marks[places[two, part], part]:
             continue
         if abs(one - two) < 2:
-            continue  # both may be in the same cell of a row and its previous row
+            continue  # adjacent rows may share a cell of a `BEFORE` table
         if turned and not (
             _fits(rows, turns, one, rows[two, 0]) and _fits(rows, turns, two, rows[one, 0])
         ):

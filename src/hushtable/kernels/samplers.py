@@ -159,7 +159,7 @@ def _put(state, into):  # type: ignore[no-untyped-def]
 
 @njit
 def _ran_out(state, start):  # type: ignore[no-untyped-def]
-    """Restore the state at the start of the draw if the words ran out; otherwise save the state."""
+    """Restore the state at the start of the draw if it is unfinished; otherwise save the state."""
     if state[3] != _ZERO:
         _put(start, state)
         return True

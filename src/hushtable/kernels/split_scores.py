@@ -25,8 +25,9 @@ Places = NDArray[np.int32]
 def telling(left: Integers, whole: Integers) -> int:  # pragma: no cover - compiled
     """Return the score `TELLING`: rows of a side in excess of independence of side and class.
 
-    This is `POINTS` times the sum over classes c of max(0, x_c - r1 C_c / n), rounded down and
-    written such that it is nearly exact in floats.
+    This is `POINTS` times the sum over classes c of max(0, x_c - r1 C_c / n), rounded down. Here
+    x_c is the number of rows of class c on the left side, r1 that of all rows on the left side,
+    C_c that of rows of class c, and n that of all rows. The expression is nearly exact in floats.
     """
     n_left, n = 0, 0
     for c in range(len(whole)):
@@ -46,7 +47,7 @@ def telling(left: Integers, whole: Integers) -> int:  # pragma: no cover - compi
 def split_score(
     left: Integers, whole: Integers, quality: int
 ) -> int:  # pragma: no cover - compiled
-    """Score a split: twice quality (2), which is min(r1, r2); twice quality (3); or `telling`."""
+    """Score a split: twice quality (2) or (3) of the paper (``partition.md``), or `telling`."""
     if quality == TELLING:
         points: int = telling(left, whole)
         return points
@@ -178,7 +179,7 @@ def divide(
     subsets: NDArray[np.bool_],
     cuts: Integers,
 ) -> Integers:  # pragma: no cover - compiled
-    """Put the left half of each region before the right half, in all orders; return its end."""
+    """Put the left half of each region before the right one in all orders; return where it ends."""
     n_axes, n_cells = orders.shape
     right = np.zeros(n_cells, np.bool_)
     middles = begins.copy()
