@@ -1,4 +1,4 @@
-"""Embedded sample table, generated without real people."""
+"""Sample table of random rows, which describe no real people."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@
     │   ├── SchemaError           the schema file
     │   ├── TaxonomyError         a value hierarchy
     │   ├── DataError             the private table does not match its schema (custodian only)
-    │   ├── ParameterError        a parameter of a method
+    │   ├── ParameterError        a parameter of a method, or an argument of a function
     │   └── PredicateError        a WHERE clause
     ├── Refused                   valid input, but the result would break a promise or a limit
     │   ├── Unconfirmed           the schema still has parts marked ``confirm``
@@ -60,7 +60,7 @@ class DataError(InvalidInput):
 
 
 class ParameterError(InvalidInput):
-    """Invalid parameter of a method."""
+    """Invalid parameter of a method or argument of a function."""
 
 
 class PredicateError(InvalidInput):

@@ -49,11 +49,12 @@ NORMAL = normal_quantile((1 + CONFIDENCE) / 2)
 def nearly_normal(kurtosis: float, z: float = NORMAL) -> float:
     """Return the half-width of the 95% interval of a symmetric sum, in standard deviations.
 
-    `z` is the critical value of a normal sum, for intervals with another confidence level.
+    `kurtosis` is the excess kurtosis of the sum. `z` is the critical value of a normal sum; pass
+    another one for another confidence level.
 
-    Cornish-Fisher expansion, from the excess kurtosis. A sum of few noise terms has a larger
-    critical value than a normal one: for a single Laplace count this gives 2.17 (exact: 2.12), and
-    it approaches 1.96 as terms are added.
+    The result is a Cornish-Fisher expansion. A sum of few noise terms has a larger critical value
+    than a normal one. For a single Laplace count the expansion gives 2.17 (exact: 2.12); it
+    approaches 1.96 as terms are added.
 
     Examples
     --------
@@ -67,20 +68,20 @@ GAP_DOUBT = 0.001
 """Probability that a lower bound of a gap fails; subtracted from the error probability."""
 
 GAP_RANGE = normal_quantile(1 - GAP_DOUBT)
-"""Distance of that bound below its estimate, in standard deviations."""
+"""Distance of the lower bound of a gap below the estimated gap, in standard deviations."""
 
 
 @lru_cache(maxsize=1000)
 def between_ends(gap: float) -> float:
     """Return the critical value of an interval for a value between two noisy bounds.
 
-    Imbens and Manski (2004). If the truth is at distance a from one bound and gap - a from the
-    other, the interval misses it with probability at most Phi(-c - a) + Phi(-c - gap + a), for any
-    dependence of the two errors. This is convex in a, so it is largest at a bound: c solves Phi(-c)
-    + Phi(-c - gap) = error probability. For a wide gap, only one bound can fail, and c is the
-    critical value of a one-sided interval. `gap` may be a lower bound that fails with probability
-    `GAP_DOUBT`, which is subtracted; an estimated gap is only safe with such a bound (Stoye 2009).
-    All distances are in standard deviations.
+    The interval is that of Imbens and Manski (2004). If the truth is at distance a from one bound
+    and gap - a from the other, the interval misses it with probability at most Phi(-c - a) + Phi(-c
+    - gap + a), for any dependence of the two errors. This is convex in a, so it is largest at a
+    bound: c solves Phi(-c) + Phi(-c - gap) = error probability. For a wide gap, only one bound can
+    fail, and c is the critical value of a one-sided interval. `gap` may be a lower bound that fails
+    with probability `GAP_DOUBT`, which is subtracted; an estimated gap is only safe with such a
+    bound (Stoye 2009). All distances are in standard deviations.
 
     Examples
     --------
