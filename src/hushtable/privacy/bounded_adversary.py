@@ -49,7 +49,10 @@ class Ratios:
 
     @classmethod
     def of_one_view(cls, *, keep: Fraction, insert: Fraction) -> Ratios:
-        """Return the bounds for one view; `keep` and `insert` are probabilities of publication."""
+        """Return the bounds for one view.
+
+        It publishes a tuple of the table with probability `keep`, any other one with `insert`.
+        """
         if not 0 < insert < keep < 1:
             raise ParameterError(
                 f"a tuple of the table would be kept with probability {float(keep):g} and another "

@@ -37,7 +37,7 @@ class Payment:
     Parameters
     ----------
     ledger : Ledger or path, optional
-        Where the spending is recorded. A ledger refuses a schema that is new to it unless
+        Where the spending is recorded. A ledger that is bound to a schema refuses others unless
         `same_people` is given. Its last receipt is stored beside the release, and the next release
         checks it.
     reservation : int, optional
