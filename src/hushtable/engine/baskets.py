@@ -49,8 +49,8 @@ class ItemColumns:
 class ItemQuery(NamedTuple):
     """Query on the items of records."""
 
-    item_columns: ItemColumns | None  # of a long table
-    max_values: int | None  # per person of a long table
+    item_columns: ItemColumns | None  # None for a wide table
+    max_values: int | None  # per person of a long table; None: no limit
     recode: Recodings
 
 
@@ -92,10 +92,11 @@ class Tuples:
 
 @dataclass(frozen=True)
 class ItemPairs:
-    """Counts of records with an item, and with two items of equal or of different values.
+    """Counts of records with each item, and with both items of each pair.
 
-    `support` covers all items. Pairs are in the order (0, 1), (0, 2), ..., (1, 2), ... of the
-    compared items.
+    `support` has the records with each item, for all items. `agree` and `differ` have the records
+    with both items of a pair, with equal and with different values. Pairs are in the order (0, 1),
+    (0, 2), ..., (1, 2), ... of the compared items.
     """
 
     support: Integers
@@ -117,7 +118,7 @@ class Records:
     def of(
         cls, owners: Integers, items: Integers, values: Integers, *, n_items: int, n_values: int
     ) -> Records:
-        """Return sorted elements; of a repeated item, the highest value is kept."""
+        """Sort elements; if a record repeats an item, keep the highest value."""
         order = np.lexsort((values, items, owners))
         owners, items, values = owners[order], items[order], values[order]
         last = np.ones(len(order), np.bool_)
@@ -148,8 +149,8 @@ class Records:
 def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
     """Choose at most `most` positions of each owner, uniformly and independently.
 
-    `owners` is sorted. Only owners with more than `most` use random numbers. The promise does not
-    depend on this choice: it holds for every outcome, see ``methods/counts/columns.md``.
+    `owners` is sorted. Random numbers are drawn only for owners with more than `most` positions.
+    The promise holds for every outcome of this choice; see ``methods/counts/columns.md``.
     """
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
     sizes = np.diff(np.append(starts, len(owners)))
@@ -168,9 +169,9 @@ def keep_some(owners: Integers, most: int, noise: Noise) -> Integers:
 class Runs:
     """Tuples before equal ones are merged.
 
-    A tuple has `lengths` elements from index `starts` on. An element is the number item times
-    `n_values` plus value, ascending within a tuple. `counts` has the number of records of each
-    tuple; `n_items` and `n_values` are above all items and values.
+    A tuple has `lengths` elements from index `starts` on. An element is encoded as the number
+    item * `n_values` + value; elements ascend within a tuple. `counts` has the number of records of
+    each tuple. All items are below `n_items` and all values below `n_values`.
     """
 
     groups: Integers
@@ -272,7 +273,10 @@ def _distinct(
 def _heavy(
     number: Integers, places: Integers, counts: Integers, at_least: int
 ) -> tuple[Integers, Integers, Integers]:
-    """Drop numbers with fewer than `at_least` records and close the gaps."""
+    """Drop tuples whose number has fewer than `at_least` records, and renumber the others.
+
+    Return the record count of each kept number, and the new numbers and positions of kept tuples.
+    """
     if not len(number):
         return number, number, places
     sums = np.bincount(number, weights=counts[places]).astype(np.int64)
@@ -282,7 +286,7 @@ def _heavy(
 
 
 def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) -> Tuples:
-    """Return the chosen tuples, sorted by length and elements, in the order of groups."""
+    """Return the chosen tuples sorted by group; within a group, keep the given order."""
     order = np.argsort(runs.groups[chosen], kind="stable")
     chosen, counts = chosen[order], counts[order]
     lengths = runs.lengths[chosen]
@@ -293,7 +297,7 @@ def _in_order(runs: Runs, chosen: Integers, counts: Integers, n_records: int) ->
 
 
 def missing_codes(schema: Schema, recode: Recodings) -> tuple[dict[str, int], int]:
-    """Return the code for missing of each column (-1: none), and a number above all codes."""
+    """Return each column's code for missing (-1 if it has none), and a number above all codes."""
     columns = {name: recode.get(name) or column for name, column in schema.attributes.items()}
     missing = {
         name: -1 if column.missing_code is None else column.missing_code
@@ -309,14 +313,14 @@ def most_listed(schema: Schema, item_columns: ItemColumns, max_values: int | Non
 
 
 def listed_sizes(schema: Schema, item_columns: ItemColumns, recode: Recodings) -> tuple[int, int]:
-    """Return the numbers of items and of non-missing values of a long table."""
+    """Return the number of items of a long table, and of codes of its value column."""
     value = recode.get(item_columns.value)
     column = schema.attributes[item_columns.value]
     return schema.attributes[item_columns.item].n_values, (value or column).size
 
 
 def count_pairs(records: Records, items: Sequence[int] | None = None) -> ItemPairs:
-    """Count pairs of items within records, of all items or of the given ones."""
+    """Count records by item, and by pairs of the given items (by default, of all items)."""
     support = np.bincount(records.items, minlength=records.n_items).astype(np.int64)
     compared = np.arange(records.n_items) if items is None else np.asarray(items, np.int64)
     place = np.full(records.n_items, -1, np.int64)

@@ -54,16 +54,20 @@ class WrittenParts:
     """Rows that executors write once, into several files of one folder."""
 
     write: Callable[[Path], Sequence[str]]
-    """Writes a new folder and returns the names of the files to publish, in order.
+    """Function that writes a new folder and returns the names of the files to publish, in order.
 
-    Other files in the folder must not be published. It draws noise, so it may run only once.
+    Other files in the folder must not be published. The function draws noise, so it may run only
+    once.
     """
 
 
 def publish_here(
     cells: OccupiedCells, rows_of: RowsOf, noise: Noise, *, also: Keys | AllCells | None
 ) -> pa.Table:
-    """Return the published rows of cells that are on this machine."""
+    """Return the published rows of cells that are on this machine, and of the cells `also`.
+
+    Cells of `also` that are not occupied have count 0.
+    """
     if isinstance(also, AllCells):
         counts = np.zeros(cells.domain.size, np.int64)
         counts[cells.domain.pack(cells.codes)[:, 0]] = cells.counts

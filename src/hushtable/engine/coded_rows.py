@@ -2,10 +2,10 @@
 
 The code of a row, and whose row it is, must depend on that row alone. So no database evaluates an
 expression over a file, where statistics and optimizers could decide. Arrow reads the rows, NumPy
-encodes columns of plain types, and DuckDB the others, in batches that have no statistics. The path
-of a column depends on its type and, for text files, on the size of the file (small ones are read by
-Python), never on another column; tests hold all paths to the same codes. A few rows of each table
-are encoded by `reference_encoder` as well; a difference ends the run.
+encodes columns of plain types, and DuckDB the others, in batches that have no statistics. Which of
+them encodes a column depends on its type and, for text files, on the size of the file (texts of
+small files are parsed in Python), never on another column; tests require the same codes from all.
+`reference_encoder` also encodes up to 128 random rows of each batch; a difference ends the run.
 """
 
 from __future__ import annotations
@@ -49,18 +49,18 @@ _CODES = "codes"
 _POSITION = "position"
 _BATCH = "batch"
 
-CHECKED_ROWS = 128  # of each batch
+CHECKED_ROWS = 128  # at most, per batch of a file or frame, or per table of a database
 
 
 class Encoded(NamedTuple):
-    """All rows: the codes of each column, and the number of the person (-1: nobody)."""
+    """Codes of all rows by column, and the number of each row's person (-1: no person)."""
 
     codes: dict[str, Codes32]
     persons: Codes32 | None
 
 
 class CodedBatch(NamedTuple):
-    """Some rows: the codes of each column, and the identities of persons (null: nobody)."""
+    """Codes of some rows by column, and the identity of each row's person (null: no person)."""
 
     codes: dict[str, Codes32]
     persons: pa.ChunkedArray | None
@@ -73,11 +73,11 @@ class EncodedRows:
     Parameters
     ----------
     data : path or Arrow table
-        Where the rows are.
+        Files or table with the rows.
     header : Header
-        Its columns.
+        Names and types of the data's columns.
     schema : Schema
-        The rules.
+        Schema whose rules define the codes.
     decimal_comma : bool
         Whether texts of numbers have a comma for the decimal point.
     memory_limit : str, optional
@@ -135,7 +135,7 @@ class EncodedRows:
         person = self.schema.unit.column
         columns_of = places if person is None else {**places, PERSON: "person"}
         table = connection.table(_CODES)
-        # Reference cycles keep the connection longer than the rows are needed.
+        # The lease drops the rows early: reference cycles keep the connection alive for longer.
         return TableSource(table, columns_of, lease=Lease(drop_table, connection, _CODES))
 
     def _batches(self) -> Iterator[CodedBatch]:
@@ -250,7 +250,11 @@ def spot_check(
 def _check_identities(
     raw: pa.ChunkedArray, persons: pa.ChunkedArray, missing_values: Sequence[str]
 ) -> None:
-    """Compare who a few random rows belong to with the reference."""
+    """Compare the persons of a few random rows with the reference; raise an error if they differ.
+
+    Identities may have another type than the reference's texts, so the check is that equal
+    identities correspond to equal texts.
+    """
     chosen = _chosen(len(raw))
     found = [persons[at].as_py() for at in chosen.tolist()]
     expected = [reference_identity(raw[at], missing_values) for at in chosen.tolist()]
@@ -261,7 +265,7 @@ def _check_identities(
 
 
 def _chosen(n_rows: int) -> NDArray[np.int64]:
-    """Choose a few rows, which nobody can foresee."""
+    """Return the indices of a few random rows; without a seed, so nobody can predict them."""
     return np.random.default_rng().integers(n_rows, size=min(n_rows, CHECKED_ROWS))
 
 

@@ -32,7 +32,7 @@ from hushtable.files.memory import physical_memory
 
 NODE_COLUMNS = ("node",)
 MAX_NODES = 2**31 - 1  # node codes fit 32 bits
-MAX_EDGES = 2**32  # and so do positions of edges
+MAX_EDGES = 2**32  # positions of edges fit 32 bits
 
 
 def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS) -> Graph:
@@ -45,7 +45,7 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
         words per line (separated by blanks, tabs or a comma; lines that start with ``#`` or ``%``
         are comments), each also as ``.gz``; an Arrow, pandas or polars table; an array of shape
         (n, 2); a sequence of pairs.
-    nodes : same, with one column, optional
+    nodes : same types as `edges`, but with one column, optional
         All nodes, including those without edges. In a table, the column is ``node``.
     columns : pair of str
         Names of the two columns, in files and frames with column names.
@@ -79,7 +79,7 @@ def read_graph(edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE
 def inspect_graph(
     edges: Any, *, nodes: Any = None, columns: tuple[str, str] = EDGE_COLUMNS
 ) -> None:
-    """Check that an edge list can be opened and has its columns; reads at most one line."""
+    """Check that an edge list can be opened and has its columns; read at most the first line."""
     problems: list[str] = []
     for what, data, names in (("edges", edges, columns), ("nodes", nodes, NODE_COLUMNS)):
         if data is None and what == "nodes":
@@ -182,7 +182,7 @@ def _check_names(what: str, there: Sequence[str], names: Sequence[str]) -> None:
 
 
 def _read(what: str, data: Any, names: Sequence[str]) -> _Ids:
-    """Read columns of ids as trimmed text."""
+    """Read columns of IDs as trimmed text."""
     opened = _opened(what, data, names)
     if opened is None:
         if isinstance(data, str | Path):
@@ -214,7 +214,7 @@ def _from_file(what: str, opened: PrivateTable, names: Sequence[str]) -> pa.Tabl
 
 
 def _content(what: str, path: Path) -> bytearray:
-    """Read and decompress a file; a small compressed file may exceed the memory."""
+    """Read and decompress a file; raise `TooLarge` above an eighth of the machine's memory."""
     most = physical_memory() // 8  # IDs and their indices take about six times the text
     content = bytearray()
     with plain_bytes(path, f"{what}: ") as file:
@@ -291,7 +291,7 @@ def _text(what: str, name: str, column: Any) -> pa.Array:
 
 
 def _digits(array: pa.Array) -> pa.Array:
-    """Format integers without fraction or exponent, as `encode` does.
+    """Convert numbers to text; integers get no fraction or exponent, as in `encode`.
 
     A frame column with an empty cell holds doubles, while the other column may hold integers.
     """

@@ -1,7 +1,8 @@
 """Encoding of raw values as integer codes, inside the engine.
 
-Codes are defined once, as ibis expressions, so that all engines give the same results. A value
-becomes
+This docstring is the specification of the codes. This module implements it as ibis expressions;
+`hushtable.engine.encode_arrow` implements it in NumPy, and `hushtable.engine.reference_encoder` in
+plain Python. Tests require the same codes from all three. A value becomes
 
 - missing, if it is NULL, NaN, or a text among the schema's ``missing_values`` (and, in a numeric
   column, the text ``nan``);
@@ -9,23 +10,25 @@ becomes
   letter. A number is written as text without a fraction if it has none (a frame with gaps turns 3
   into 3.0; a decimal keeps its digits), a truth value as ``true`` or ``false``, a date as
   ``2024-12-31``;
-- for an integer column: the whole number it is, minus ``low``. ``3.0`` and ``3e0`` are 3; a
-  fraction is unreadable; whole numbers of any length are compared, never wrapped;
+- for an integer column: its whole number minus ``low``. ``3.0`` and ``3e0`` are 3; a fraction is
+  unreadable; integers beyond 64 bits are outside the bounds and never wrap around;
 - for a number column: ``floor((x - low) / step + 0.5)`` in double precision, so a value that
   rounds to a grid point is inside. Infinities are outside (and can be clipped);
 - for a boolean column: false or true, as the type says, or as one of the texts that spell them;
 - for dates, timestamps and times: the index of the period that contains it, minus that of ``low``.
-  Texts are read as ``2024-12-31``, ``2024-12-31 18:30:00`` (or with a T, without seconds, with
-  parts of them) and ``18:30:00``; an instant with a zone is read in UTC;
-- for a duration column: the number of whole steps in it; a plain number is a number of steps.
+  Texts are read as ``2024-12-31``, ``2024-12-31 18:30:00`` (or with a T, without seconds, or with
+  fractions of seconds) and ``18:30:00``; an instant with a zone is read in UTC;
+- for a duration column: its number of whole steps, minus ``low``; a plain number is a number of
+  steps.
 
-One of a column's ``special`` values has its own code, inside or outside the bounds, and so has the
-text of its name.
+Each of a column's ``special`` values has its own code, whether or not it is within the bounds. The
+text of its name has the same code.
 
 Missing, unreadable and out-of-domain values get the code that the schema's rules define. An
 unreadable text in a numeric column has no nearest bound, so under ``clip`` it counts as missing. By
 default, every raw value has a code, which depends on that cell only. Under ``forbid`` and
-``refuse``, a negative code marks a table that is refused, see `hushtable.engine.engine`.
+``refuse``, a negative code marks a value for which the table is refused; see
+`hushtable.engine.engine`.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ CLOCK_TEXT = rf"^ *{CLOCK} *$"
 UNITS = {**SECONDS, "s": 1}
 PARTS = {"ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 IN_PARTS = rf"^ *-?[0-9]{{1,19}} *({'|'.join(PARTS)}) *$"
-IN_UNITS = rf"^ *-?[0-9]{{1,12}} *({'|'.join(UNITS)})s? *$"  # so many fit 64 bits as seconds
+IN_UNITS = rf"^ *-?[0-9]{{1,12}} *({'|'.join(UNITS)})s? *$"  # their seconds fit 64 bits
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,7 @@ def steps_of_text(raw: Expression, column: Duration) -> Expression:
     unit = raw.re_extract("[a-z]+", 0)
     branches = []
     for pattern, sizes in ((IN_PARTS, PARTS), (IN_UNITS, UNITS)):
-        # Only what fits is read, so that nothing overflows in other rows.
+        # Only matching texts are parsed, so that other rows cause no overflow.
         fits = plain & raw.re_search(pattern)
         number = fits.ifelse(raw.re_extract("-?[0-9]+", 0), ibis.literal("")).try_cast("int64")
         for name, many in sizes.items():
@@ -378,7 +381,7 @@ class RuleCodes:
         )
 
     def whole_code(self, reading: Reading, *, inside: Expression) -> Expression:
-        """Return the code if all values are integers: `inside` within the bounds."""
+        """Return the code in a column of integers; `inside` is the code within the bounds."""
         return ibis.cases(
             (reading.missing, self.no_value),
             (reading.whole < self.low, self.below),
@@ -437,9 +440,9 @@ def _halved(value: Expression, recoding: Recoding) -> Expression:
 
 
 def listed_codes(column: Categorical, missing_values: Sequence[str]) -> dict[str, int]:
-    """Return the code of each text that has one."""
+    """Return the code of each listed text and of each text for a missing value."""
     codes = dict.fromkeys(missing_values, int(RuleCodes.of(column).no_value))
-    return codes | column.spellings  # a listed value is a value
+    return codes | column.spellings  # a text that is both counts as listed
 
 
 def encode(rows: Expression, schema: Schema, columns: Mapping[str, str]) -> Expression:
@@ -470,7 +473,7 @@ def encode(rows: Expression, schema: Schema, columns: Mapping[str, str]) -> Expr
 def recoded(
     rows: Expression, columns: Mapping[str, str], recode: Mapping[str, Recoding]
 ) -> Expression:
-    """Apply recodings to columns of codes: column of `rows` to column of the schema."""
+    """Apply recodings to codes; `columns` maps columns of `rows` to columns of the schema."""
     mapped = {
         place: _recoded(rows[place].cast("int64"), recode[name])
         for place, name in columns.items()

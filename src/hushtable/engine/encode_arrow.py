@@ -1,7 +1,8 @@
 """Codes of Arrow columns of plain types: the definition of `hushtable.engine.encode`, in NumPy.
 
-Other types are encoded by DuckDB. The choice depends on the type of the column alone, and common
-tests hold both to the same codes.
+The reference encoder handles decimals that are too long for DuckDB, and DuckDB all other types. The
+choice depends on the types of the column in the data and in the schema and, for text files, on the
+size of the file; tests require the same codes from all.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def encode_here(
 ) -> Codes32 | None:
     """Return the codes of a column; None if its type needs `hushtable.engine.encode`.
 
-    With `texts`, also read the texts of a column of numbers or times, one by one.
+    With `texts`, also parse the texts of a column of numbers, dates or times in Python.
     """
     if is_long_decimal(column.type):
         code_of = ReferenceColumn(rules, missing_values).code
@@ -246,13 +247,13 @@ def _listed(column: pa.ChunkedArray, rules: Categorical, missing_values: Sequenc
 
 
 def looked_up(column: pa.ChunkedArray, code_of: Callable[[Any], int]) -> Codes32:
-    """Return the code of each row's value, looked up once per dictionary."""
+    """Return the code of each row; `code_of` is called once per value of each dictionary."""
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     parts = [np.empty(0, np.int32)]
     before, codes = None, parts[0]
     for chunk in column.chunks:
-        if before is None or not chunk.dictionary.equals(before):  # parts often share one
+        if before is None or not chunk.dictionary.equals(before):  # chunks often share one
             before = chunk.dictionary
             codes = np.array([*map(code_of, before.to_pylist()), code_of(None)], np.int32)
         place, missing = with_missing(chunk.indices)
@@ -277,7 +278,7 @@ def _counted_from_low_if_whole(real: Reals, rules: Integer) -> Codes32:
     of = RuleCodes.of(rules)
     edge = float(2**63)
     missing = np.isnan(real)
-    fits = np.abs(real) < edge  # not so: NaN
+    fits = np.abs(real) < edge  # False for NaN
     whole = np.where(fits, real, 0.0).astype(np.int64)
     broken = [missing, ~fits & (real < 0), ~fits, whole.astype(np.float64) != real]
     codes = _counted_from_low(whole, missing, rules)

@@ -59,7 +59,7 @@ N_RULES = 3  # negative codes: MISSING, UNREADABLE, OUTSIDE
 
 
 def require_columns(schema: Schema, columns: Sequence[str], *, by: str | None = None) -> None:
-    """Raise an error if columns are not published, repeated or missing."""
+    """Raise an error if a column is not published or is repeated, or if none is given."""
     named = [*columns] if by is None else [*columns, by]
     problems = [
         f"column {name!r} is not a published column; the schema has {', '.join(schema.attributes)}."
@@ -127,7 +127,7 @@ _ADVICE = (
 
 
 def rule_break(schema: Schema, name: str, code: int, n_rows: int) -> RuleBreak:
-    """Return the description of a negative code's rows, and of how they are handled."""
+    """Describe the rows with a negative code in a column, and how the schema treats them."""
     from hushtable.engine.encode import RuleCodes  # noqa: PLC0415 - imports ibis
 
     column = schema.attributes[name]
@@ -164,7 +164,7 @@ def rule_breaks(
 ) -> list[RuleBreak]:
     """Return broken rules in the order of the schema, and the rows without a person.
 
-    `found` has column, negative code and number of rows.
+    Each entry of `found` is a column, a negative code, and the number of rows with that code.
     """
     order = {name: position for position, name in enumerate(schema.attributes)}
     ordered = sorted(found, key=lambda item: (order[item[0]], -item[1]))
@@ -176,13 +176,13 @@ def rule_breaks(
 
 
 def refuse_broken(breaks: Sequence[RuleBreak]) -> None:
-    """Raise one error that names every broken rule."""
+    """Raise one error that names every broken rule, if there is any."""
     if breaks:
         raise DataError([str(broken) for broken in breaks])
 
 
 def not_once(columns: Sequence[str]) -> DataError:
-    """Return the error for counts that do not sum to the rows, without the difference."""
+    """Return the error for counts that do not sum to the rows; it does not reveal by how much."""
     return DataError(
         f"columns {', '.join(map(repr, columns))}: the counts do not add up to the rows that "
         "count, so a row was counted more than once or not at all, and nothing was published. If "
@@ -208,7 +208,7 @@ class Engine(ABC):
 
     @abstractmethod
     def n_rows(self) -> int:
-        """Count the rows."""
+        """Return the number of rows that count, after the limit per person."""
 
     @abstractmethod
     def rule_breaks(self) -> list[RuleBreak]:
@@ -255,7 +255,7 @@ class Engine(ABC):
     def _executors(
         self, columns: Sequence[str], recode: Recodings, noise: Noise
     ) -> Callable[..., WrittenParts] | None:
-        """Return rows that executors write, if the cells may be too many to fetch, else None."""
+        """Return a function that has executors write rows; None if the cells can be fetched."""
         return None
 
     def marginals(self, groups: ColumnGroups, *, recode: Recodings | None = None) -> list[Counts]:
@@ -356,9 +356,10 @@ class Engine(ABC):
         max_values: int | None = None,
         recode: Recodings | None = None,
     ) -> ItemPairs:
-        """Count the persons of a long table who have both items of a pair, by equality of values.
+        """Count the persons of a long table with each item, and with both items of each pair.
 
-        Only pairs of `items`, in ascending order, are counted; by default, of all items.
+        Pairs are counted by whether their values are equal. Only pairs of `items`, which are in
+        ascending order, are counted; by default, pairs of all items.
         """
         require_groups(self.schema, [[0]], item_columns)
         pairs = self._pairs(ItemQuery(item_columns, max_values, recode or {}), items)

@@ -112,7 +112,7 @@ class OrderedEdges:
         self.target: Codes32 = graph.target[order]
 
     def degrees(self, max_degree: int) -> Integers:
-        """Return each node's degree after adding edges up to the bound."""
+        """Add edges in order, skip those with an end of `max_degree`, and return the degrees."""
         degrees: Integers = kernels.graph_edges.projected_degrees(
             self.source, self.target, self.n_nodes, max_degree
         )
@@ -128,8 +128,8 @@ def _order(graph: Graph, key: np.uint64) -> Integers:
     hashes = kernels.graph_edges.hash_pairs(
         kernels.graph_edges.hash_texts(letters, places, key), graph.source, graph.target
     )
-    # Half of the hash and the edge's own place in one word; places are in the order of the ids, and
-    # sorting by the hash leaves them so.
+    # Each word combines the upper half of the hash with the edge's position. Positions follow the
+    # order of IDs, so edges with equal hashes are sorted by their IDs.
     low_half = np.uint64(0xFFFFFFFF)
     words = hashes & ~low_half | np.arange(graph.n_edges, dtype=np.uint64)
     order: Integers = (np.sort(words) & low_half).astype(np.int64)
@@ -138,8 +138,9 @@ def _order(graph: Graph, key: np.uint64) -> Integers:
 
 # Sealed graphs, which methods receive: sealed counts of nodes by bounded degree.
 #
-# The sensitivity of each result to one node is proved in ``methods/degrees/degrees.md`` (lemmas 2
-# to 4) and in ``methods/degrees/hay.md``; it is counted in steps of a count.
+# The sensitivity of each result is proved in ``methods/degrees/degrees.md`` (lemmas 2 to 4, and 6)
+# and in ``methods/degrees/hay.md``. It is the total change of all counts due to one node, or to one
+# edge for `SealedGraph.falling_degrees`.
 
 
 class SealedGraph:
@@ -174,7 +175,7 @@ class SealedGraph:
         return self._sealed(np.array([_h_index(self.__graph.degrees())], np.int64), 1)
 
     def bounded(self, *, key: int) -> SealedDegrees:
-        """Order the edges by keyed hashes, for adding them up to a bound on the degrees."""
+        """Return queries on bounded degrees; edges are added in the order of keyed hashes."""
         return SealedDegrees(OrderedEdges(self.__graph, key=key), self.listed, self.account)
 
     def falling_degrees(self, n: int) -> SealedCounts:
@@ -200,9 +201,11 @@ class SealedDegrees:
         return SealedCounts(counts, Sensitivity(rows=steps), self.account.root)
 
     def cumulative(self, bound: int) -> SealedCounts:
-        """Count nodes of degree at most 0 to bound - 1; without a list, at least 1 to bound.
+        """Count the nodes of degree at most j, for j from 0 to bound - 1.
 
-        One node changes these counts by the bound in total (lemma 2), or by twice that (lemma 3).
+        Without a list of nodes, count those of degree at least j, for j from 1 to bound. One node
+        changes these counts by the bound in total (lemma 2); without a list, by twice that (lemma
+        3).
         """
         counts = self._histogram(bound)
         if self.listed:

@@ -1,11 +1,11 @@
-"""Linked tables, opened in one place and joined there.
+"""Linked tables, opened in one engine and joined there.
 
 Each table is joined into *wide* rows: its own columns, the number of child rows and their facts,
-and all columns of its parent. In an ordered table, rows can also be counted together with their
+and the same columns of its ancestors. In an ordered table, rows can also be counted with their
 previous row. A wide row is made from the rows of one person and contains that person's key, so a
 promise only needs a bound on the rows per person (``methods/linked/linked.md``). Rows without a
-parent are in no wide table. DuckDB and Spark join by the same expressions; small results are
-counted in memory.
+parent are in no wide table. DuckDB and Spark join by the same expressions; if all tables are small,
+the wide rows are counted in memory.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class LinkedData:
 
 
 def check_each(tables: Mapping[str, tuple[PrivateTable, Schema]]) -> None:
-    """Check tables by their schemas; raise one error, with the table's key before each problem."""
+    """Check tables by their schemas; raise one error, with the label before each problem."""
     problems = []
     for label, (table, schema) in tables.items():
         try:
@@ -172,7 +172,10 @@ class LinkedEngine(LinkedEngines):
 
     @cached_property
     def _rows(self) -> dict[str, TableSource]:
-        """Snapshot of each table's rows with a key: raw columns, fact codes, a random number."""
+        """Snapshot of each table's rows that have a foreign key (in the root table, a key).
+
+        It has raw columns, keys, codes of facts and of the order column, and a random number.
+        """
         return {name: self._keyed(name) for name in self._tables}
 
     def _keyed(self, name: str) -> TableSource:
@@ -324,7 +327,7 @@ def known_key(raw: Expression, missing_values: tuple[str, ...]) -> Expression:
 
 
 def _at_hand(table: PrivateTable, names: list[str]) -> PrivateTable:
-    """Fetch a database table, so that it can be joined with others."""
+    """Fetch a database table, so that it can be joined with others; return others unchanged."""
     if not is_ibis_table(table.data) or is_in_spark(table.data):
         return table
     here = table.source().here(names)

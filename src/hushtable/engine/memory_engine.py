@@ -71,7 +71,7 @@ class MemoryEngine(Engine):
         return cls(lambda: Encoded(dict(codes), persons), schema, noise)
 
     def use_noise(self, noise: Noise, *, resample_rows: bool) -> None:
-        """Select rows and tuples by this noise from now on; choose the rows of persons again."""
+        """Select tuples by this noise from now on; with `resample_rows`, also rows of persons."""
         self._noise = noise
         if resample_rows:
             vars(self).pop("_rows_and_persons", None)
@@ -99,7 +99,7 @@ class MemoryEngine(Engine):
         return Encoded({name: column[kept] for name, column in codes.items()}, persons[kept])
 
     def n_rows(self) -> int:
-        """Count the rows."""
+        """Return the number of rows that count, after the limit per person."""
         return len(next(iter(self._rows.values())))
 
     def _counts(self, columns: Sequence[str], recode: Recodings) -> OccupiedCells:
@@ -188,13 +188,13 @@ class MemoryEngine(Engine):
         return recode[name].apply(codes.astype(np.int64))
 
     def codes(self, columns: Sequence[str]) -> dict[str, Integers]:
-        """Return the rows as codes; only for tables that the caller owns."""
+        """Return the rows that count as codes; only for tables that the caller owns."""
         require_columns(self.schema, columns)
         self._refuse_broken(columns)
         return {name: self._rows[name].astype(np.int64) for name in columns}
 
     def rule_breaks(self) -> list[RuleBreak]:
-        """Return all broken rules of the table, for the custodian."""
+        """Return all broken rules, and the rows without a person, for the custodian."""
         codes, persons = self._encoded
         n_nobody = 0 if persons is None else int(np.count_nonzero(persons < 0))
         found = _negative(codes, self.schema.attributes)

@@ -1,4 +1,6 @@
-"""Opening of private tables: the only place where their data is accessed.
+"""Opening of private tables; all access to their rows starts here.
+
+(Edge lists in plain text are the exception: see `hushtable.engine.edges`.)
 
 The data is a path, a frame, or a table of a database or of Spark. `open` detects its type and reads
 its header, so that a schema that does not fit is refused before anything is charged. This module
@@ -108,7 +110,7 @@ def _pandas_table(frame: Any) -> pa.Table:
 
 
 def _has_objects(series: Any) -> bool:
-    """Return whether a pandas column has objects other than texts, bytes or booleans alone."""
+    """Return whether a pandas column has objects that are not all texts, bytes or booleans."""
     from pandas.api.types import infer_dtype  # noqa: PLC0415 - the frame has imported it
 
     values = series.cat.categories if series.dtype == "category" else series
@@ -137,7 +139,7 @@ def _python_value(value: Any) -> Any:
         if not hasattr(value, "tzinfo"):
             return Temporal("duration", exact)
         return Temporal("timestamp" if value.tzinfo is None else "instant", exact)
-    if isinstance(value, bytes | bool | np.bool_):  # they have codes that their texts do not have
+    if isinstance(value, bytes | bool | np.bool_):  # their texts would have other codes
         raise TypeError
     return value.item() if isinstance(value, np.generic) else value
 
@@ -227,7 +229,8 @@ class PrivateTable:
     def connect(self, schema: Schema, *, noise: Noise | None = None) -> Engine:
         """Return an engine that counts by the schema's rules; it reads rows at the first query.
 
-        With unit ``person``, `noise` chooses the rows of a person in memory.
+        A file that must be read as a whole is read here. If the rows are counted in memory, `noise`
+        chooses the rows of a person that count; a database uses its own random numbers.
         """
         table, noise = self.loaded_as(schema), noise or SecureNoise()
         in_memory = table.is_for_memory()
@@ -274,7 +277,7 @@ class PrivateTable:
         return replace(source, table=source.table.mutate(**points))
 
     def _require_unchanged(self) -> None:
-        """Raise an error if the columns changed since the files were opened, before the charge.
+        """Raise an error if the columns changed since the files were opened.
 
         Fields of a text file are read by position, so they would end up in the wrong columns.
         """
@@ -287,7 +290,11 @@ class PrivateTable:
             raise DataError("the columns of the data have changed since it was opened; try again.")
 
     def source(self) -> TableSource:
-        """Return the raw rows in their own engine or in a new DuckDB, without reading them."""
+        """Return the raw rows in their own engine or in a new DuckDB.
+
+        Frames, and files that must be read as a whole, are copied into DuckDB; other rows are not
+        read yet.
+        """
         if isinstance(self.data, WholeFile):
             return self.loaded().source()
         if is_in_spark(self.data):
@@ -349,9 +356,8 @@ def open(
     engine : {"auto", "memory", "duckdb", "spark"}
         Engine that counts. ``auto`` uses memory for frames and Parquet files of less than a million
         rows and for uncompressed text files of less than 64 MB (files only without a
-        `memory_limit`), Spark for Spark tables, and DuckDB
-        otherwise; the columns of ibis tables are fetched from their database. With ``spark``, Spark
-        reads a path.
+        `memory_limit`), Spark for Spark tables, and DuckDB otherwise; the columns of ibis tables
+        are fetched from their database. With ``spark``, Spark reads a path.
     memory_limit : str, optional
         Memory limit of DuckDB, such as ``"1GB"``; beyond it, DuckDB works on disk. For ``spark``,
         the memory of a session that is started here.

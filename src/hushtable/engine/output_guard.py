@@ -3,8 +3,8 @@
 Libraries quote values when something fails: PySpark prints a cell that it cannot convert at any log
 level, Spark logs the message of a failed task, NumPy and pandas warn, and an exception keeps the
 exceptions before it. So functions that read private rows are `silenced`: while they run, only
-hushtable may warn or log, and only hushtable's own errors are raised, without context. Afterwards
-all settings are restored.
+hushtable may warn or log, and only hushtable's own errors are raised, without those of other
+libraries as context. Afterwards all settings are restored.
 
 Logs that executors write on other machines cannot be controlled from here.
 """
@@ -34,8 +34,9 @@ R = TypeVar("R")
 def silenced(function: Callable[P, R]) -> Callable[P, R]:
     """Return a function whose output is limited to hushtable's own errors, warnings and logs.
 
-    Errors of other libraries become an `InternalError` with their type and traceback. The local
-    variables of the failed functions are cleared, so that error trackers find no rows there.
+    Errors of other libraries become an `InternalError` with their type and traceback, and a
+    `MemoryError` becomes `TooLarge`. The local variables of the failed functions are cleared, so
+    that error trackers find no rows there.
 
     Examples
     --------
@@ -110,7 +111,7 @@ def _forget_others(error: BaseException) -> None:
         link = own
 
 
-# --- what speaks beside errors --------------------------------------------------------------------
+# --- logs, warnings and uncaught errors -----------------------------------------------------------
 
 
 class _OutputGuard:
@@ -147,7 +148,7 @@ _SILENCE = _OutputGuard()
 
 
 _LOGGING_OFF: list[int] = []
-"""The level up to which the user had disabled logging, during a run."""
+"""During a run, the level up to which the user had disabled logging; otherwise empty."""
 
 
 @contextlib.contextmanager

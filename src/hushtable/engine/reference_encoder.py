@@ -1,7 +1,7 @@
 """Codes and identities of single cells in plain Python, to check the engines against.
 
-This is the specification in the docstring of `hushtable.engine.encode`, written a second time: cell
-by cell, without NumPy, ibis or a database. The input is one Python value or one Arrow scalar, so a
+This module implements the specification in the docstring of `hushtable.engine.encode` a second
+time, without NumPy, ibis or a database. The input is one Python value or one Arrow scalar, so a
 result cannot depend on other rows, on a file's statistics, or on an engine. Whole numbers, decimals
 and times are exact integers here; double precision is used only where the specification says so.
 
@@ -78,7 +78,7 @@ class Single(float):
 class Temporal:
     """An exact date, timestamp, instant (a timestamp with a zone, in UTC), time or length of time.
 
-    Nanoseconds count from 1970 or from midnight, or are the length.
+    `nanoseconds` counts from 1970 or, for a time, from midnight; for a duration, it is the length.
     """
 
     kind: Literal["date", "timestamp", "instant", "time", "duration"]

@@ -76,7 +76,7 @@ class SealedTable:
         return SealedCounts(counts, self.sensitivity, self._part)
 
     def n_rows(self) -> SealedCounts:
-        """Count the rows; one count."""
+        """Count the rows; the result is an array of one count."""
         return self._sealed(np.array([self.__engine.n_rows()], np.int64))
 
     def histograms(
@@ -160,7 +160,10 @@ class SealedTable:
         max_values: int | None = None,
         recode: Recodings | None = None,
     ) -> SealedCounts:
-        """Count the persons of a long table with each item; a person changes those they have."""
+        """Count the persons of a long table with each item.
+
+        A person changes the counts of the items that they have.
+        """
         pairs = self.__engine.pairs(item_columns, items=(), max_values=max_values, recode=recode)
         moved = Sensitivity(rows=self._persons, cells=self._most_values(item_columns, max_values))
         return SealedCounts(pairs.support, moved, self._part)

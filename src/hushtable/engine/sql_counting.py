@@ -1,4 +1,4 @@
-"""Counts of cells and tuples where the rows are, and the codes of all rows.
+"""Queries that count cells and tuples in the engine that has the rows, or fetch all codes.
 
 A database groups fastest by one number, so the codes of a cell are packed into keys. Codes of
 broken rules are negative, and an error reports their number of rows; so keys are packed with a
@@ -75,7 +75,7 @@ class RuleBreakCounts:
 
 
 def integers(column: pa.ChunkedArray) -> Integers:
-    """Return the columns of a result as integers."""
+    """Return a column of a result as 64-bit integers."""
     return as_numpy(column).astype(np.int64, copy=False)
 
 
@@ -90,7 +90,7 @@ def packed_domain(sizes: Mapping[str, int]) -> Domain:
 
 
 def packed(rows: Expression, places: Sequence[str], sizes: Sequence[int]) -> Expression:
-    """Pack the codes of some columns into one 63-bit key."""
+    """Pack the codes of some columns into one 63-bit key; `sizes` are those of `packed_domain`."""
     key = rows[places[0]].cast("int64") + N_RULES
     for place, size in zip(places[1:], sizes[1:], strict=True):
         key = key * size + (rows[place].cast("int64") + N_RULES)
@@ -277,9 +277,9 @@ def broken_rules(rows: TableSource, schema: Schema, columns: Sequence[str]) -> R
 
 
 def at_most(elements: Expression, most: int | None) -> Expression:
-    """Keep at most `most` elements of each record.
+    """Keep a uniformly random subset of at most `most` rows of each `owner`.
 
-    The engine's own random numbers suffice, as for the rows of a person: see `SqlEngine`.
+    The engine's own random numbers suffice, as for the rows of a person: see `SqlEngine._chosen`.
     """
     if most is None:
         return elements
@@ -293,7 +293,7 @@ def count_tuples(
 ) -> Tuples:
     """Count the tuples of all groups, with at most `max_groups` tuples of each record.
 
-    The source's rows are elements, of items and values of these `sizes`.
+    The source's rows are elements; `sizes` are the numbers of items and of value codes.
     """
     elements, (n_items, n_values) = source.table, sizes
     members = ibis.memtable(
@@ -334,7 +334,7 @@ def count_sizes(source: TableSource) -> Integers:
 
 
 def count_pairs(source: TableSource, n_items: int, items: Sequence[int] | None) -> ItemPairs:
-    """Count pairs of items within records, of all items or of the given ones."""
+    """Count records by item, and by pairs of the given items (by default, of all items)."""
     elements = source.table
     alone = source.fetch(elements.group_by("item").agg(n=ibis._.count()))
     support = np.zeros(n_items, np.int64)
@@ -397,7 +397,7 @@ def wide_elements(
     return numbered.keep(union(parts), {})
 
 
-# All rows of a table that a database holds, as codes in memory.
+# Codes of all rows of a table in a database, fetched into memory.
 
 
 def encoded_rows(source: TableSource, schema: Schema) -> Encoded:

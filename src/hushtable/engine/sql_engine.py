@@ -1,10 +1,12 @@
 """Engine that counts in DuckDB or Spark, through ibis.
 
-Rows stay in the database: each request becomes one or a few queries over codes, and only codes and
-counts are fetched. All requests are processed in the same way:
+Rows stay in the database: each request becomes one or a few queries over codes. Only codes and
+counts are fetched, and a few random rows to check their codes. All requests are processed in the
+same way:
 
-- *Encode once* (`SqlEngine._all`). Rows are encoded at the first query. So all answers are about
-  the same rows even if the table changes, and no later query sees a raw value.
+- *Encode* (`SqlEngine._all`). DuckDB encodes the rows once, at the first query. So all answers are
+  about the same rows even if the table changes, and no later query sees a raw value. Spark encodes
+  them in each query, from files or from rows that were copied once (`SparkSource.coded`).
 - *Select the rows that count* (`SqlEngine._rows`). With unit ``person``, at most ``max_rows`` rows
   of each person count.
 - *Count packed codes* (`hushtable.engine.sql_counting`).
@@ -60,7 +62,7 @@ MAX_CELLS = 20_000_000  # occupied cells fetched in one answer
 
 
 class SqlEngine(Engine):
-    """Engine that counts in DuckDB or Spark; only codes and counts are fetched.
+    """Engine that counts in DuckDB or Spark.
 
     `coded` reads the table and encodes its rows: codes, and the person of each row (`PERSON`).
     """
@@ -74,12 +76,13 @@ class SqlEngine(Engine):
 
     @cached_property
     def _all(self) -> TableSource:
-        """All rows, encoded; raises an error if a lookup lost or duplicated one."""
+        """All rows, encoded; it is an error if a lookup lost or duplicated one."""
         coded = self._coded()
         if coded.origin is None:
             return coded
         n_raw = coded.origin.scalar(coded.origin.table.count())
-        # What Spark counts is compared with the raw rows (`n_rows`), which saves a scan.
+        # For Spark, each count is compared with the number of raw rows instead (`n_rows`), which
+        # saves a scan.
         compared_later = isinstance(coded, SparkSource) and self.schema.unit.column is None
         if not compared_later and coded.scalar(coded.table.count()) != n_raw:
             raise not_once(list(self.schema.attributes))
@@ -121,7 +124,7 @@ class SqlEngine(Engine):
         return self._all.scalar(rows.filter(rows.person.isnull()).count())
 
     def n_rows(self) -> int:
-        """Count the rows."""
+        """Return the number of rows that count, after the limit per person."""
         return self._n_counted
 
     @cached_property

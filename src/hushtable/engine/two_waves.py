@@ -1,10 +1,10 @@
 """A wave joined with the previous wave by person.
 
-One row of each person counts in each wave, chosen at random if there are more, so a person has at
-most one joined row. It is made from that person's rows only and contains their key, which is all
-that the promise of a panel needs (``series/series.md``). Persons are compared as exact texts; rows
-without a person are left out. DuckDB joins; small results are counted in memory. Tables in Spark
-are refused.
+The join uses one row of each person in each wave, chosen at random if there are more, so a person
+has at most one joined row. It is made from that person's rows only and contains their key, which is
+all that the promise of a panel needs (``series/series.md``). Persons are compared as exact texts;
+rows without a person are left out. DuckDB joins the waves; if both are small, the joined rows are
+counted in memory. Waves in Spark cannot be joined and are refused.
 """
 
 from __future__ import annotations

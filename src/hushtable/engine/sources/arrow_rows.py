@@ -83,7 +83,7 @@ def plain_column(column: pa.ChunkedArray) -> pa.ChunkedArray:  # noqa: PLR0911 -
         return _plain_decimal(column)
     if pa.types.is_timestamp(kind) and kind.tz:
         return plain_column(column.cast(pa.timestamp(kind.unit)))
-    if kind in (pa.time64("ns"), pa.timestamp("ns")):  # which DuckDB or ibis would round
+    if kind in (pa.time64("ns"), pa.timestamp("ns")):  # DuckDB or ibis would round them
         return _compute().replace_substring_regex(column.cast(pa.string()), r"\.?0+$", "")
     if pa.types.is_duration(kind):
         ticks = column.cast(pa.int64()).cast(pa.string())
@@ -108,10 +108,10 @@ def without_nanoseconds(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def identities(column: pa.ChunkedArray, missing_values: Sequence[str]) -> pa.ChunkedArray:
-    """Return persons or keys in a type in which equal means the same; null where there is none.
+    """Return persons or keys in a type whose equality identifies them; null if there is none.
 
     Two values are the same person if they are the same number, the same instant, or the same text,
-    byte by byte. NaN and texts among `missing_values` name nobody; -0.0 is 0.0.
+    byte by byte. NaN and texts among `missing_values` identify nobody; -0.0 is 0.0.
     """
     kind = column.type
     if pa.types.is_dictionary(kind):
@@ -142,9 +142,9 @@ def _without(part: pa.Array, unnamed: pa.Array) -> pa.Array:
 
 
 def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Write out a dictionary."""
+    """Return the plain values of a dictionary-encoded column."""
     kind = column.type.value_type
-    if kind == pa.string_view():  # in which Arrow cannot look up
+    if kind == pa.string_view():  # Arrow cannot look up values in this type
         kind = pa.large_string()
     parts = [
         chunk.dictionary.cast(kind).take(chunk.indices.cast(pa.int64())) for chunk in column.chunks
@@ -153,7 +153,7 @@ def decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _plain_decimal(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return decimals as such where DuckDB has the digits, else as texts with all digits."""
+    """Return decimals of at most 38 digits as decimals, and longer ones as texts."""
     kind = column.type
     if (digits := _digits(kind)) <= _MAX_DIGITS:
         return column.cast(pa.decimal128(digits, max(kind.scale, 0)))

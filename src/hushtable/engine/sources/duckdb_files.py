@@ -29,7 +29,7 @@ from hushtable.schema import CalendarColumn, Schema
 ibis = lazy_loader.load("ibis")  # a small table is counted without it
 
 
-# DuckDB derives answers from the statistics of Parquet files, which do not see NaN.
+# With these optimizers, DuckDB derives answers from statistics of Parquet files, which ignore NaN.
 _USES_STATISTICS = (
     "aggregate_function_rewriter", "filter_pushdown", "join_filter_pushdown",
     "late_materialization", "partial_aggregate_pushdown", "row_group_pruner",
@@ -38,7 +38,7 @@ _USES_STATISTICS = (
 
 
 def open_in_duckdb(data: Data, header: Header, *, memory_limit: str | None = None) -> TableSource:
-    """Open files or an Arrow table, without reading rows."""
+    """Open files without reading rows, or copy an Arrow table into a new DuckDB."""
     connection = connect_duckdb(header, memory_limit)
     if not header.files:
         return _imported(connection, data, header, header.names)
@@ -62,7 +62,7 @@ def _disable_optimizers(connection: Any) -> None:
 def import_together(
     tables: Sequence[tuple[Data, Header, Schema]], *, memory_limit: str | None = None
 ) -> list[TableSource]:
-    """Read several tables into one DuckDB, so that they can be joined."""
+    """Open text files, and copy other tables, in one DuckDB, so that they can be joined."""
     headers = [header for _, header, _ in tables]
     connection = connect_duckdb(headers[0], memory_limit, beside=headers[1:])
     sources = [

@@ -59,7 +59,7 @@ class ColumnType:
 
 
 TEXT = ColumnType("string", "text")
-UNREAD = ColumnType("unread", "text")  # known once the rows are read
+UNREAD = ColumnType("unread", "text")  # the type is known once the rows are read
 
 AS_FOUND = FileFormat()
 TEXT_ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz")
@@ -79,7 +79,7 @@ class Header:
 
     @property
     def is_small_text(self) -> bool:
-        """Whether it is a small uncompressed text file, which fits in memory."""
+        """Whether the data is uncompressed text of less than 64 MB in total."""
         if self.delimiter is None or self.is_compressed:
             return False
         return sum(file.stat().st_size for file in self.files) < SMALL_TEXT
@@ -353,7 +353,7 @@ def _parquet_header(files: Sequence[Path]) -> Header:
 
 @contextmanager
 def plain_bytes(file: Path, label: str = "") -> Iterator[Any]:
-    """Open a file, decompressed; errors name the file after `label`."""
+    """Open a file and decompress it if it is a ``.gz``; error messages start with `label`."""
     try:
         with (gzip.open if file.suffix.lower() == ".gz" else open)(file, "rb") as raw:
             yield raw

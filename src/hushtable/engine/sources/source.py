@@ -26,7 +26,7 @@ PERSON = ""  # name of the person column among codes; no schema column has this 
 
 
 class Lease:
-    """Handle that removes a table from an engine when it is no longer referenced."""
+    """Handle that removes a table from an engine when the handle is no longer referenced."""
 
     def __init__(self, end: Callable[..., Any], *given: Any) -> None:
         weakref.finalize(self, end, *given)
@@ -41,8 +41,8 @@ class TableSource:
     copied: bool = False
     """Whether rows must be copied before counting.
 
-    A text file would be parsed for each query, and Spark may compute different rows each time,
-    while the promise is about one table.
+    Otherwise a text file would be parsed for each query, and Spark might compute different rows
+    each time, while the promise is about one table.
     """
     lease: object = None  # removes the rows from the engine at its end; shared by derived sources
     origin: TableSource | None = (
@@ -62,7 +62,7 @@ class TableSource:
     def fetch(self, expression: Expression, *, most: int | None = None) -> pa.Table:
         """Run a query; errors quote neither the engine's message nor a value.
 
-        A result of more than `most` rows is refused and not fetched.
+        A result of more than `most` rows is refused; at most one more row is fetched.
         """
         try:
             if most is None:
@@ -133,7 +133,8 @@ class TableSource:
     ) -> TableSource:
         """Run a query once and keep its rows in the engine as long as the new source is in use.
 
-        `drawn` means that the rows depend on random numbers, so they must never be recomputed.
+        `drawn` means that the rows must never be recomputed, for example because they depend on
+        random numbers.
         """
         backend = self.table.get_backend()
         name = f"hushtable_{uuid.uuid4().hex}"

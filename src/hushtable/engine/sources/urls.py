@@ -20,7 +20,7 @@ DATABASES = {"duckdb": "duckdb", "sqlite": "sqlite", "postgres": "postgres",
 WEB = ("http", "https")
 WEB_TIMEOUT = 60.0  # seconds that a web server may be silent
 
-_QUERY = "hushtable_query"  # temporary view of a query
+_QUERY = "hushtable_query"  # name of the temporary view of a query
 
 
 def name_at(address: str) -> str:
@@ -38,7 +38,7 @@ def name_at(address: str) -> str:
 
 
 def at_address(address: str) -> Any:
-    """Return the ibis table of a URL, or the path of a local copy of its file; read no row.
+    """Return the ibis table of a URL, or the path of a local copy of its file; parse no row.
 
     A table of a database is named by ``?table=NAME``, or by ``?query=SELECT ...``.
     """

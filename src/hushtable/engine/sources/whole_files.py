@@ -1,7 +1,7 @@
 """Files that are read as a whole: Excel, JSON lines, Feather, Stata, SPSS and SAS.
 
-Column names are read from the start of the file. Rows are read into memory at the first query,
-after the charge.
+Column names are read from the first line or the metadata of the file. Rows are read into memory
+when an engine is connected, after the charge.
 
 In Excel and JSON lines, cells have types and columns do not, so each cell is read as text
 (`texts_of`).
@@ -286,7 +286,7 @@ def _json_lines(file: Path, _: FileFormat) -> WholeFile:
 
 
 def _digits(text: str) -> int | str:
-    """Parse an integer; keep the text if it has more digits than Python accepts."""
+    """Parse an integer; keep a text of more than 400 characters, since Python limits the length."""
     return int(text) if len(text) <= _LONG else text
 
 
@@ -334,7 +334,7 @@ def _statistical(reader: str, file: Path, layout: FileFormat) -> WholeFile:
 
 
 def _plain(values: Any) -> list[Any]:
-    """Replace NaN by None, as these programs store missing values."""
+    """Replace NaN, by which pyreadstat marks missing numbers, by None."""
     listed = values.tolist() if hasattr(values, "tolist") else list(values)
     return [None if isinstance(value, float) and value != value else value for value in listed]  # noqa: PLR0124 - NaN
 

@@ -32,7 +32,7 @@ _INSTALL = (
 def session(memory_limit: str | None = None) -> Any:
     """Return the running Spark session, or start one on this machine.
 
-    Under ``spark-submit``, it is the one that was submitted.
+    Under ``spark-submit``, return the session of the submitted application.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ def _require_fit_session(data: Data) -> None:
 
 
 def require_one_run(data: Data) -> None:
-    """Raise an error if a session uses speculation; see `hushtable.engine.spark.writing`."""
+    """Raise an error for Spark Connect or speculation; see `hushtable.engine.spark.writing`."""
     if "connect" in type(data).__module__.split("."):
         raise ParameterError(
             "this is a frame of Spark Connect, where rows cannot be kept for later questions; use "
@@ -191,7 +191,7 @@ def require_hushtable(data: Data) -> None:
 
 
 def _versions_there(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Return the version of hushtable on an executor; fail if a needed package is missing."""
+    """Yield the version of hushtable on an executor; fail if a needed package is missing."""
     import hushtable.engine.spark.writing  # noqa: F401, PLC0415 - imported by tasks
 
     for batch in batches:

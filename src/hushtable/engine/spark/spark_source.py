@@ -80,7 +80,7 @@ class SparkSource(TableSource):
     """Table in Spark."""
 
     def coded(self, schema: Schema) -> TableSource:
-        """Return the rows as codes, computed for each query unless rows must be copied."""
+        """Return the rows as codes, computed by each query; first copy raw rows if necessary."""
         source: SparkSource = self
         if self.copied:
             places = {f"c{place}": name for place, name in enumerate(wanted_columns(schema))}

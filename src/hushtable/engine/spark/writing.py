@@ -5,8 +5,8 @@ than promised. But Spark repeats failed tasks, recomputes lost results, and may 
 slow task. The promise holds for these reasons, which are checked or follow from the query:
 
 - *Noise is drawn in the last stage.* Earlier stages count, and repeated counting gives the same
-  counts: rows come from files or were kept once (`SparkSource.keep`). Rows are not exchanged after
-  the last stage, so no later stage reads a draw, and no draw is recomputed.
+  counts: rows come from files or were kept once (`SparkSource.keep`). There is no shuffle after
+  the draw, so no later stage reads a draw, and no draw is recomputed.
 - *There is one action.* The frame with noise is local to `_write`, which only writes it. Rows are
   counted while they are written, not by a second query.
 - *One attempt of each task is published.* Each attempt writes into its own folder. The driver
@@ -100,9 +100,10 @@ def publish_on_executors(
     also: Keys | AllCells | None,
     n_rows: Callable[[], int],
 ) -> WrittenParts:
-    """Prepare the rows of a tally of cells, whose keys are packed with `wide`.
+    """Return the rows of the cells that `tally` counts, for executors to write.
 
-    Nothing is counted or drawn before they are written. The tally must add up to `n_rows`.
+    The keys of the tally are packed with `wide`. Nothing is counted or drawn before the rows are
+    written. The counts of the tally must sum to `n_rows`.
     """
     empty = OccupiedCells(domain, np.empty((0, len(domain.shape)), np.int64), np.empty(0, np.int64))
     schema = without_metadata(rows_of(empty, noise)).schema
@@ -142,7 +143,10 @@ def _write(cells: Any, task: _Task, folder: Path, n_rows: Callable[[], int]) -> 
 
 
 def _tidied(folder: Path, n_rows: int) -> Sequence[str]:
-    """Rename the files, drop empty ones, and check that no rows are missing."""
+    """Check that no rows are missing, rename the files with rows, and return their names.
+
+    If no file has rows, keep the first one.
+    """
     files = sorted(folder.glob("part-*.parquet")) if folder.is_dir() else []
     sizes = [pq.read_metadata(file).num_rows for file in files]
     if sum(sizes) != n_rows or not (folder / "_SUCCESS").exists():
