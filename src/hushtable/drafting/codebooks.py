@@ -39,7 +39,8 @@ def listed(values: Sequence[Any], *, ordered: bool = False) -> Content:
 def between(low: Any, high: Any, step: Any = None) -> Content | None:
     """Return the schema content for numbers between bounds; None if the bounds are invalid.
 
-    Without a step, integer bounds give integers, and others a grid with the finer bound's decimals.
+    Without a step, integer bounds give integers, and other bounds give a grid with as many decimals
+    as the bound that has more.
 
     Examples
     --------
@@ -71,7 +72,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,18}")
 
 
 def read_ddi(file: Path) -> dict[str, Content]:
-    """Return the variables that have categories or a range."""
+    """Return the schema content of each variable that has categories or a range."""
     text = file.read_text(encoding="utf-8-sig")
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         # Entities can expand to gigabytes or include other files.
@@ -117,7 +118,7 @@ def _with_codes(content: Content | None, codes: dict[int, str]) -> Content | Non
 
 
 def read_descriptor(described: Mapping[str, Any]) -> dict[str, Content]:
-    """Return the fields that have a list of values or a range."""
+    """Return the schema content of each field that is boolean or has values or a range."""
     found = {}
     for field in _fields(described):
         content = _field(field)
@@ -192,7 +193,7 @@ def is_dictionary(file: Path) -> bool:
 
 
 def read_dictionary(file: Path) -> dict[str, Content]:
-    """Return the columns that have a list of values, a range or the role identifier."""
+    """Return the schema content of each column with values, a range or the role identifier."""
     first, *lines = _lines(file)
     places, found = _places(first), {}
     for line in lines:
@@ -256,8 +257,8 @@ def _values(text: str) -> list[str]:
 class Codebook:
     """Public descriptions of columns, by column name."""
 
-    columns: Mapping[str, Content]  # schema content
-    sources: Mapping[str, str]  # file name
+    columns: Mapping[str, Content]  # schema content of each column
+    sources: Mapping[str, str]  # name of the file that describes each column
 
 
 def read_codebook(*given: str | Path) -> Codebook:

@@ -166,8 +166,9 @@ _FAR = 2
 def sentinels(counts: Mapping[int, int]) -> list[int]:
     """Return likely codes among integers, given the count of each.
 
-    Negative values are codes if all of them are usual codes. A high value is one if it is a usual
-    code and is far above all other values.
+    Negative values are codes if all of them are usual codes, and if there are at most 3 of them or
+    other values exceed 10. A high value is one if it is a usual code and is far above all other
+    values. With fewer than 50 rows, no value is taken as a code.
 
     Examples
     --------
@@ -415,8 +416,9 @@ _MOST_LABELS = 1000  # a longer list is not proposed as categories
 def propose_labeled(profile: Profile, labels: Labels) -> Proposal:
     """Return the proposal for a column with labels for some or all values.
 
-    If all values have one, the labels become its categories. Otherwise codes such as -9 for
-    "refused" become special values named by their labels, and the rest is drafted as usual.
+    If all values have one, and the labels are distinct, not empty and at most 1,000, they become
+    the categories. Otherwise codes such as -9 for "refused" become special values named by their
+    labels, and the rest is drafted as usual.
     """
     if profile.n_values and _are_names(labels) and all(value in labels for value in profile.values):
         content = {"type": "categorical", "values": list(labels.values())}

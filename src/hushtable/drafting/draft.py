@@ -2,9 +2,9 @@
 
 A schema is public, but anything taken from private data is not: a single row can change the type or
 role of a column, its bounds and values, the words for missing values, and the unit. So every part
-of a draft except the names is listed under ``confirm``, and `Schema.require_confirmed` refuses to
-publish until a person has confirmed that each part is public knowledge. Remarks also come from the
-data; they are kept beside the schema, never in it.
+of a draft except names and columns from a codebook is listed under ``confirm``, and
+`Schema.require_confirmed` raises an error until a person has confirmed that each part is public
+knowledge. Remarks also come from the data; they are kept beside the schema, never in it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _REPEATS = 3  # minimum mean rows per value; with fewer, dependencies may occur 
 
 
 def between_columns(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
-    """Yield column names with remarks on columns that they depend on."""
+    """Yield the name of each column that another determines, with a remark for the custodian."""
     told = [p for p in profiles if p.codes is not None and 2 <= len(p.values) <= _MOST_VALUES]
     for follower in told:
         sources = [p for p in told if p is not follower and _determines(p, follower)]
@@ -75,7 +75,7 @@ def _determines(source: Profile, follower: Profile) -> bool:
 
 
 def _ages(profiles: Sequence[Profile]) -> Iterator[tuple[str, str]]:
-    """Yield remarks on ages that a column of days determines."""
+    """Yield the name of each column that seems to be an age on a date column, with a remark."""
     days: dict[str, tuple[Integers, Integers]] = {}
     for profile in profiles:
         spelling = day_format(profile.values)
@@ -152,7 +152,7 @@ class Person:
 
     column: str
     rows_each: float  # mean rows per person
-    max_rows: int  # proposed limit: all rows, unless very few persons have very many
+    max_rows: int  # proposed limit: the maximum, or the 99% quantile if that is below a third of it
 
     @property
     def question(self) -> str:
@@ -227,12 +227,14 @@ def draft(
 ) -> Schema:
     """Propose a schema for a table; list all parts taken from the data under ``confirm``.
 
-    These are all parts except the names: if two tables differ in one row, every difference between
-    their drafts is listed under ``confirm`` in both. `drafted` also returns remarks.
+    These are all parts except names and columns from a codebook: if two tables differ in one row,
+    every difference between their drafts is listed under ``confirm`` in both. `drafted` also
+    returns remarks.
 
     Integers become ``integer``, other numbers ``number`` on a grid whose step is a power of ten,
-    and a short list of texts becomes ``categorical``. A column of many texts, or of integers that
-    all differ, becomes an identifier, which is never published.
+    and a short list of texts becomes ``categorical``. A column becomes an identifier, which is
+    never published, if it has more than 100 distinct texts or seems to identify rows or persons:
+    for example, at least 20 texts or 100 integers that all differ.
 
     Parameters
     ----------
@@ -399,7 +401,7 @@ def _about_the_table(
 
 
 def _usual_place(word: str) -> tuple[int, str]:
-    """Sort key for words that mean "missing": the usual ones in their order, then blanks."""
+    """Return the sort key of a word for missing: the usual ones in their order, then blanks."""
     usual = word in MISSING_WORDS
     return MISSING_WORDS.index(word) if usual else len(MISSING_WORDS), word
 

@@ -62,7 +62,7 @@ class Profile:
     values: list[Any]  # without missing values
     counts: NDArray[np.int64]  # rows per value
     words: frozenset[str] = frozenset()  # words for missing values that occur
-    codes: NDArray[np.int64] | None = None  # index in `values` by row, -1: missing; None if large
+    codes: NDArray[np.int64] | None = None  # index in `values` by row, -1: missing; None: unknown
     complete: bool = True  # whether `values` has all distinct values
 
     @property
@@ -82,7 +82,7 @@ class Profile:
 
     @property
     def is_dense(self) -> bool:
-        """Whether no value occurs twice, in a table of at least `FEW_ROWS` values."""
+        """Whether no value occurs twice and at least `FEW_ROWS` rows have a value."""
         return self.all_differ and self.n_values >= FEW_ROWS
 
 
@@ -226,6 +226,8 @@ def has_leading_zero(values: Iterable[Any]) -> bool:
 
 def with_decimal_commas(values: Sequence[Any]) -> bool:
     """Return whether the texts are numbers with decimal commas.
+
+    Return False if all commas may be thousands separators.
 
     Examples
     --------

@@ -15,8 +15,9 @@ from hushtable.schema import Identifier, Schema
 def out_of_domain(data: Data, schema: Schema) -> list[RuleBreak]:
     """Count the out-of-domain values of each column, and describe how they are handled.
 
-    The counts are exact and not covered by any promise. Use them to find mistakes in the table and
-    in the schema; the domain itself must come from public knowledge.
+    Also count the rows without a person, the rows beyond the maximum per person, and the rows that
+    break a rule between columns. The counts are exact and not covered by any promise. Use them to
+    find mistakes in the table and in the schema; the domain itself must come from public knowledge.
 
     Parameters
     ----------
