@@ -1,1 +1,1 @@
-"""File access: atomic writes, private scratch folders, YAML, and memory limits."""
+"""Files and their content: atomic writes, scratch folders, rows, YAML, HTML, SVG, progress."""

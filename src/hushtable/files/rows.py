@@ -94,7 +94,7 @@ def _in_one(column: pa.ChunkedArray) -> pa.ChunkedArray:
 # Escaping of texts that a spreadsheet would run as formulas.
 
 _NUMBER = r"[+-]?[0-9]+([.,][0-9]+)?"
-_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # and labels of intervals
+_PLAIN_NUMBER = re.compile(rf"{_NUMBER}( to {_NUMBER})?( or missing)?")  # or label of an interval
 _SIGNS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # with their full-width forms
 
 
@@ -111,7 +111,7 @@ def no_formula(text: str) -> str:
 
 
 def formula_safe(frame: pa.Table) -> pa.Table:
-    """Quote texts and column names that a spreadsheet would run as a formula."""
+    """Put a quote before texts and column names that a spreadsheet would run as a formula."""
     for position, field in enumerate(frame.schema):
         if not (pa.types.is_string(field.type) or pa.types.is_large_string(field.type)):
             continue

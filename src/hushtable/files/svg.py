@@ -112,7 +112,7 @@ def whisker(start: Point, value: Point, end: Point) -> str:
 
 
 class Axis:
-    """Linear or logarithmic scale from values to coordinates; values outside are at its ends."""
+    """Linear or logarithmic scale from values to coordinates; values outside are clipped."""
 
     def __init__(
         self, low: float, high: float, start: float, stop: float, *, log: bool = False
@@ -166,7 +166,10 @@ def grid(
     x_text: Callable[[float], str] | None = plain_number,
     y_text: Callable[[float], str] | None = plain_number,
 ) -> list[str]:
-    """Return grid lines and labels at the ticks of both axes; None omits those of an axis."""
+    """Return grid lines and labels at the ticks of both axes.
+
+    `x_text` and `y_text` format the labels; None omits the lines and labels of that axis.
+    """
     lines, labels, bottom = [], [], max(y.start, y.stop)
     if x_text is not None:
         lines += [f"M{x(tick):.1f} {y.start:.1f}V{y.stop:.1f}" for tick in x.ticks]

@@ -6,8 +6,8 @@ Each folder is locked; the operating system releases the lock when the process e
 The next run can therefore distinguish folders that a killed process left behind from those in use,
 and removes the former. (Cleaners of temporary folders respect the same lock.)
 
-For private rows the next run is too late. A small process watches their folder and removes it when
-the process that created it ends, even if it was killed.
+For private rows the next run is too late. On POSIX systems, a small process watches their folder
+and removes it when the process that created it ends, even if it was killed.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ _spill: dict[int, Scratch] = {}  # by process id: a forked child creates its own
 def spill_folder() -> str:
     """Create a folder for private rows that exceed memory; raise `ParameterError` if impossible.
 
-    It is inside one folder per process, which is removed when the process ends, even by SIGKILL.
+    It is inside one folder per process, which is removed when the process ends; on POSIX systems,
+    even by SIGKILL.
     """
     try:
         with _spill_lock:
@@ -151,6 +152,7 @@ def held_on_to(path: Path) -> Path:
     """Hard-link a spilled file into this process's own folder and return the new path.
 
     The file then stays readable if the process that wrote it ends, and is removed with this one.
+    If the file cannot be linked, return the old path.
     """
     own = Path(spill_folder()) / path.name
     try:
@@ -295,9 +297,9 @@ _FLAGS = os.O_RDONLY | sum(
 class Claim:
     """Exclusive right of one run to create a file or folder, until `close`.
 
-    A claim is an empty hidden file beside the target, held by a lock of the operating system. The
-    lock ends with its process, however it ends: the claim of a killed run can be taken over, that
-    of a running one cannot.
+    A claim is an empty hidden file beside the target, with a lock of the operating system. The lock
+    ends with its process, however that ends, so a new run can take over the claim of a killed run,
+    but not that of a running one. On a disk without locks, it can take over neither.
 
     Parameters
     ----------
@@ -339,7 +341,7 @@ class Claim:
         """Release the name; a forked child leaves this to its parent."""
         if self._held is None or os.getpid() != self._process:
             return
-        if fcntl is None:  # an open file cannot be removed there
+        if fcntl is None:  # Windows cannot remove an open file
             os.close(self._held)
         with contextlib.suppress(OSError):
             self.path.unlink()
@@ -394,9 +396,10 @@ ENDING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Delay Ctrl-C and SIGTERM until the block ends, so that what it records is known.
+    """Delay Ctrl-C and SIGTERM until the block ends, so that they cannot interrupt a record.
 
-    Only handlers written in Python can be delayed; they run in the main thread alone.
+    Only handlers written in Python are delayed. They run in the main thread; in other threads, this
+    does nothing.
 
     Examples
     --------
