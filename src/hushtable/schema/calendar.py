@@ -45,7 +45,8 @@ COARSER: dict[str, tuple[Step, ...]] = {
 }
 """Levels of the calendar above each step: the built-in taxonomy of a calendar column."""
 
-_NAMED_BY = {"year": 4, "month": 7, "day": 10, "hour": -3, "minute": -3}  # end of the text
+# End of a period's name within the text of a time in that period.
+_NAMED_BY = {"year": 4, "month": 7, "day": 10, "hour": -3, "minute": -3}
 
 BINS = (
     "Public bins in which every method counts: a coarser step of the calendar, a number of steps, "
@@ -253,7 +254,7 @@ class CalendarColumn(GridColumn):
         return begins(codes + self.first, self.step)
 
     def value(self, code: int) -> str | None:
-        """Return the start of a code's period."""
+        """Return the start of a code's period, or a special value; None for missing."""
         if code >= self.n_values:
             found = self._special(code)
             return None if found is None else str(found)

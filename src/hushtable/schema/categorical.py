@@ -79,7 +79,7 @@ class Categorical(BaseColumn):
         return len(self.values)
 
     def value(self, code: int) -> str | None:
-        """Return the value of a code."""
+        """Return the value of a code; None for missing."""
         return None if code == self.missing_code else self.values[code]
 
     @cached_property

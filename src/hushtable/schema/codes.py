@@ -200,7 +200,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _is_short(column: Numeric, real: NDArray[Any]) -> bool:
-    """Return whether all numbers are finite and few enough steps from zero for exact rounding.
+    """Return whether all numbers are finite and near enough to zero, in steps, for exact rounding.
 
     A grid point and its distance from the lowest one, in steps, are then wrong by less than 2^-10
     in double precision, so the nearest integer is the code.
@@ -228,9 +228,10 @@ def _places(labels: Sequence[Value], among: Sequence[Value]) -> list[int]:
 
 
 def repeated(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Repeat the position of each count as often as the count says; limited by memory.
+    """Repeat the position of each count as often as the count says.
 
-    Counts may come from a forged release, in which a few bytes describe many rows.
+    Raise `TooLarge` if the result exceeds the machine's memory: counts may come from a forged
+    release, in which a few bytes describe many rows.
 
     Examples
     --------
@@ -339,6 +340,8 @@ def with_missing(column: pa.ChunkedArray | pa.Array) -> tuple[NDArray[Any], NDAr
 
 def as_numpy(column: pa.ChunkedArray | pa.Array, *, null: float | None = None) -> NDArray[Any]:
     """Return numbers as a NumPy array, with `null` in place of missing ones.
+
+    Raise `ReleaseError` if the column is not numeric, or if a number is missing and `null` is None.
 
     Examples
     --------

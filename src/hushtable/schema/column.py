@@ -107,7 +107,7 @@ class BaseColumn(FrozenModel):
 
     @cached_property
     def missing_code(self) -> int | None:
-        """Code of missing, or None."""
+        """Code of missing, or None if missing is not a category."""
         return self.size - 1 if self.missing == "category" else None
 
     @property
@@ -118,7 +118,7 @@ class BaseColumn(FrozenModel):
     @property
     @abstractmethod
     def other_code(self) -> int:
-        """Code of the value `other`; by default the first."""
+        """Code of the value `other`; by default 0, the first value."""
 
     @property
     def refuses(self) -> bool:

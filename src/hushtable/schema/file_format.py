@@ -88,9 +88,9 @@ METHODS_OWN = ("count", "noisy_count")
 
 
 def proposed_names(found: Sequence[str]) -> dict[int, str]:
-    """Propose new names for columns whose name is empty, duplicate or reserved.
+    """Propose new names, by position, for columns whose name is empty, duplicate or reserved.
 
-    Reserved are the names of columns that methods add to the published ones.
+    Names that differ only in case are duplicates. The names in `METHODS_OWN` are reserved.
 
     Examples
     --------

@@ -2,8 +2,8 @@
 
 The table without a parent contains the persons; one promise protects each person with all their
 rows in all tables. Every other table declares its parent, its foreign key, and the maximum number
-of its rows per parent. From these follow *wide* schemas, one per table, which define how rows are
-counted: each row of the table, joined to the columns of all its ancestors.
+of its rows per parent. Each table has a *wide* schema, which defines how its rows are counted: with
+the numbers of child rows, the facts about them, and the columns of all its ancestors.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ class LinkedSchema:
         """Return the schema by which rows of a table are counted, joined to those of its ancestors.
 
         The columns are the table's own, then the number of rows and the facts of each child table,
-        then the columns of its parent.
+        then those of each ancestor.
         """
         return self._counted(name, self.columns(name))
 
@@ -314,7 +314,7 @@ class LinkedSchema:
         return made
 
     def _wide_problems(self, name: str) -> Iterator[str]:
-        """Yield columns of a wide table whose names clash or are invalid."""
+        """Yield a problem for each column of a wide table whose name clashes or is invalid."""
         told = [*self.tables[name].attributes, *self.child_columns(name)]
         facts = [f for child in self.children(name) for f in self.tables[child].facts]
         names = [column.lower() for column in (*self.tables[name].attributes, *facts)]

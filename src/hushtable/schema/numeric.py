@@ -136,11 +136,11 @@ class GridColumn(BaseColumn):
     @property
     @abstractmethod
     def exact_low(self) -> Fraction:
-        """Lowest value."""
+        """Lowest value; for dates and times, the number of the first period."""
 
     @cached_property
     def exact_step(self) -> Fraction:
-        """Distance between adjacent values; 1 unless the column has a step."""
+        """Distance between adjacent values; 1 for integers, periods and durations."""
         return Fraction(1)
 
     @cached_property
@@ -159,7 +159,7 @@ class GridColumn(BaseColumn):
 
     @property
     def is_line(self) -> bool:
-        """True: numbers are ordered."""
+        """True: numbers, dates and times are ordered."""
         return True
 
     @cached_property
@@ -199,11 +199,11 @@ class GridColumn(BaseColumn):
 
     @property
     def most_steps(self) -> int:
-        """Largest number of steps allowed from the lowest to the highest value."""
+        """Largest number of values that the column may have, without special values."""
         return MAX_COLUMN_SIZE - len(self.special_codes)
 
     def _checked(self) -> Self:
-        """Check `other`, special values and bins; the bounds must be valid."""
+        """Check `other`, special values and bins; the caller has checked the bounds."""
         problems = []
         if self.other is not None:
             place = self._place_of(self.other)
@@ -308,7 +308,7 @@ class Integer(Numeric):
         return real - float(self.low) + 0.5
 
     def value(self, code: int) -> int | None:
-        """Return the integer of a code."""
+        """Return the integer of a code, or a special value; None for missing."""
         if code >= self.n_values:
             return cast("int | None", self._special(code))
         return self.low + int(code)
@@ -357,7 +357,7 @@ class Number(Numeric):
         return (real - self.low) / self.step + 0.5
 
     def value(self, code: int) -> float | None:
-        """Return the grid point of a code."""
+        """Return the grid point of a code, or a special value; None for missing."""
         if code >= self.n_values:
             found = self._special(code)
             return None if found is None else float(found)

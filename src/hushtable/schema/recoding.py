@@ -20,7 +20,10 @@ Rule = int | float | str | Sequence[int | float | str] | Mapping[str, str]
 
 @dataclass(frozen=True)
 class Recoding(ABC):
-    """Map from a column's codes to fewer codes; special values and missing stay, last."""
+    """Map from a column's codes to fewer codes.
+
+    Special values and missing are never grouped; their codes follow those of the groups.
+    """
 
     labels: Sequence[Value]  # names of the new codes, without special values and missing
     n_values: int  # number of old codes, without special values and missing
@@ -29,7 +32,7 @@ class Recoding(ABC):
 
     @cached_property
     def n_special(self) -> int:
-        """Number of special values and missing, the same before and after."""
+        """Number of codes for special values and missing, which recoding does not change."""
         return len(self.special) + self.has_missing
 
     @cached_property
@@ -39,7 +42,7 @@ class Recoding(ABC):
 
     @cached_property
     def missing_code(self) -> int | None:
-        """New code of missing, or None."""
+        """New code of missing, or None if the column has none."""
         return self.size - 1 if self.has_missing else None
 
     def apply(self, codes: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -112,7 +115,7 @@ class Intervals(Recoding):
 
 
 def recode(name: str, column: Column, rule: Rule) -> Recoding:
-    """Make a recoding from a rule.
+    """Return the recoding that a rule defines.
 
     Parameters
     ----------
@@ -120,7 +123,7 @@ def recode(name: str, column: Column, rule: Rule) -> Recoding:
         The column's name, for messages.
     column : Column
         The column in the schema.
-    rule : int, float, sequence or mapping
+    rule : int, float, str, sequence or mapping
         For a categorical column: a taxonomy level, or a mapping from value to label. For a numeric
         column: a bin width, a list of cut points (each the lowest value of an interval) or ``log``.
         For dates and times: a coarser step such as ``month``, a number of steps, or cut points.
@@ -185,7 +188,7 @@ def _intervals(column: GridColumn, rule: Rule) -> Intervals:
 
 
 def intervals_at(column: GridColumn, starts: tuple[int, ...]) -> Intervals:
-    """Cut a column into intervals that start at the given codes."""
+    """Return the recoding to intervals that start at the given codes."""
     ends = (*[start - 1 for start in starts[1:]], column.n_values - 1)
     labels = tuple(_interval_label(column, *ends) for ends in zip(starts, ends, strict=True))
     return _cut(column, starts, labels)
@@ -228,7 +231,7 @@ def _interval_label(column: GridColumn, first: int, last: int) -> str:
 def recodings(
     schema: Schema, rules: Mapping[str, Rule], found: Sequence[str] = ()
 ) -> dict[str, Recoding]:
-    """Make a recoding for each rule; the error lists all problems, also those in `found`.
+    """Return a recoding for each rule; the error lists all problems, including those in `found`.
 
     A column without a rule is counted in its public bins if the schema declares any.
     """

@@ -4,8 +4,9 @@ The custodian writes the schema; it is public. Nothing in it may come from the p
 person confirms that it is public: see `hushtable.drafting`.
 
 By default every cell has a code, whatever it contains. A number beyond the bounds is recorded as
-the nearest bound. Any other out-of-domain value is recorded as missing if that is a category, and
-otherwise as the column's ``other`` value. So every table can be published, and adding or removing
+the nearest bound. Any other out-of-domain value is recorded as missing if that is a category and
+the column has no ``other`` value, and otherwise as ``other``, which is by default the first value
+or the low bound. So every table can be published, and with unit ``row``, adding or removing
 one row changes every count by at most one. Tables are refused only with ``missing: forbid`` or
 ``outside: refuse``. In a schema file, missing is a category unless the file sets something else, so
 that an empty cell is not recorded as a value because a line was forgotten.
@@ -323,10 +324,10 @@ class Schema(FrozenModel):
         """Digest that identifies the table: its name, its columns and their values.
 
         It ignores what may change while the table stays the same: layout and comments of the file,
-        the order of columns and values, the public number of rows, taxonomies, the choice of the
-        target, and the treatment of missing and out-of-domain values. It also ignores the columns
-        of a graph, which follow from the method's parameters, and the unit: a ledger is for one
-        unit and refuses all others.
+        the order of columns and values, the public number of rows, taxonomies, bins, derived
+        columns, rules, the choice of the target, and the treatment of missing and out-of-domain
+        values. It also ignores the columns of a graph, which follow from the method's parameters,
+        and the unit: a ledger is for one unit and refuses all others.
 
         Examples
         --------
