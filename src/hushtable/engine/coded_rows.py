@@ -127,7 +127,7 @@ class EncodedRows:
                 connection.con.register(_BATCH, given)
                 connection.con.execute(f"{made} SELECT * FROM {_BATCH}")  # noqa: S608 - our names
                 connection.con.unregister(_BATCH)
-            except Exception as error:  # engines raise what they like
+            except Exception as error:  # engines raise any type
                 raise explained(error) from None
             made = f"INSERT INTO {_CODES}"
         pa.default_memory_pool().release_unused()
@@ -214,7 +214,7 @@ class EncodedRows:
             connection.con.unregister(_BATCH)
         except HushtableError:
             raise
-        except Exception as error:  # engines raise what they like
+        except Exception as error:  # engines raise any type
             raise explained(error) from None
         found = as_numpy(answer[_POSITION])
         order = np.argsort(found, kind="stable")
