@@ -91,8 +91,8 @@ POWER = 0.95
 def visible_rate(n_runs: int, caught: Callable[[EventTally], bool]) -> float:
     """Return the smallest probability at which `n_runs` runs detect an event with power `POWER`.
 
-    Infinite if even a certain event would not be detected. If `caught` holds for a tally, it must
-    hold for all larger tallies.
+    Return infinity if even a certain event would not be detected. If `caught` holds for a tally,
+    it must hold for all tallies with more hits.
 
     Examples
     --------
@@ -111,8 +111,9 @@ def visible_rate(n_runs: int, caught: Callable[[EventTally], bool]) -> float:
 def visible_loss(less: EventTally, *, limit: float, delta: float, error: float) -> float:
     """Return the smallest loss that would be detected at an event as frequent as this one.
 
-    The event's probability on the neighbor is its observed rate. Infinite if no probability on the
-    other input would be sufficient.
+    `less` is the tally on the neighbor. The event's probability there is taken to be the observed
+    rate, or 0.5 / runs if it never occurred. Return infinity if no probability on the other input
+    would be sufficient.
 
     Examples
     --------
@@ -127,6 +128,8 @@ def visible_loss(less: EventTally, *, limit: float, delta: float, error: float) 
 
 def visible_delta(less: EventTally, *, limit: float, delta: float, error: float) -> float:
     """Return the smallest delta, for an epsilon of `limit`, that would be detected.
+
+    `less` is the tally on the neighbor. Return infinity if no delta would be detected.
 
     Examples
     --------

@@ -54,13 +54,13 @@ Audited = TypeVar("Audited")
 
 
 def planned(method: Method, schema: Schema) -> Prepared:
-    """Plan a method once, as `publish` does."""
+    """Plan a method, as `publish` does; return its promises and a function that runs the plan."""
     plan = method.plan(schema)
     return Prepared(plan.guarantees, partial(run_plan, plan))
 
 
 def small_tables(method: Any, schema: Schema, relation: Neighbors, largest: int) -> Iterator[Pair]:
-    """Return the neighbors among all small tables."""
+    """Return all neighbors among the tables of at most `largest` rows over corner cells."""
     return searched_pairs(schema, relation, largest)
 
 
@@ -78,11 +78,11 @@ class Case(Generic[Audited]):
     schema : callable
         Function of the method that returns a small schema that fits its parameters.
     pairs : callable
-        Function of the method and a schema, this one or another that fits, that yields the worst
-        known neighbors.
+        Function of the method and a schema (that of `schema`, or another that fits the method)
+        that yields the worst known neighbors.
     prepare : callable
-        Function of the method and the schema that returns its promises and what to run on opened
-        inputs.
+        Function of the method and the schema that returns a `Prepared`: the promises, and the
+        function to run on opened inputs.
     search : callable
         Function of the method, the schema, the neighbor relation and a size that yields all
         neighbors up to that size.
@@ -160,7 +160,11 @@ def tuples_schema(method: NoisyCounts | GeneralizeSuppress) -> Schema:
 
 
 def noisy_counts_pairs(method: NoisyCounts, schema: Schema) -> Iterator[Pair]:
-    """Yield counts at which tuples appear first, or in half of the releases (000-4)."""
+    """Yield copies of a tuple, near the counts at which it is published first or half the time.
+
+    These counts test erratum 000-4. Without `k`, every count may be published; the tuple then has
+    0 or 5 copies.
+    """
     if method.k is None:
         yield from copies(schema, (0, 5))
         return
@@ -181,7 +185,7 @@ def sparse_schema(method: Columns) -> Schema:
         columns = {name: plain.get(name, whole(2)) | {"missing": "category"} for name in names}
         return made_schema(columns)
     items = names or ["m0", "m1", "m2"]
-    # More than `max_values`, so that someone loses a value if that is a bound.
+    # A person has up to three rows, so that values are dropped if `max_values` is less.
     return made_schema(
         {
             "who": {"role": "identifier"},
@@ -193,7 +197,7 @@ def sparse_schema(method: Columns) -> Schema:
 
 
 def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
-    """Yield records of one column (000-2), of all columns (000-3), and a decisive one (000-1)."""
+    """Yield a record with one column (000-2) or all (000-3), or that changes a choice (000-1)."""
     if method.item is not None:
         yield from _listed_pairs(method, schema)
         return
@@ -248,7 +252,7 @@ def sparse_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
 
 
 def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
-    """Yield the same cases for persons with items in a long table."""
+    """Yield the cases of `sparse_pairs` for persons with items in a long table."""
     assert method.item is not None  # noqa: S101 - long tables have items
     names = list(schema.attributes)
     item, value = names.index(str(method.item)), names.index(str(method.value))
@@ -287,11 +291,11 @@ def _listed_pairs(method: Columns, schema: Schema) -> Iterator[Pair]:
 
 # Worst cases of the alpha-beta algorithm and of FRAPP.
 
-_MOST_TUPLES = 1000  # of the domain: each run inserts some of them
+_MOST_TUPLES = 1000  # maximum size of the domain, because each run inserts some of its tuples
 
 
 def set_schema(method: AlphaBeta) -> Schema:
-    """Return a schema with a domain of some tuples, or with the columns that have a source."""
+    """Return a schema with a small domain, or with the columns that have a source distribution."""
     columns = {name: whole(len(weights)) for name, weights in method.source.items()}
     if method.d is None:
         return made_schema(columns or {"x": whole(8)})
@@ -305,7 +309,7 @@ def set_pairs(method: AlphaBeta, schema: Schema) -> Iterator[Pair]:
     """Yield tables with and without a tuple, alone and with others (004-1).
 
     With several views, the tuple may be in all or in none (004-2). If rows are counted, the table
-    may already contain the tuple: one time less than the maximum, or as often.
+    may already contain the tuple: `max_copies` times, or once less.
     """
     one, *others = corner_cells(schema, 3)
     hints: list[Several] = []
@@ -331,7 +335,7 @@ def exchanged_pairs(method: Frapp, schema: Schema) -> Iterator[Pair]:
 
 
 def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
-    """Prepare all views of a table that does not change, with their own stored random bits."""
+    """Prepare the publication of all views of one table, with random bits in a temporary folder."""
     plan = method.plan(schema)
     if method.views == 1:
         return planned(method, schema)
@@ -351,7 +355,10 @@ def all_views(method: AlphaBeta, schema: Schema) -> Prepared:
 
 
 def graph_pairs(method: Degrees, schema: Schema) -> Iterator[Pair]:
-    """Yield hubs: above the bound (001-2), across the ends of regions (001-1), and of matchings."""
+    """Yield graphs with and without a hub, which has pairs, full nodes or leaves as neighbors.
+
+    A hub above the degree bound tests 001-2; one with neighbors of every degree tests 001-1.
+    """
     bound = min(method.bounds[0], 16)
     listed = method.population == "listed"
 
@@ -441,7 +448,7 @@ def grown(method: DpC45, schema: Schema) -> Prepared:
 # Worst cases of recursive partitioning and of Mondrian.
 
 SIDE = 12
-"""Rows of one side, and rows of the class on the other; the table has SIDE**2 rows."""
+"""Number of rows with "low", and of "+" rows with "high", among the SIDE**2 of `telling_pair`."""
 
 
 def cut_schema(method: Partition) -> Schema:
@@ -530,7 +537,7 @@ def paired_pairs(method: Quilt, schema: Schema) -> Iterator[Pair]:
 
 
 def numeric_schema(method: Uncertain | Condensation) -> Schema:
-    """Return a schema with a number on a grid, the carried columns and the column of k."""
+    """Return a schema with numbers on a grid, the `carry` columns and, if set, the `k_column`."""
     columns: dict[str, Any] = {name: whole(20) for name in method.scales} or {"x": whole(20)}
     columns |= {name: words("F", "M") for name in method.carry}
     if isinstance(method, Uncertain) and method.k_column is not None:

@@ -138,7 +138,7 @@ class SingleTest:
     subject: Subject
     promise: Any
     runs: int  # maximum number of runs on each input
-    error: float  # probability of a false alarm; 0 for a promise without exceptions
+    error: float  # probability of a false alarm, or of a wrong detection limit
     clock: Clock
 
     def threshold(self) -> Finding:
@@ -223,7 +223,8 @@ class SingleTest:
     def uncertain_anonymity(self) -> Finding:
         """Simulate, and count for each record how often fewer than k records fit.
 
-        The record is chosen with one half of the runs (or of the time) and tested with the other.
+        One half of the runs (or of the time) selects the record for which this is most frequent.
+        The other half tests this record.
         """
         eta, half = float(self.promise.eta), max(1, self.runs // 2)
         tables, notes = list(_record_tables(self.subject.schema, self.promise.k)), []

@@ -44,8 +44,8 @@ KEPT = (48, 24, 8, 4, 4)
 """Maximum number of pairs, separated by a varying feature, that remain after each round.
 
 The first round keeps all pairs that are separated by a constant feature (the same in all runs on
-each side): such a feature may separate a single pair. A feature that separates many pairs is
-detected at any of them.
+each side), because such a feature may separate only one pair. A feature that separates many pairs
+is detected at any of them.
 """
 
 CHUNK = 50
@@ -72,7 +72,7 @@ class Difference:
 
 @dataclass
 class DifferenceTest:
-    """Test that nothing differs with certainty."""
+    """Test that nothing published differs with certainty between neighbors."""
 
     claim: LossClaim
     observations: Iterable[Observation]
@@ -164,7 +164,7 @@ class DifferenceTest:
         return separating(self._seen[pair.one], self._seen[pair.two], fixed=fixed)
 
     def _tested(self, difference: Difference, n: int, n_pairs: int) -> Finding | None:
-        """Count the event in new runs, alternating between both sides."""
+        """Count the event in new runs, alternating between both sides; None without a violation."""
         claim, pair = self.claim, difference.pair
         samples = Samples(), Samples()
         for _ in range(n):
@@ -241,7 +241,9 @@ def separating(
 
 
 def runs_to_prove(limit: float, delta: float, error: float) -> int:
-    """Return the runs on each side that prove more than a limit, for a certain difference.
+    """Return the number of runs on each side that prove a loss above `limit`.
+
+    The event occurs in all runs on one side and in none on the other.
 
     Examples
     --------
@@ -265,10 +267,10 @@ def _proves(n: int, limit: float, delta: float, error: float) -> bool:
     return loss_at_least(EventTally(n, n), EventTally(0, n), delta=delta, error=error) > limit
 
 
-# Input sizes at which a method's behavior changes, found by what its runs do.
+# Input sizes at which a method's behavior changes, found by comparing the signatures of runs.
 
 Signature = frozenset[tuple[str, ...]]
-"""Kinds of draws of some runs, and parts of what they return."""
+"""Kinds of draws in some runs; names of the parts of their releases, or types of their errors."""
 
 MOST_CHANGES = 4
 """Maximum number of changes that are narrowed down to a single row."""
@@ -303,7 +305,8 @@ def changes(
 ) -> list[int]:
     """Return sizes n such that runs on n and on n + 1 rows have different signatures.
 
-    Between two sizes that differ, bisection finds one such n. Stop when `enough` returns True.
+    Between two of `sizes` with different signatures, bisection finds one such n. Stop after
+    `MOST_CHANGES` sizes, or when `enough` returns True.
 
     Examples
     --------
@@ -362,8 +365,8 @@ def observations_of(
 ) -> Iterator[Observation]:
     """Yield the observations for the test of certain differences.
 
-    If all runs were recorded (`hushtable.audit.white_box`), tables of many sizes were already
-    tested more thoroughly.
+    If runs were recorded (`is_watched`), `hushtable.audit.white_box` has already tested tables of
+    many sizes more thoroughly, so only the claim's pairs and the folder are observed.
     """
     plan = plan_of(subject)
     known_only = is_given or is_watched
@@ -377,7 +380,11 @@ def observations_of(
 def watched_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Yield the neighbors for recorded runs: all those to try, some as folders, and large ones."""
+    """Yield neighbors for recorded runs, with the subject to run and a name.
+
+    They are very different tables, those of `neighbors_for`, some that are observed in the release
+    folder, and large tables.
+    """
     plan = plan_of(subject)
     is_graph = isinstance(subject.method, GraphMethod)
     if not is_given and not is_graph:
@@ -404,7 +411,8 @@ def _distant(
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
     """Yield very different tables, for all variants of the schema.
 
-    A release depends only on outcomes, so this must hold for any two tables.
+    A release depends only on the outcomes of draws. So equal outcomes must lead to equal releases
+    for any two tables.
     """
     for name, of in itertools.chain([("", subject)], _variants(claim, case, subject)):
         sizes = DISTANT_SIZES if of.schema.rows is None else (of.schema.rows,)
@@ -415,7 +423,7 @@ def _distant(
 def neighbors_for(
     claim: LossClaim, case: Case[Any], subject: Subject, *, is_given: bool
 ) -> Iterator[tuple[Subject, str, list[Pair]]]:
-    """Yield the neighbors to try, with what is run on them; only the claim's pairs if given."""
+    """Yield neighbors to try, with their subject and a name; only the claim's if `is_given`."""
     yield subject, "what is published", list(claim.pairs)
     if is_given:
         return
@@ -425,7 +433,8 @@ def neighbors_for(
         yield subject, "graphs of many sizes", graphs
         plan = plan_of(subject)
         if plan is not None:
-            # Post-processing is published, too, and is slower.
+            # The audit case runs only the measurement. Post-processing is published, too; it is
+            # slower, so only every fourth graph is run.
             whole = replace(subject, prepared=Prepared(plan.guarantees, partial(run_plan, plan)))
             yield whole, "whole releases of graphs", graphs[::4]
         return

@@ -25,19 +25,20 @@ N_PARENTS = 12
 """Number of best single events that are combined in pairs."""
 
 LEAST_SHARE = 0.01
-"""Features present in a smaller share of the runs on both sides are ignored."""
+"""Minimum share of the runs on one side in which a feature is present (and at least 3 runs)."""
 
 HINT_ERROR, FOUND_ERROR = 0.5, 0.05
-"""Pessimism of the selection: rates are taken at the end of an interval with this error.
+"""Error probabilities of the interval ends that replace the observed rates during the selection.
 
-Among many events found by search, some look better than they are; predefined events are few."""
+Among many events found by search, some look better than they are. Predefined events are few, so
+their observed rates are used unchanged (0.5)."""
 
 DISTINGUISHED = 3.0
 """Standard deviations by which a feature must differ to be used in a score."""
 
 
 LEANING = 1.0
-"""The same for linear weights, which have only one parameter per feature."""
+"""Standard deviations by which means must differ for linear weights (one parameter per feature)."""
 
 
 class Samples:
@@ -48,7 +49,7 @@ class Samples:
 
     def __init__(self) -> None:
         self.n_runs = 0
-        self._seen: dict[str, tuple[array[int], array[float]]] = {}  # in which run, and the value
+        self._seen: dict[str, tuple[array[int], array[float]]] = {}  # runs, and values in them
         self._ordered: dict[str, Values] = {}
 
     def add(self, found: Iterable[Features]) -> None:
@@ -86,7 +87,7 @@ class Samples:
         return len(self._seen[name][0]) if name in self._seen else 0
 
     def part(self, start: int) -> Samples:
-        """Return every other run, from the first or from the second."""
+        """Return every other run, starting with run `start` (0 or 1)."""
         half = Samples()
         half.n_runs = len(range(start, self.n_runs, 2))
         for name, (runs, values) in self._seen.items():
@@ -253,7 +254,7 @@ def best_event(
         choice for event in hints for choice in _judged(event, one, two, limits, HINT_ERROR)
     ]
     if deep:
-        # Found on half of the runs and judged on the other half, to avoid overfitting.
+        # Events are found on half of the runs and judged on the other half, to avoid overfitting.
         known, judges = (one.part(0), two.part(0)), (one.part(1), two.part(1))
         parents = sorted(_singles(*known, limits), key=lambda choice: -choice.excess)[:N_PARENTS]
         for first, second in itertools.combinations(parents, 2):
@@ -291,7 +292,10 @@ def _excess(
     *,
     error: float = FOUND_ERROR,
 ) -> Values:
-    """Return predicted excesses, shape (4, events): on one, on two, and for the complements."""
+    """Return predicted excesses over the limits, shape (4, events).
+
+    The event is more likely on the first input, or on the second; then the same for its complement.
+    """
     p, q, z = hits / n, others / n_others, deviations(error)
     return np.stack(
         (
@@ -325,7 +329,7 @@ def _as_choices(events: Sequence[Event], excess: Values) -> Iterator[ChosenEvent
 
 
 def _singles(one: Samples, two: Samples, limits: Limits) -> list[ChosenEvent]:
-    """Judge every feature: present, equal to a value, at most and at least a value."""
+    """Return the best event of each feature: present, or equal to, at most or at least a value."""
     names, cuts_of, hits, others = [], [], [], []
     for name in _frequent(one, two):
         x, y = one.ordered(name), two.ordered(name)

@@ -279,10 +279,13 @@ def capture_output() -> Iterator[io.StringIO]:
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 MOST_NUMBERS = 300
-"""Numbers of one text that become features; its digest covers the whole text."""
+"""How many numbers of a text become features, at most; a digest covers the whole text."""
 
 MOST_PLACES = 300
-"""Rows of one table whose positions become features; a digest covers all rows."""
+"""Maximum number of rows of a table, or entries of a JSON list, whose positions become features.
+
+A digest covers all rows.
+"""
 
 JUST_NOW = 3600.0
 """Age in seconds above which a file's modification time must have been set explicitly."""
@@ -356,8 +359,8 @@ def _read_entry(name: str, file: Path, found: Features) -> None:
 def seen_of(act: Callable[[], Features]) -> Features:
     """Return the features of an action, including what it prints and how it fails.
 
-    Output of other threads is not captured, and output that is silenced in a release is silenced
-    here.
+    Output of threads that the action did not start is not captured. Output that is silenced in a
+    release is silenced here.
     """
     with capture_output() as printed:
         try:

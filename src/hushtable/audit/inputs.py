@@ -30,7 +30,7 @@ class TableInput:
 
     schema: Schema = field(compare=False, repr=False)
     rows: tuple[Row, ...]
-    # owner of each row if the unit is a person; by default one row each
+    # person of each row, if the unit is a person; by default, each row has its own person
     persons: tuple[int, ...] | None = None
 
     @cached_property
@@ -65,14 +65,14 @@ class TableInput:
 
 
 class CodedEngine(MemoryEngine):
-    """Engine on codes that caches counts; new rows clear the cache."""
+    """Engine on codes that caches counts; a new selection of rows clears the cache."""
 
     def __init__(self, read: Callable[[], Encoded], schema: Schema, noise: Noise) -> None:
         super().__init__(read, schema, noise)
         self._answers: dict[Any, Any] = {}
 
     def use_noise(self, noise: Noise, *, resample_rows: bool) -> None:
-        """Select rows and tuples by this noise from now on; choose the rows of persons again."""
+        """Select rows and tuples by this noise from now on; with `resample_rows`, select again."""
         super().use_noise(noise, resample_rows=resample_rows)
         if resample_rows:
             self._answers.clear()
@@ -110,7 +110,7 @@ class GraphInput:
         return read_graph(list(self.edges), nodes=list(self.nodes) if self.listed else None)
 
     def without(self, node: str) -> GraphInput:
-        """Remove a node with its edges, and unlisted nodes that have no other edges."""
+        """Return the graph without a node, its edges, and unlisted nodes without other edges."""
         edges = tuple(edge for edge in self.edges if node not in edge)
         ends = {end for edge in edges for end in edge}
         stays = [one for one in self.nodes if one != node and (self.listed or one in ends)]
@@ -127,7 +127,7 @@ Input = TableInput | GraphInput
 # Neighbors: pairs of small inputs that differ in one unit of privacy.
 
 MAX_CELLS = 4
-"""Number of distinct rows that the tables of the search consist of."""
+"""Maximum number of distinct rows in the tables of the search."""
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,9 @@ def with_and_without(
 ) -> Pair:
     """Return neighbors: a table, and the same table with one more unit that has the rows `extra`.
 
-    If the unit is a person, everyone else has one row, and the additional person has as many rows
-    as may be used: `extra` repeated cyclically.
+    If the unit is a row, only the first row of `extra` is used. If the unit is a person, everyone
+    else has one row. The additional person has all rows of `extra`, repeated cyclically if these
+    are fewer than the maximum per person.
     """
     if schema.unit.kind != "person":
         return Pair(
@@ -168,7 +169,7 @@ def with_and_without(
 
 
 def corner_cells(schema: Schema, n: int = MAX_CELLS) -> list[Row]:
-    """Return distant rows: combinations of lowest and highest codes.
+    """Return up to `n` distant rows: combinations of lowest and highest codes, then the middle.
 
     Examples
     --------
@@ -180,7 +181,7 @@ def corner_cells(schema: Schema, n: int = MAX_CELLS) -> list[Row]:
     sizes = schema.domain.shape
     ends = [sorted({0, size - 1}) for size in sizes]
     low, high = tuple(end[0] for end in ends), tuple(end[-1] for end in ends)
-    # One column at its highest code each: the list stays short for many columns.
+    # Each of these rows has one column at its highest code, so the list stays short.
     steps = [(*low[:at], high[at], *low[at + 1 :]) for at in reversed(range(len(sizes)))]
     middle = tuple(size // 2 for size in sizes)
     return list(dict.fromkeys([low, high, *steps, middle]))[:n]

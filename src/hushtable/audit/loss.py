@@ -49,7 +49,7 @@ class LossTest:
 
     subject: Subject
     claim: LossClaim
-    runs: int  # on each side: one half to find an event, the other half to test it
+    runs: int  # total for the search, and again for the test, which runs half on each side
     error: float  # probability of a false alarm
     clock: Clock
 
@@ -167,7 +167,7 @@ FIRST = 1_500
 """Releases of each input in the first stage."""
 
 MOST = 8_000
-"""Releases listed, and compared with the list, if the first stage is suspicious."""
+"""Number of releases to list, and to compare with the list, if the first stage is suspicious."""
 
 SUSPICIOUS = 8
 """Minimum number of repeated releases for a second stage."""
@@ -175,7 +175,7 @@ SUSPICIOUS = 8
 
 @dataclass
 class RepeatTest:
-    """Test whether releases of one input repeat more often than on its neighbor."""
+    """Test whether releases of one input recur on it more often than on its neighbor."""
 
     subject: Subject
     claim: LossClaim

@@ -3,8 +3,10 @@
 These tests do not run the method. Words are compared with each other: a seed with few bits, or a
 state that a later run or a forked child repeats, produces equal words. Samplers are compared draw
 by draw with `hushtable.privacy.noise.bit_reader` on the same words: a sampler that rounds or clips
-deviates. The distribution of other samplers is tested with Clopper-Pearson intervals, out to tail
-probabilities of 1 in 10,000, and they must be able to exceed the range of a double.
+deviates. Noise sources other than `SecureNoise` and `SeededNoise` may use words differently: if
+their draws deviate, their distribution is tested with Clopper-Pearson intervals, out to tail
+probabilities of 1 in 10,000, and Laplace and geometric draws must be able to exceed `FARTHEST`
+scales.
 """
 
 from __future__ import annotations
@@ -51,7 +53,10 @@ LAW_DRAWS = 1 << 18
 """Draws used to test the distribution of other samplers."""
 
 FARTHEST = 40
-"""Noise scales beyond the range of a double: -ln(2**-53) is 36.7."""
+"""Number of noise scales that an exact sampler can exceed.
+
+A sampler that inverts a uniform double cannot: -ln(2**-53) is 36.7.
+"""
 
 LAPLACE = (Fraction(1), Fraction(7, 2), Fraction(20))
 GAUSSIAN = (Fraction(1), Fraction(9, 2), Fraction(100))
@@ -70,7 +75,7 @@ class Sampler:
     draw: Draw  # draws this many numbers
     exact: Callable[[BitReader], int]  # reads the same draws from words, one by one
     reaches: Callable[[int], float]  # probability of an absolute value of at least this much
-    scale: float = 1.0  # unit of the tail
+    scale: float = 1.0  # scale or standard deviation, in which the range of the tail is measured
 
 
 def samplers() -> Iterator[Sampler]:

@@ -81,7 +81,7 @@ class RecordingNoise(SeededNoise):
         self.draws: list[RecordedDraw] = []
         self.accounts: dict[RunAccount, None] = {}
         self.seen: Features = {}  # features of the run
-        self.faults: list[str] = []  # noise that was used outside of recorded queries
+        self.faults: list[str] = []  # descriptions of noise drawn outside of recorded queries
 
     def _words(self, n: int) -> Words:
         words = super()._words(n)
@@ -177,9 +177,9 @@ def run_plan(plan: Plan[Any], source: Any, noise: Noise) -> Released:
 
 
 class PlanWrapper:
-    """A plan with other runs, for checks of the whole pipeline; in all else the same.
+    """Wrapper of a plan: if the noise of a run records, it observes the draws.
 
-    If the noise records, it observes the draws.
+    Everything else is delegated to the plan, so that the whole pipeline can run it.
     """
 
     def __init__(self, plan: Plan[Any]) -> None:
@@ -189,5 +189,5 @@ class PlanWrapper:
         return getattr(self._plan, name)
 
     def accounted(self, source: Any, noise: Noise, **options: Any) -> Any:
-        """Run the plan."""
+        """Run the plan, observed by the noise if that records."""
         return self._plan.accounted(source, noise, observer=observer_of(noise), **options)

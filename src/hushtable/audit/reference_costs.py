@@ -28,7 +28,7 @@ _LOOSE = 1e-6
 
 @dataclass(frozen=True)
 class ReferenceCost:
-    """Total cost of draws: epsilon and delta of some, rho or squared mu of others."""
+    """Total cost of draws: epsilon and delta, plus rho (zCDP) or squared mu (Gaussian DP)."""
 
     epsilon: float = 0.0
     delta: float = 0.0
@@ -110,7 +110,7 @@ def delta_of(rho: float, epsilon: float) -> float:
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
-    """Return the smallest delta of mu-Gaussian differential privacy with epsilon.
+    """Return the smallest delta that mu-Gaussian differential privacy implies with epsilon.
 
     Dong, Roth and Su 2022, corollary 1.
 

@@ -62,7 +62,8 @@ def audit(
     Fast tests come first: where noise comes from, and whether anything published differs with
     certainty between neighbors of many sizes. Then, for a promise about neighbors, half of the runs
     search for two neighbors and an event that distinguishes them, and the other half compute a
-    lower bound on the loss from that event. All inputs are artificial, so an audit is not private.
+    lower bound on the loss from that event. All inputs are artificial, so a report contains no
+    private data.
 
     Parameters
     ----------
@@ -154,7 +155,10 @@ def audit(
 
 
 def _allowed(seconds: float | None, spent: float, n_left: int, *, is_slow: bool) -> float | None:
-    """Return the time limit of a test: most of the first half if fast, else an even share.
+    """Return the CPU seconds that a test may take; None for no limit.
+
+    A fast test gets 60% of what remains of the first half of `seconds` (at least 2% of `seconds`).
+    A slow test gets an even share of the remaining time (of at least 10% of `seconds`).
 
     Examples
     --------
@@ -223,7 +227,7 @@ def _quick_tests(
     pairs: Sequence[Pair] | None,
     tests: Collection[str],
 ) -> list[Test]:
-    """Return the fast tests: of the noise, and of differences that are certain."""
+    """Return the fast tests (all except "loss"); none if no promise is about neighbors."""
     listed: list[Test] = []
     about_neighbors = [claim for its in claims.values() for claim in its if not claim.about_delta]
     if not about_neighbors:

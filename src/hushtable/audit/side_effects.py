@@ -32,8 +32,8 @@ from hushtable.privacy.noise.sources import SeededNoise
 
 # Side effects of a run: files, environment variables and communication.
 #
-# The interpreter's audit hook (`sys.addaudithook`) reports everything that leaves the process.
-# Events of a run are recorded while it is traced; of files, those that still exist when it ends.
+# The interpreter's audit hook (`sys.addaudithook`) reports such events while a run is traced. Of
+# the files that a run writes, only those that still exist at its end count as side effects.
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OUT = {
@@ -78,7 +78,9 @@ def _captured(event: str, given: tuple[Any, ...]) -> None:
 
 @contextlib.contextmanager
 def traced(*places: Path) -> Iterator[list[str]]:
-    """List the side effects of this thread, except files in `places`; complete at the end.
+    """Yield a list that receives the side effects of this thread when the block ends.
+
+    Files in `places` are ignored.
 
     Examples
     --------
@@ -138,7 +140,7 @@ _NAMES = {
 
 @contextlib.contextmanager
 def intercept() -> Iterator[list[str]]:
-    """List calls of random generators from the project's code or a method's, by name."""
+    """Yield a list of calls of random generators, except by libraries and the noise layer."""
     calls: list[str] = []
 
     def reporting(name: str, real: Any) -> Any:

@@ -132,12 +132,15 @@ class Subject:
     _opened: dict[Input, Any] = field(default_factory=dict)
 
     def opened(self, given: Input, row_choice: Noise | None = None) -> Any:
-        """Return the opened input; rows are selected again at each call, with `row_choice`."""
+        """Return the opened input, which selects rows by `row_choice` (by default, by `noise`).
+
+        If a person has too many rows, they are selected again at each call.
+        """
         if given not in self._opened:
             self._opened[given] = given.open(self.noise)
         opened = self._opened[given]
         if isinstance(given, TableInput):
-            # Also if all rows count: tuples of records may be selected at random.
+            # Needed even if all rows are used, because a method may select tuples at random.
             opened.use_noise(row_choice or self.noise, resample_rows=given.is_crowded)
         return opened
 

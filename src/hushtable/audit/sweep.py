@@ -229,7 +229,7 @@ def _named(code: CodeType, found: set[int], limit: int) -> None:
 
 
 def large_sizes(plan: Any) -> list[int]:
-    """Return large sizes that a plan or its code contains, each with its predecessor.
+    """Return up to six large sizes that a plan or its code contains, each with its predecessor.
 
     Examples
     --------
@@ -241,7 +241,7 @@ def large_sizes(plan: Any) -> list[int]:
 
 
 def sizes_of(plan: Any) -> list[int]:
-    """Return the sizes to sweep: all up to a limit, then around constants and powers of two."""
+    """Return the sizes to sweep: all below `MOST_ROWS`, then near constants and powers of two."""
     around = {n + step for n in (*constants(plan), 512, 1024, 2048, 4096) for step in (-2, -1, 0)}
     return sorted({*range(MOST_ROWS), *(n for n in around if n >= MOST_ROWS)})
 

@@ -7,8 +7,8 @@ A method is run on two neighbors with the same outcomes of all draws and the sam
 - The draws have the same mechanisms and noise, which depend only on earlier outcomes.
 - The inputs of each draw differ by at most the sensitivity that was recorded for it.
 - Each draw equals that of the exact sampler on the same words, for mechanisms known here.
-- Mechanisms for single counts have the right distribution. This is tested with draws, and is the
-  only check with an error probability.
+- Mechanisms for single counts and choices of splits have the right distribution. This is tested
+  with many draws. No other check has an error probability.
 - The costs, recomputed here, add up to no more than the promise.
 
 ``auditor.md`` explains why each failure is a violation.
@@ -60,11 +60,11 @@ LAW_DRAWS = 20_000
 """Draws used to test the distribution of a mechanism for single counts."""
 
 WAY_DRAWS = 1_000
-"""Draws used to test the distribution of a choice among ways."""
+"""Draws used to test the distribution of a choice among ways to split."""
 
 LEAST_CHANGE = 0.1
 """Minimum change of some probability of a choice if its exponent is doubled: more than six
-standard deviations of that many draws."""
+standard deviations of a frequency in `WAY_DRAWS` draws."""
 
 
 class FaultError(Exception):
@@ -115,7 +115,7 @@ def _expected(draw: RecordedDraw) -> Any:  # noqa: PLR0911 - one for each mechan
 
 
 def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
-    """Choose as recorded: each choice with its epsilon, among the remaining candidates."""
+    """Recompute the choices on the same words, each among the remaining candidates."""
     values = np.asarray(exact.values, np.int64)
     kinds = mechanism.exclusive_groups
     if kinds is None:
@@ -136,7 +136,7 @@ def _chosen(mechanism: TopChoices, exact: Any, noise: SeededNoise) -> list[int]:
 
 
 def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
-    """Replace rows as recorded; return the sorted codes of all rows."""
+    """Recompute the replacement of rows on the same words; return the sorted codes of all rows."""
     codes = np.repeat(exact.codes, exact.counts, axis=0)
     others = np.flatnonzero(~noise.bernoulli(mechanism.retention, size=len(codes)))
     for place, size in enumerate(exact.domain.shape):
@@ -145,7 +145,7 @@ def _replaced(mechanism: RowReplacement, exact: Any, noise: SeededNoise) -> Any:
 
 
 def _cut(mechanism: HistogramCuts, exact: Any, noise: SeededNoise) -> list[int]:
-    """Cut runs as recorded; return the ends of the resulting runs."""
+    """Recompute the cuts on the same words; return the ends of the resulting runs of bins."""
     cut: list[int] = []
     for begin, end in mechanism.runs:
         run = exact[begin:end]
@@ -160,7 +160,10 @@ def _cut(mechanism: HistogramCuts, exact: Any, noise: SeededNoise) -> list[int]:
 
 
 def _law_of_ways(mechanism: SplitChoice, exact: Any, *, sharper: int = 1) -> Any:
-    """Return the probability of each run of ways, from their number, weights and scores."""
+    """Return the probability of each run of ways to split that have the same score.
+
+    `sharper` multiplies the exponent.
+    """
     scores = np.concatenate([ways.scores for ways in exact]).astype(float)
     weights = np.concatenate(
         [ways.n_ways * float(weight) for ways, weight in zip(exact, mechanism.weights, strict=True)]
@@ -248,10 +251,10 @@ MOST_LAWS = 8
 """Maximum number of mechanisms for single counts whose distribution is tested."""
 
 MOST_WAY_LAWS = 3
-"""Maximum number of choices among ways whose distribution is tested."""
+"""Maximum number of choices among ways to split whose distribution is tested."""
 
 MOST_WAYS = 1000
-"""Ways of one run that are compared individually."""
+"""Maximum number of ways of one run that are compared individually."""
 
 FIRST_WORDS = (None, 0, None, None, 2**64 - 1)
 """First word of random bits outside of mechanisms, by pair; None for a random word. Extreme words
@@ -268,7 +271,7 @@ ENOUGH = 20
 class WhiteBox:
     """Test with recorded runs of a method on many neighbors."""
 
-    # what is run, a description, and pairs
+    # subject to run, description of the pairs, and pairs
     neighbors: Iterable[tuple[Subject, str, Sequence[Pair]]]
     # whether neighbors differ in one unit, so that sensitivities can be checked
     is_counted: bool = True
@@ -545,7 +548,7 @@ def _moved(one: Any, two: Any) -> Any:
 
 
 def _counted(common: CommonTuples) -> Counter[Any]:
-    """Count tuples; omitted ones, of too few records, count as just below the minimum."""
+    """Return by how much the count of each tuple exceeds the largest count that is omitted."""
     tuples, found = common.tuples, Counter[Any]()
     for at, count in enumerate(tuples.counts):
         where = slice(int(tuples.starts[at]), int(tuples.starts[at + 1]))
@@ -580,7 +583,7 @@ def _check_account(run: RecordingNoise, promise: Any, *, together: bool) -> None
 
 # Audit of linked tables: runs on neighbors that differ in all rows of one person.
 #
-# As for one table (`hushtable.audit.white_box`), a plan is run on two neighbors with the same
+# As for one table (see the module docstring), a plan is run on two neighbors with the same
 # outcomes of all draws and the same other random bits. The inputs of each draw may differ by at
 # most the recorded sensitivity, and the costs recorded for all tables must not exceed the promise.
 
