@@ -33,7 +33,7 @@ from hushtable.release.release import Release
 
 MOST_GROUPS = 30
 WORST_CASE = "The bound holds for every data set and every unit: it is a maximum, not an average."
-LEAST_SHARE = 0.01  # of the rows: smaller groups have large relative errors in any release
+LEAST_SHARE = 0.01  # share of the rows; smaller groups have large relative errors in any release
 
 
 @dataclass(frozen=True)
@@ -245,7 +245,10 @@ def _about_spending(evidence: Evidence) -> dict[str, DraftAnswer]:
 
 
 def _decided(evidence: Evidence) -> dict[str, DraftAnswer]:
-    """Collect who is responsible for the cap and each release, from ledger or statements."""
+    """Collect names, reasons and review dates for the cap and each release.
+
+    They come from the ledger or, for a release without an entry, from its statement.
+    """
     decisions = {}
     if evidence.ledger is not None:
         decisions["the cap"] = evidence.ledger["decision"]
@@ -446,7 +449,10 @@ def _attack(attack: Mapping[str, Any]) -> str:
 
 
 def _groups(evaluation: Mapping[str, Any]) -> list[tuple[float, tuple[str, ...]]]:
-    """Return the relative error of each value's share, with a row for the table."""
+    """Return the absolute relative error of each value's share, with its row of the table.
+
+    Values with a share below `LEAST_SHARE` are left out.
+    """
     compared: list[tuple[float, tuple[str, ...]]] = []
     for column in evaluation["utility"]["columns"]:
         shares = column["shares"]

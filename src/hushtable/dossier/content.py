@@ -106,7 +106,7 @@ class SealedDossier(FrozenValue):
     seal: DossierSeal
 
 
-# Questions of a dossier, in order: a topic for each ID.
+# Questions of a dossier in order: by section, the text of each question ID.
 
 SECTIONS = {
     "The data": {
