@@ -185,7 +185,7 @@ def _names(folders: Sequence[Path]) -> list[str]:
 def _common_columns(
     names: Sequence[str], releases: Sequence[Release]
 ) -> tuple[list[str] | None, list[str]]:
-    """Return the columns that all releases have (None if that is all), and notes on differences."""
+    """Return the common columns (None if all releases have the same), and notes on differences."""
     schemas = {name: release.schema for name, release in zip(names, releases, strict=True)}
     published = [set(schema.attributes) for schema in schemas.values()]
     common = set.intersection(*published)

@@ -1,4 +1,4 @@
-"""Rows of a comparison table: one number of every release."""
+"""Rows of a comparison table, with one value per release, and verdicts on uses of a release."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Better = Literal["lower", "higher", "neither"]
 
 @dataclass(frozen=True)
 class Figure(Plain):
-    """One number of every release."""
+    """A row of a comparison table: one number or text per release."""
 
     group: str  # promise, error, accuracy, risk, size or time
     name: str
@@ -35,7 +35,7 @@ def figures_of(releases: Sequence[Release], found: Sequence[Mapping[str, Any]]) 
         values = [_promised(release, name) for release in releases]
         if any(value is not None for value in values):
             yield _figure("promise", name, values, better="lower")
-    # Intervals of an empty release cover everything, so they are left out.
+    # Intervals of an empty release cover everything, so its errors and accuracies are left out.
     utilities = [one["utility"] if one["utility"]["n_published"] else None for one in found]
     yield from _errors(utilities)
     yield from _accuracies(utilities)
@@ -143,7 +143,7 @@ def _beyond_chance(attacks: Sequence[Mapping[str, Any]], *, control: bool) -> st
 
 
 def worst_of(attacks: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any] | None:
-    """Return the outcome of one attack that exceeds its reference most."""
+    """Return the outcome of the named attack that exceeds its reference most, if there is one."""
     tried = [x for x in attacks if x["name"] == name and x["excess"] and x["attack"]["n"]]
     return max(tried, key=lambda x: float(x["excess"]["value"]), default=None)
 
@@ -185,7 +185,7 @@ def best_accuracies(learning: Mapping[str, Any]) -> dict[str, float]:
 
 # Uses that a release is suitable for, judged from its evaluation.
 #
-# Each use has one fixed rule, defined in this module. There is not one overall score, because a
+# Each use has one fixed rule, defined in this module. There is no overall score, because a
 # release that is unsuitable for one purpose may be sufficient for another.
 
 CLOSE = 0.05

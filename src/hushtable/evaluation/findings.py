@@ -42,7 +42,7 @@ def _plain(value: Any) -> Any:
 
 
 class Findings(ABC):
-    """Results that compare with the private table; written as JSON or HTML, atomically."""
+    """Results of a comparison with the private table; they are written atomically."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class Findings(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Plain):
-    """Name, definition and range of a metric; None for no bound."""
+    """Name, definition and range of a metric; a bound of None means unbounded."""
 
     name: str
     meaning: str  # definition in one sentence, for readers who do not know the metric

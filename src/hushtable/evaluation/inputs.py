@@ -75,7 +75,7 @@ class CodedRows:
         return order, is_first
 
     def with_values(self) -> CodedRows:
-        """Drop rows in which all columns are missing."""
+        """Return the rows in which at least one column has a value."""
         present = np.zeros(self.n_rows, np.bool_)
         for name, column in self.schema.attributes.items():
             present |= self.codes[name] != column.missing_code  # no code equals None

@@ -1,4 +1,4 @@
-"""HTML report of an evaluation, built only from its JSON data."""
+"""HTML pages of evaluations, comparisons and ledgers, built only from their JSON data."""
 
 from __future__ import annotations
 

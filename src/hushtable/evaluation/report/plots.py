@@ -115,7 +115,10 @@ def _bars(name: str, data: Sequence[tuple[str, float, float]], *, keep_order: bo
 
 
 def association_plots(pairs: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Plot heat maps of Cramér's V, for the original and for the release."""
+    """Plot heat maps of Cramér's V, for the original and for the release.
+
+    Only the `MAX_HEAT_COLUMNS` columns with the strongest associations in the original are shown.
+    """
     strength: dict[str, float] = {}
     for pair in pairs:
         for name in pair["names"]:
@@ -228,11 +231,11 @@ def rate_plot(
     whole: bool = False,
     unit: Literal["share", "distance"] = "share",
 ) -> str:
-    """Plot rates with their intervals, one row each, under headings.
+    """Plot rates with their intervals, in named rows under headings.
 
     `groups` maps each heading to rows: a name and its marks. An empty heading is not shown. `title`
     is the accessible description, and `line` a rate to mark in all rows. The axis runs from 0 to 1
-    if `whole`, else around the rates.
+    if `whole`, else around the rates. `unit` selects the format of numbers.
     """
     rows = [row for things in groups.values() for row in things]
     ends = [rate[end] for _, marks in rows for _, rate, _ in marks for end in ("low", "high")]

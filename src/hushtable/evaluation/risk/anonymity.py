@@ -64,7 +64,8 @@ def measure(
     sensitive : sequence of str
         Columns that an attacker wants to learn.
     schema : Schema, optional
-        Defines which texts are ordered. Numbers always are.
+        Schema that defines which categories are ordered. Numbers are ordered unless their column
+        is categorical.
     recode : mapping of str to Recoding, optional
         Generalization of columns, which defines the order of their labels.
 
@@ -173,11 +174,11 @@ def _groups(columns: Sequence[Integers], n_rows: int) -> Integers:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Counts of each sensitive value in each group, sorted by group and value."""
+    """Shares of each sensitive value in each group, sorted by group and value."""
 
     group: Integers
     value: Integers
-    share: Floats  # of its group
+    share: Floats  # share of the value among the rows of its group
     overall: Floats  # share of each value in the table
 
     @classmethod
@@ -196,7 +197,10 @@ class _Pairs:
         return float(np.bincount(self.group, above).max())
 
     def ordered(self) -> float:
-        """Return the largest area between the distribution functions, divided by m - 1."""
+        """Return the largest earth mover's distance of a group from the table.
+
+        It is the area between the two distribution functions, divided by m - 1.
+        """
         m = len(self.overall)
         if m < 2:
             return 0.0

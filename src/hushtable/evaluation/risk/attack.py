@@ -1,8 +1,9 @@
 """Tables of an attack as numeric matrices, in the values of the release.
 
-Values are encoded by the engine's rules, except that out-of-domain values become missing, so that
-no value stops an attack. If the release generalized a column, private values are generalized in the
-same way, because the attacker sees them in this form.
+Values are encoded by the engine's rules, with two exceptions, so that no value stops an attack:
+numbers are clipped to the public range (in columns without special values), and other
+out-of-domain values become missing. If the release generalized a column, private values are
+generalized in the same way, because the attacker sees them in this form.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from hushtable.schema.recoding import Intervals, Recoding
 MOST_TARGETS = 2_000
 FEWEST_TARGETS = 200
 MOST_COMPARISONS = 250_000_000
-"""Limit on targets times published records in one nearest-neighbor search."""
+"""Limit on targets times published records in a search; `FEWEST_TARGETS` may exceed it."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class AttackTables:
         return int(min(MOST_TARGETS, max(FEWEST_TARGETS, affordable)))
 
     def targets(self, table: Floats, n_targets: int | None = None) -> Floats:
-        """Return a random sample of the people to attack, by default of `n_targets`."""
+        """Return a random sample of people to attack; by default, at most `self.n_targets`."""
         n_targets = n_targets or self.n_targets
         if len(table) <= n_targets:
             return table
@@ -131,7 +132,7 @@ def _labels(cut: Recoding) -> Column:
 def _read(
     table: pa.Table, columns: Mapping[str, Column], schema: Schema
 ) -> dict[str, NDArray[np.int64]]:
-    """Encode a table; out-of-domain values become missing."""
+    """Encode a table; clip numbers, and replace other out-of-domain values by missing."""
     lenient: dict[str, Any] = {}
     for name, column in columns.items():
         lenient[name] = column.model_copy(update={"missing": "category", "outside": "missing"})
@@ -175,7 +176,7 @@ def _is_plain(kind: pa.DataType) -> bool:
 def _clipped(values: pa.ChunkedArray, column: Numeric) -> pa.ChunkedArray:
     """Clip numbers to the public range, and round them for integer columns.
 
-    This also clips private values outside the range.
+    Published and private values are both clipped.
     """
     low, high = (float(column.value(code) or 0) for code in (0, column.n_values - 1))
     inside = pc.min_element_wise(
@@ -192,7 +193,10 @@ def _matrix(
     *,
     done: bool = False,
 ) -> Floats:
-    """Convert codes to positions or codes of released values; `done` if they are released codes."""
+    """Return released values, sorted by row: positions in ordered columns, codes in others.
+
+    With `done`, the given codes are already those of released values.
+    """
     matrix = np.empty((len(next(iter(codes.values()))), len(columns)))
     for place, (name, column) in enumerate(columns.items()):
         cut, values = recode.get(name), codes[name]
@@ -261,7 +265,7 @@ class Outcome(Plain):
     of: str = ""  # specific target: a column or a kind of predicate; may be empty
     attacker: str  # description in a sentence
     attack: Rate  # success on people in the original
-    control: Rate | None = None  # of the same guesses on people who are not in the original
+    control: Rate | None = None  # success of the same guesses on people not in the original
     naive: Rate | None  # success without the release; None if not defined
     note: str = ""  # samples used, comparisons that were not possible
     details: tuple[MetricValue, ...] = ()

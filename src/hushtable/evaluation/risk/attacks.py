@@ -77,8 +77,8 @@ def assess(  # noqa: PLR0917 - the tables, then metadata
     original : table
         The private table.
     published : table
-        Rows of the release as published, `Release.frame`. Generalized values are attacked as such,
-        not values sampled inside them.
+        Rows of the release as published. Generalized values are attacked as such, not values
+        sampled inside them.
     control : table or None
         Rows of the same population that are not in the release.
     schema : Schema
@@ -183,9 +183,9 @@ def make_control_group(
 ) -> Iterator[AttackedRows | None]:
     """Run the method of a release again on part of the rows; yield None if that is not possible.
 
-    It is not possible if a person has several rows (the control group would not be independent), if
-    columns are derived or not all compared, if there are too few rows, or if the method refuses to
-    run.
+    It is not possible if the unit is not a row (a person in both parts would make the control group
+    dependent), if columns are derived or not all compared, if there are too few rows, if the method
+    is not installed or refuses to run, or if its release has no rows with all columns.
     """
     schema, n_back = release.schema, round(SHARE * rows.n_rows)
     spec = find(release.statement.method)

@@ -1,9 +1,9 @@
 """Likelihood linkage: match noisy records to people by likelihood.
 
-The observer has all original records and knows the method and, in the worst case, which level each
-record publishes. For each published record, the observer ranks the candidates of that level by
-likelihood. The attack runs the method with new noise, because a release is in random order and its
-correct links are not known. The report is internal.
+The observer has all original records and knows the method and, in the worst case, the level (noise
+width or region) that is published with each record. For each published record, the observer ranks
+the candidates of that level by likelihood. The attack runs the method with new noise, because a
+release is in random order and its correct links are not known. The report is internal.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ def likelihood_linkage(
     )
 
 
-# Likelihood linkage of noisy records, see `hushtable.evaluation.risk.likelihood_linkage`.
+# Likelihood linkage as one of the attacks of an evaluation.
 
 MOST_RECORDS = 20_000
-"""Limit, because every record is compared with every other one."""
+"""Maximum number of records, because every record is compared with every other one."""
 
 _ATTACKER = (
     "An attacker has all private records and knows the method. For each noisy record, the attacker "

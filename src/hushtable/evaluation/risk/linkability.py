@@ -14,7 +14,7 @@ with needing("eval", "evaluation"):
 
 N_NEIGHBORS = 5
 N_SPLITS = 4
-"""Random ways to divide the columns between the two files."""
+"""Number of random divisions of the columns between the two files."""
 
 _ATTACKER = (
     "An attacker has two files about the same people, without names, one with half of the columns "
@@ -24,7 +24,7 @@ _ATTACKER = (
 
 
 def run(scene: AttackTables) -> list[Outcome]:
-    """Run the attack; return nothing with fewer than two columns."""
+    """Run the attack; return nothing with fewer than two columns or without published rows."""
     d = len(scene.names)
     if d < 2 or not len(scene.published):
         return []
@@ -74,7 +74,7 @@ def _linked(
 
 
 def _chance(n: int) -> float:
-    """Return the probability that two random sets of records have one in common."""
+    """Return the probability that two random sets of 5 of `n` records have one in common."""
     k = min(N_NEIGHBORS, n)
     if 2 * k > n:
         return 1.0

@@ -41,7 +41,7 @@ AUC = share_metric(
 
 
 def run(scene: AttackTables) -> list[Outcome]:
-    """Run the attack; return nothing without a control group."""
+    """Run the attack; return nothing without rows, or with fewer than two people in a group."""
     if scene.control is None or not len(scene.published) or not len(scene.control):
         return []
     published = scene.published

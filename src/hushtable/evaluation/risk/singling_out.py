@@ -45,7 +45,7 @@ class Description:
     values: tuple[float, ...]
 
     def count(self, table: Floats, *, most: int = 2) -> int:
-        """Count the matching rows, up to `most`; the table should be in column-major order."""
+        """Count the matching rows, up to `most`; column-major order of the table is faster."""
         rows: NDArray[np.int64] | None = None
         for column, relation, value in zip(self.columns, self.relations, self.values, strict=True):
             held = table[:, column] if rows is None else table[rows, column]

@@ -126,7 +126,7 @@ class Utility:
     marginals: Marginals
     workload: Workload | None
     learning: Learning | None
-    degrees: DegreeComparison | None  # of a graph
+    degrees: DegreeComparison | None  # only for graphs
     notes: tuple[str, ...]  # remarks for the reader, including why something was left out
     slopes: tuple[SlopeComparison, ...] = ()
 

@@ -1,10 +1,11 @@
 """Machine learning utility: train on the release, test on rows of the original.
 
 Three models predict the target column from the others: a decision tree, naive Bayes and gradient
-boosting. Each is trained once on the published rows and once on rows of the original, and both are
-tested on the same original rows, which were not used to train the latter. The majority baseline
-always predicts the most frequent class. Generalized columns are used as published, and test rows
-are converted to the same values first, as an analyst would do.
+boosting. In each repetition, each model is trained twice: on the published rows, and on rows of the
+original. Both are tested on the same rows, of the control table or of the original, which were not
+used to train the latter. The majority baseline always predicts the most frequent class. Generalized
+columns are used as published, and test rows are converted to the same values first, as an analyst
+would do.
 """
 
 from __future__ import annotations
@@ -90,7 +91,10 @@ class LearningTask:
     test: CodedRows
 
     def predicted(self, predict: Model, seed: int) -> Integers:
-        """Return predictions; without features or with one class, the first training class."""
+        """Return predictions; without features or with one class, the class of the first row.
+
+        Without training rows, class 0 is predicted.
+        """
         if self.table.features and len(np.unique(self.y)) > 1:
             return predict(self, seed)
         return np.full(self.test.n_rows, self.y[0] if len(self.y) else 0)

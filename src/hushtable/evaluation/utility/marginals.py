@@ -84,7 +84,7 @@ def value_shares(
 def on_present(
     column: Column, truth: ValueShares, share: ValueShares
 ) -> tuple[NDArray[np.int64], Floats, Floats, int]:
-    """Return the codes in use, both distributions among present values, and the range."""
+    """Return the codes in use, both distributions among present values, and the largest code."""
     codes = np.union1d(truth.codes, share.codes)
     present = codes < column.n_values
     codes, one, two = codes[present], truth._on(codes)[present], share._on(codes)[present]
@@ -421,7 +421,7 @@ class Marginals:
     columns: list[ColumnComparison]
     pairs: list[SetComparison]  # columns that are published together
     triples: list[SetComparison]
-    n_pairs: int  # in the table, published together or not
+    n_pairs: int  # number of pairs in the table, published together or not
     n_triples: int
 
 

@@ -1,8 +1,9 @@
 """Comparison of correlations and regression slopes between original and published rows.
 
-A model fitted to published rows inherits the attenuation from noise and shrinkage. For every pair
-of numeric columns, the correlation and the slope are computed from both tables, for all rows and
-for the groups of the column with the fewest values.
+A model fitted to published rows inherits the attenuation from noise and shrinkage. For pairs of
+numeric columns (at most `MAX_PAIRS` per block), the correlation and the slope are computed from
+both tables: for all rows and, if some column has at most `MAX_GROUPS` values, for each value of the
+column with the fewest.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ Masks = tuple[NDArray[np.bool_], NDArray[np.bool_]]
 
 
 def _groups(original: CodedRows, published: CodedRows) -> list[tuple[str, Masks]]:
-    """Return masks for all rows, and for the groups of the column with the fewest values."""
+    """Return masks for all rows, and for each value of the column with the fewest, if few."""
     all_rows = (np.ones(original.n_rows, np.bool_), np.ones(published.n_rows, np.bool_))
     groups: list[tuple[str, Masks]] = [("", all_rows)]
     columns = published.schema.attributes
@@ -134,7 +135,7 @@ def in_short(compared: Sequence[SlopeComparison]) -> dict[str, Any] | None:
 
 
 def weakest(slopes: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the 20 pairs whose correlation changed most, for a table."""
+    """Return the 20 comparisons whose correlation changed most, for a table."""
     changed = sorted(
         slopes["each"],
         key=lambda one: -abs(one["correlation"]["original"] - one["correlation"]["published"]),

@@ -27,10 +27,10 @@ ARITIES = (1, 2, 3)
 SELECTIVITIES = ((0.0, 0.001), (0.001, 0.01), (0.01, 0.1), (0.1, 1.0))
 PER_CELL = 20
 FLOOR = 0.001
-"""Smallest denominator of a relative error, as a share of the rows."""
+"""Smallest denominator of a relative error, as a share of the rows; it is at least one row."""
 
-_TRIES = 40  # candidates per wanted query
-_MAX_VALUES = 12  # in one condition
+_TRIES = 40  # candidates for each number of conditions, as a multiple of `per_cell`
+_MAX_VALUES = 12  # maximum in a condition on an unordered column
 _BOOTSTRAP = 1000
 
 RELATIVE = Metric(
