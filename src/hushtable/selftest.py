@@ -1,7 +1,8 @@
 """Self-test of an installation.
 
-It compares noise with exact probabilities, methods with numbers from their papers and with the
-auditor, and tests the ledger with concurrent and killed processes. It reads no private data.
+It compares noise with exact probabilities and methods with numbers from their papers, audits
+methods briefly, and tests the ledger with concurrent and killed processes. It reads no private
+data.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class SelfCheck:
-    """A check; `run` runs it."""
+    """A check: its group, its name, and the function that runs it."""
 
     group: str
     name: str
@@ -90,7 +91,7 @@ class CheckRow:
 
 
 def held(found: bool, said: str) -> CheckResult:
-    """Return a verdict that a check holds or fails."""
+    """Return the result of a check that was run: it holds or fails."""
     return CheckResult("holds" if found else "FAILS", said)
 
 
@@ -162,7 +163,7 @@ def _choices(gaps: list[int]) -> Mass:
 
 
 def _chosen(gaps: list[int], noise: SecureNoise) -> Integers:
-    """Choose with an exponent of 1/2 per unit of score."""
+    """Draw 5,000 private choices, with an exponent of 1/2 per unit of score."""
     one = Fraction(1)
     drawn = [noise.choose(gaps, epsilon=one, sensitivity=one, monotone=False) for _ in range(5_000)]
     return np.array(drawn, np.int64)
@@ -215,9 +216,10 @@ SAMPLER_CHECKS = (
 
 # Short audits of one method per family.
 #
-# Only tests that need few runs: sources of randomness, recorded costs, and certain differences
-# between neighbors. Promises other than differential privacy have no account, so their loss is
-# measured. `hushtable audit` measures the loss of all methods, which takes longer.
+# These audits include only tests that need few runs: of sources of randomness, recorded costs, and
+# certain differences between neighbors. A promise that is not about neighbors (`MEASURED`) has no
+# such tests, so it is tested by simulation. `hushtable audit` also measures the loss of all
+# methods, which takes longer.
 
 SECONDS = 3.0
 """Approximate CPU seconds of each audit."""

@@ -89,8 +89,8 @@ class Example:
     has_rows : bool, default=True
         Whether a release has rows (`Release.frame`). If not, `Release.frame` must raise an error.
     refuses_few : str
-        Regular expression that the error for a table with one row must match. Empty if every table
-        is published, including an empty one.
+        Regular expression that the error for a table with one row or none must match. Empty if
+        every table is published, including an empty one.
     seed : int, default=7
         Seed of the run that is repeated.
 
@@ -494,8 +494,8 @@ def check_method(example: Example) -> None:
     Parameters
     ----------
     example : Example
-        The method with its parameters, and the inputs it is checked on. The method must be listed:
-        by hushtable, or by an entry point of an installed package.
+        The method with its parameters, and the inputs it is checked on. The method must be
+        registered, by hushtable or by an entry point of an installed package.
 
     Raises
     ------
@@ -541,7 +541,7 @@ def check_audit(method: Parameters, **options: Any) -> Report:
     Parameters
     ----------
     method : Parameters
-        The method. Its listing names the neighbors that it is tested on.
+        The method. It must have an audit case: built-in, or named by its `MethodSpec`.
     **options
         Options of `hushtable.audit.audit`, such as ``runs`` and ``seconds``. By default, a method
         that keeps its promise is accused with probability at most 1e-6 (``confidence``).
@@ -597,7 +597,7 @@ def check_audit_sees(broken: Parameters, **options: Any) -> Report:
     return report
 
 
-# Contract checks of a method's parts: its code, its proof and its listing.
+# Contract checks of a method's parts: its code, its proof and its `MethodSpec`.
 
 _SOURCES = {"random", "secrets", "pandas", "duckdb", "ibis", "pyspark"}
 _OPENERS = {"unseal", "add_noise", "MemoryEngine", "SqlEngine"}
@@ -608,8 +608,8 @@ _OF_A_PROOF = ("promise", "checks", "custodian", "algorithm", "proof", "paper")
 def check_source(path: Path, *, draws: bool = False) -> None:
     """Check law 2: a module of a method uses neither other randomness nor data access.
 
-    It must not import functions that open sealed counts, define its own mechanism, or draw noise
-    for counts. `draws` allows the last for methods without differential privacy.
+    It must not import engines or functions that open sealed counts, define its own mechanism, or
+    draw noise for counts. `draws` allows the last for methods without differential privacy.
     """
     problems = [
         f"{path.name}, line {line}: {told}"
@@ -656,12 +656,12 @@ def check_proof(path: Path) -> None:
 
 
 def check_spec(spec: MethodSpec) -> None:
-    """Load all parts that a listing names, and check the method's proof and code.
+    """Load all parts that a `MethodSpec` names, and check the method's proof and code.
 
     Parameters
     ----------
     spec : MethodSpec
-        Listing of the method in its package.
+        Specification of the method in its package.
 
     Raises
     ------
