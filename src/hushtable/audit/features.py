@@ -279,7 +279,7 @@ def capture_output() -> Iterator[io.StringIO]:
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 MOST_NUMBERS = 300
-"""How many numbers of a text become features, at most; a digest covers the whole text."""
+"""Limit on the numbers in a text that become features; a digest covers the whole text."""
 
 MOST_PLACES = 300
 """Maximum number of rows of a table, or entries of a JSON list, whose positions become features.
