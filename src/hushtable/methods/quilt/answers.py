@@ -75,7 +75,7 @@ class _NoisySums:
             self.fourth += weights**4 @ totals.fourth
 
     def add_products(self, one: Floats, other: Floats) -> None:
-        """Add the covariance of two factors of each sum (sums, terms)."""
+        """Add the product ``one @ other.T`` to the covariance; both have shape (sums, terms)."""
         if self.together:
             self.covariance += one @ other.T
         else:
@@ -100,7 +100,8 @@ class LinearQuery:
     components: dict[Component, Floats] = field(default_factory=dict)
     # For binned columns, the deviation of the function from its mean in the bin, by code.
     model: dict[str, Floats] = field(default_factory=dict)
-    # For those in a condition, the largest change of the sum if all rows of a bin are equal.
+    # For binned columns in a condition, the largest change of the sum if all rows of a bin are
+    # equal, by bin.
     heaps: dict[str, Floats] = field(default_factory=dict)
     inside: float = 0.0  # standard deviation of the error from merged values
 
@@ -156,14 +157,18 @@ class TableSums:
         return self._least_squares(weights, known)
 
     def _classes_of_values(self, name: str, weights: Floats) -> Integers:
-        """Return one class for values of equal weight that no coarse table distinguishes."""
+        """Return the class of each value of a column.
+
+        Values share a class if they have equal weights and no bucket or coarse one-way table
+        distinguishes them.
+        """
         basis = self.basis
         coarse = [t.cells[0] for t in basis.tables if t.columns == (name,) and t.is_coarse]
         seen = np.stack([basis.buckets[name], weights[first_of(basis.bins[name])], *coarse])
         return np.unique(seen, axis=1, return_inverse=True)[1].ravel()
 
     def _least_squares(self, weights: Floats, known: Sequence[ClassTotals]) -> SumEstimates:
-        """Estimate weighted sums (sums, classes) of classes."""
+        """Estimate weighted sums of classes; `weights` has shape (sums, classes)."""
         found = _NoisySums(len(weights))
         if len(known) == 1 and len(known[0].sums) == weights.shape[1]:
             found.add(weights, known[0])

@@ -24,33 +24,42 @@ if TYPE_CHECKING:
 
 
 WIDE = 512
-"""A numeric column with more values is binned."""
+"""A numeric column with more counted values is binned by noisy counts."""
 
 CUT_SHARE = 0.3
 """Maximum cost of binning, as a share of the column's budget."""
 
 
 MAX_VALUES = 10_000
-"""Values per categorical column; one with more is counted at a level of its taxonomy."""
+"""Maximum number of values of a categorical column.
+
+One with more is counted at a level of its taxonomy.
+"""
 
 N_BINS = 1 << 20
 """Maximum number of equal-width bins in which a numeric column with more values is read."""
 
 MAX_BUCKETS = 64
-"""Buckets of an unordered column, so that every pair of columns can be counted."""
+"""Maximum number of buckets of an unordered column, so that every pair can be counted."""
 
 MAX_INTERVALS = 32
-"""Buckets of an ordered column: neighbors are similar, and each cell adds noise."""
+"""Maximum number of buckets of an ordered column without special values and missing.
+
+It is smaller because neighbors are similar, and each cell adds noise.
+"""
 
 HEAVY = 3.0
-"""Minimum count of a bucket of an ordered column, in standard deviations of its noise."""
+"""Minimum count of a bucket of an ordered column, in standard deviations of its noise.
+
+In columns of many values, the minimum is larger.
+"""
 
 HEAVY_UNORDERED = 0.7
 """Share of `HEAVY` that suffices for unordered values: merging one loses its meaning."""
 
 
 TILT_LIMIT = 3.0
-"""Maximum shift of a row inside its bucket, in standard deviations."""
+"""Maximum shift of a row inside its bucket, in standard deviations of the bucket's positions."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,10 @@ class CountedDomain:
 
     name: str
     column: Column
-    rule: Rule | None = None  # taxonomy level, or lowest values of bins, if there are too many
-    recoding: Recoding | None = None  # the recoding by that rule
+    rule: Rule | None = None  # taxonomy level, or lowest values of bins, if values are grouped
+    # From codes of the schema to counted values, if they differ. A wide column may be read in bins
+    # that have no rule yet.
+    recoding: Recoding | None = None
 
     @cached_property
     def size(self) -> int:
@@ -220,7 +231,7 @@ class CountedDomain:
         return self._inside(values, rng)
 
     def _inside(self, values: Integers, rng: PostprocessingRng) -> Integers:
-        """Draw codes uniformly from bins."""
+        """Draw a code uniformly from the bin of each value."""
         assert self.recoding is not None  # noqa: S101 - the caller checks it
         bin_of = self.recoding.apply(np.arange(self.column.size))
         by_bin = np.argsort(bin_of, kind="stable")
@@ -420,8 +431,8 @@ def merge_rare(
     """Merge rare values, with a taxonomy those of the same branch first.
 
     Rare values below a node become one bucket if they are heavy together; otherwise they are passed
-    to the parent. Those left at the root form a bucket, too. Buckets are in the order of their
-    first values.
+    to the parent. Those left at the root form a bucket, too. If there are more than `most` buckets,
+    the smallest are merged. Buckets are in the order of their first values.
 
     Examples
     --------
@@ -475,10 +486,13 @@ def _heavy_below(
 # public.
 
 WORTHWHILE = 1.25
-"""Minimum ratio of cells between successive resolutions of an ordered column."""
+"""Minimum ratio of cells between successive resolutions of a column.
+
+It applies to ordered columns and to those with a taxonomy.
+"""
 
 WORTHWHILE_UNORDERED = 2.0
-"""The same for unordered columns, in which merged values are not similar."""
+"""The same for other columns, in which merged values are not similar."""
 
 ResolutionLevels = tuple[Integers, ...]
 """The cell of each bucket at each resolution of a column; the first has all buckets."""
@@ -559,7 +573,7 @@ def resolution_levels(
     masses : array
         The estimated share of each bucket; special values and missing are the last.
     is_ordered : bool
-        Whether the lightest neighbors are merged.
+        Whether the column is ordered. Its lightest neighbors are then merged.
     n_special : int
         Number of special values and missing, which are never merged.
     branches : sequence of int arrays

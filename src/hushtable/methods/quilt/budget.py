@@ -24,7 +24,7 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.recoding import Recoding
 
 STEPS = (16, 8, 4)
-"""Cells of a column at its coarser resolutions, without missing."""
+"""Number of cells of a column at its coarser resolutions, without special values and missing."""
 
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID
@@ -119,7 +119,7 @@ class BudgetShares:
         return 1 - sum(self.spent.values(), Fraction(0))
 
     def spend(self, step: str, share: Fraction) -> None:
-        """Add a share to a step."""
+        """Record that a step spends a share; raise `Refused` if the share is not positive."""
         if share <= 0:
             raise Refused(f"{step}: the budget is too small; publish fewer columns.")
         self.spent[step] = self.spent.get(step, Fraction(0)) + share
@@ -237,8 +237,8 @@ class ScoredTable:
 
     group: Group
     expected: Integers  # the model's counts, rounded
-    penalty: int  # noise of its measurement, in the units of the score
-    weight: int  # importance of its error
+    penalty: int  # cost of its noise, in rows
+    weight: int  # factor of its score, in tenths
     cells: Integers | None = None  # cell of each combination of values, if the table is coarser
 
     def __post_init__(self) -> None:
@@ -262,18 +262,21 @@ LEAST_ROWS = 50.0
 """Minimum number of rows that the schedule assumes."""
 
 MAX_PICKS = 8
-"""Tables selected per round, for up to `_TYPICAL_COLUMNS` columns and few pairs."""
+"""Maximum number of tables selected per round if there are few columns; see `_most_picks`."""
 
 ENOUGH = 2.0
-"""Minimum signal to prefer a target and, in pure mode, to run adaptive rounds."""
+"""Minimum signal to prefer a target and, in pure mode, to run adaptive rounds.
+
+In multiples of the reference signal (`g` in `_concentrated` and `_pure`).
+"""
 
 _MAX_ROUNDS = 8
-_MEASURED = 0.8  # share of all tables measured in rounds: more would repeat them
+_MEASURED = 0.8  # maximum share of all candidate tables measured in rounds; more would repeat some
 _MANY_PICKS = 4 * MAX_PICKS  # the time of a fit grows with the number of tables
-_STAND_IN = 5  # if fewer than this multiple of all pairs pay off, triples would displace pairs
+_STAND_IN = 5  # if fewer tables than this multiple of all pairs pay off, triples displace pairs
 _TYPICAL_COLUMNS = 25
 _TYPICAL_VALUES = 6.0
-_LEAST_EDGES = 0.4  # a small forest leaves budget to the rounds
+_LEAST_EDGES = 0.4  # with fewer edges than this share of `n_edges`, budget is left to the rounds
 
 
 @dataclass(frozen=True)
@@ -286,7 +289,7 @@ class Schedule:
     n_edges: int  # pairs in the spanning forest, at most
     n_rounds: int
     n_picks: int  # tables selected per round
-    every_pair: bool  # whether all pairs could be measured: in a series, they are
+    every_pair: bool  # whether the budget suffices for all pairs; a series then measures them
     # Whether tables with the target get more weight and its triples are candidates. With a small
     # budget, or if most pairs are measured anyway, this only costs.
     prefers_target: bool
@@ -315,20 +318,20 @@ def schedule(
 
     The main quantity is the signal-to-noise ratio of the number of rows if the budget were spent on
     one count per column. Columns with few values make tables with few cells, which tolerate more
-    noise: half as many values count as four times the signal.
+    noise: below 6 values per column, half as many values count as four times the signal.
 
     Parameters
     ----------
     n_rows : float
-        Rows, or a noisy number of them.
+        Number of rows, exact or noisy.
     sizes : sequence of int
-        Values of each column.
+        Number of values of each column.
     total : float
         The budget.
     pure : bool
         Whether the budget is an epsilon; else it is a rho or mu**2/2.
     rows_per_unit : int
-        Rows per unit.
+        Maximum number of rows of one unit.
     has_target : bool
         Whether there is a target that may be preferred.
 

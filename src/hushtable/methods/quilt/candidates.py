@@ -1,4 +1,4 @@
-"""Candidate tables for selection, with their scores' public parts."""
+"""Candidate tables for selection, with the public parts of their scores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ WEIGHT, TARGET_PAIR, TARGET_TRIPLE = 10, 15, 13
 """Weight of a table's error, in tenths: more for tables with the target."""
 
 SPOILED = 0.05
-"""A coarser table is offered if noise would cost the finer one more than this share of rows."""
+"""A coarser candidate is added if noise would displace more than this share of rows in a finer one.
+
+Noise is measured by the expected sum of absolute errors (see `noise_cost`).
+"""
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,7 @@ class Candidate:
     """A marginal query that may be selected, with the model's prediction."""
 
     query: MarginalQuery
-    expected: Floats
+    expected: Floats  # the model's count of each cell
     scored: ScoredTable
 
 
@@ -57,10 +60,10 @@ def candidates_for(
     std: float,
     target: int | None,
 ) -> list[Candidate]:
-    """Return the candidates of each group at the resolutions that may be worth it, finest first.
+    """Return candidates of each group, from the finest resolution to the first with little noise.
 
-    `expected` are the model's counts by bucket, `std` is the noise that a table would have, and
-    tables with the `target` get more weight.
+    `expected` are the model's counts by bucket, `std` is the noise standard deviation that a table
+    would have, and tables with the `target` get more weight. `SPOILED` defines little noise.
     """
     made: list[Candidate] = []
     for group, table in zip(groups, expected, strict=True):
@@ -87,5 +90,8 @@ def _candidate(query: MarginalQuery, expected: Floats, std: float, target: int |
 
 
 def noise_cost(expected: Floats, std: float) -> float:
-    """Return the cost of a table's noise; a cell costs at most its expected count."""
+    """Return the cost of a table's noise in rows: `PENALTY` times the expected absolute error.
+
+    In each cell, the standard deviation is limited to the expected count.
+    """
     return PENALTY * math.sqrt(2 / math.pi) * float(np.minimum(std, np.maximum(expected, 0)).sum())

@@ -61,8 +61,9 @@ class QuiltEstimator(Estimator):
     """Estimates from a quilt release.
 
     If measured tables determine a condition, the answer is computed from them: unbiased (but
-    negative counts are reported as 0), with an interval from the noise alone. Otherwise the
-    synthetic rows are counted, with an interval that includes model error.
+    negative counts are reported as 0), with an interval from the noise alone. If they determine it
+    up to merged values, the answer is also computed from them, with an interval that includes model
+    error. Otherwise the synthetic rows are counted, with an interval that includes model error.
     """
 
     counts_are_sums = True
@@ -154,7 +155,10 @@ class QuiltEstimator(Estimator):
         return {}
 
     def _distinct(self, columns: Sequence[str]) -> tuple[dict[str, Integers], Floats]:
-        """Return the distinct rows of some columns and their frequencies."""
+        """Return the distinct rows of some columns and their frequencies.
+
+        If the columns have too many combinations of values, return all rows with frequency 1.
+        """
         names = list(columns) or [next(iter(self.schema.attributes))]
         keys = np.zeros(self.table.num_rows, np.int64)
         size = math.prod(self.schema.attributes[name].size for name in names)
@@ -180,7 +184,7 @@ class QuiltEstimator(Estimator):
         found = None if truth is None else self.table_sums.decided(columns, truth)
         if found is not None:
             found = replace(found, notes=(_MEASURED,))
-        else:  # not decided by tables, or inside the buckets or public bins of one
+        else:  # the cells of no table decide the condition
             function = of_predicate(predicate)
             found = self._sums([function], [columns], predicate.columns, together=False)
         answer = count_of(found, 0, self.basis.rows, scope="people")
@@ -198,7 +202,10 @@ class QuiltEstimator(Estimator):
         return None if truth is None else self.table_sums.decided(columns, truth, with_total=True)
 
     def _decided(self, predicate: Predicate) -> tuple[Group, NDArray[np.bool_] | None]:
-        """Return the columns that the condition depends on, and its truth for each combination."""
+        """Return the columns that the condition depends on, and its truth for each combination.
+
+        If there are too many combinations, return all its columns and None.
+        """
         columns = predicate.columns
         sizes = [self.schema.attributes[name].size for name in columns]
         if math.prod(sizes) > MAX_ENUMERATED:
@@ -220,7 +227,7 @@ class QuiltEstimator(Estimator):
         )
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, Integers], Floats]:
-        """Draw weights of the rows from the uncertainty of the tables."""
+        """Return the rows as codes, and weights drawn from the uncertainty of the tables."""
         return self.codes, redrawn_weights(self.table_sums, self.schema, self.codes, rng)
 
     # --- sums -------------------------------------------------------------------------------------
@@ -265,7 +272,7 @@ class QuiltEstimator(Estimator):
     def _sums_of_rows(
         self, error: ModelError, functions: Sequence[tuple[RowFunction, Group]], *, together: bool
     ) -> SumEstimates:
-        """Sum over the rows functions with their columns.
+        """Estimate sums over the synthetic rows, given each function with its columns.
 
         Covariances are derived from variances of sums of two functions.
         """

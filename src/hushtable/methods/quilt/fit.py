@@ -128,7 +128,7 @@ class FitState:
 
     @property
     def tables(self) -> list[NoisyTable]:
-        """All noisy tables that were paid for, one-way tables first."""
+        """All noisy tables of columns that were measured in this run, one-way tables first."""
         single = [column.counted.table for column in self.columns]
         cuts = [table for column in self.columns for table, _ in column.counted.cuts]
         return [*single, *cuts, *(measurement.table for measurement in self.measurements)]
@@ -158,7 +158,10 @@ def measure(
     *,
     power: float = 0.5,
 ) -> list[NoisyTable]:
-    """Measure tables for a share of the budget, or what is left, and add them to the model."""
+    """Measure tables for a share of the budget, at most what is left; add them to the model.
+
+    Each table gets a part in proportion to its number of cells to the `power`.
+    """
     share = min(share, float(measurer.budget.left))
     parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
     measured = [
@@ -176,9 +179,10 @@ def measure(
 
 
 def strength(counts: Floats, expected: Floats, std: float) -> float:
-    """Return the relative strength of a table's regularizer: less if it shows more than noise.
+    """Return the relative strength of a table's regularizer.
 
-    Tables with few cells stay close to 1.
+    The larger the differences between `counts` and `expected`, the smaller it is (`dispersion`).
+    For tables with few cells, it is close to 1.
     """
     few = len(counts) / (len(counts) + 20)
     return float((std / dispersion(counts, expected, std)) ** (0.5 * few))
@@ -207,7 +211,8 @@ def refit(model: LogLinearModel) -> None:
 def apply_prior(state: FitState, prior: PriorRows, groups: Sequence[Group], std: float) -> None:
     """Fit the pair marginals of a prior, before any pair is measured.
 
-    `std` is the noise of a pair's table if all edges of the spanning forest are measured.
+    `std` is the noise standard deviation of a pair's table if all edges of the spanning forest are
+    measured. Columns whose prior variance is too large are left out.
     """
     buckets: list[Integers | None] = []
     for column, prior_weight in zip(state.columns, state.column_priors, strict=True):
@@ -295,7 +300,7 @@ def fit_tree(
 
 
 def edge_std(measurer: PrivateMeasurer, stages: Schedule) -> float:
-    """Return the noise of a table of the forest if all its edges are measured."""
+    """Return the noise standard deviation of a forest's table if all its edges are measured."""
     return measurer.budget.count_noise(as_share(stages.forest / stages.n_edges)).std
 
 
@@ -316,9 +321,9 @@ def _first_pairs(
 def _choose_edges(
     measurer: PrivateMeasurer, pairs: Sequence[Candidate], stages: Schedule, target: int | None
 ) -> list[Candidate]:
-    """Select pairs until all columns are connected, there are enough, or stopping is selected.
+    """Select pairs until all columns are connected, `n_edges` are selected, or stopping is.
 
-    The first pair includes the target, so that even a small budget connects it.
+    If there is a target, the first pair includes it, so that even a small budget connects it.
     """
     tree_of = {column: column for pair in pairs for column in pair.query.group}
     edges: list[Candidate] = []
@@ -362,7 +367,7 @@ class _RoundBudget:
         return cls(stages.choice, max(left - stages.choice * n_planned, 0.0) / n_planned)
 
     def of_round(self, left: float, n_picks: int) -> tuple[int, float]:
-        """Return the number of tables of a round and the share of each; the last takes the rest."""
+        """Return a round's number of tables and the share of each; the last round takes all."""
         each = self.table + self.choice
         if left >= 1.5 * n_picks * each:
             return n_picks, each
@@ -422,7 +427,10 @@ def fit_adaptive(
 
 
 def _pairs_until(stages: Schedule) -> float:
-    """Return the share of the rounds' budget reserved for triples: a third, or the last round."""
+    """Return the share of the rounds' budget reserved for triples.
+
+    It is about a third, or that of the last round if this is more.
+    """
     return max(0.35, 1.05 / stages.n_rounds)  # slightly more, for remainders of rounding
 
 
@@ -444,13 +452,16 @@ def _in_vain(
 
 
 AFTER_WAVES = 16
-"""Number of waves whose mean noise determines the resolution of pairs in a series."""
+"""Number of waves over which noise is averaged when a series chooses the resolution of pairs."""
 
 ALONE = 0.35
-"""Share of the usual budget of one-way tables if all pairs are measured, which contain them."""
+"""Factor on the budget of one-way tables if all pairs are measured.
+
+Pairs are also informative about single columns.
+"""
 
 PATIENCE = 3
-"""Multiple of the usual sweeps in last fits of a series, whose noise is smaller."""
+"""Multiple of the usual number of sweeps in the last fits of a series, whose noise is smaller."""
 
 _FOR_DISTANCE = 2 / 3  # power that minimizes the total absolute noise
 _N_SMOOTHINGS = 3  # smoothing steps of the last fit
@@ -468,7 +479,10 @@ def fit(
     prior: PriorRows | None = None,
     earlier: EarlierMeasurements | None = None,
 ) -> FitState:
-    """Run all stages; measurements of earlier waves replace the spanning forest.
+    """Run all stages.
+
+    Measurements of earlier waves replace the spanning forest. If the budget suffices to measure all
+    pairs as well, this replaces the adaptive rounds.
 
     Parameters
     ----------
@@ -596,9 +610,9 @@ def _use_earlier(state: FitState, earlier: EarlierMeasurements) -> None:
 
 
 def _every_pair(measurer: PrivateMeasurer, state: FitState, groups: Sequence[Group]) -> None:
-    """Measure all pairs with the remaining budget if they are few; nothing is spent on selection.
+    """Measure all pairs with the remaining budget; nothing is spent on selection.
 
-    Their resolution is the one that is best after some more waves.
+    Their resolution suits the noise that remains after averaging over `AFTER_WAVES` waves.
     """
     std = measurer.budget.count_noise(as_share(float(measurer.budget.left) / len(groups))).std
     candidates = candidates_for(
@@ -606,6 +620,6 @@ def _every_pair(measurer: PrivateMeasurer, state: FitState, groups: Sequence[Gro
     )
     finest = {
         candidate.query.group: candidate for candidate in candidates
-    }  # the last offer of each group
+    }  # the last candidate of each group is the finest with tolerable noise
     measure(measurer, state, "tables of all pairs", list(finest.values()), 1.0, power=_FOR_DISTANCE)
     state.model.fit()

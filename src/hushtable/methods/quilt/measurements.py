@@ -12,8 +12,8 @@ component's product with the counts by U, and each component has one of three so
   codes). The part inside its cells follows from assumptions, whose error is model error.
 - *modeled*: no table has these columns. The synthetic rows are counted, with model error.
 
-`TableBasis` (here) holds tables, bins and buckets, and alone combines tables. `answers.TableSums`
-solves generalized least squares if the cells of tables decide a function, else it sums measured and
+`TableBasis` has the tables, bins and buckets, and combines tables. `answers.TableSums` solves
+generalized least squares if the cells of tables decide a function, else it sums measured and
 coarse components. `model_error.ModelError` computes the variances of coarse and modeled components
 of sums over synthetic rows. `estimator.QuiltEstimator` chooses among them.
 
@@ -109,7 +109,7 @@ class Component:
 
 
 class TableBasis:
-    """All noisy tables of a release, and what they say together.
+    """All noisy tables of a release, and the estimates that combine them.
 
     Parameters
     ----------
@@ -199,7 +199,11 @@ class TableBasis:
         return self._once(("noise", name), make)
 
     def best(self, columns: Group) -> Component | None:
-        """Return the marginal of columns from tables of several, at the best resolution."""
+        """Return the marginal of columns from multi-way tables, at the best resolution.
+
+        That is the one with the smallest expected error. A single column is resolved by bucket.
+        Return None if there is no such table.
+        """
 
         def make() -> Component | None:
             offered = self._offered(columns)
@@ -211,7 +215,10 @@ class TableBasis:
         return self._once(("best", columns), make)
 
     def finest(self, columns: Group) -> Component | None:
-        """Return the marginal of columns at the finest resolution, from all tables as fine."""
+        """Return the marginal of columns at the finest resolution of the multi-way tables.
+
+        All multi-way tables that distinguish its cells are combined. Return None if there are none.
+        """
 
         def make() -> Component | None:
             offered = self._offered(columns)
@@ -225,7 +232,7 @@ class TableBasis:
         return self._once(("finest", columns), make)
 
     def at(self, columns: Group, cells: tuple[Integers, ...]) -> Component:
-        """Return the marginal of columns from the tables of several that have exactly these cells.
+        """Return the marginal of columns from the multi-way tables with exactly these cells.
 
         The noise is equal in all cells, so components that sum to zero along an axis are
         uncorrelated with those of fewer columns.
@@ -253,7 +260,7 @@ class TableBasis:
         return cells
 
     def _offered(self, columns: Group) -> list[tuple[Integers, ...]]:
-        """Return the cell of each bucket of some columns, for each table of several with them."""
+        """Return the cell of each bucket of some columns, for each multi-way table with them."""
         return [
             tuple(table.cells[table.columns.index(name)] for name in columns)
             for table in self._joint(columns)
@@ -276,7 +283,10 @@ class TableBasis:
         return float(noise + (WITHIN * self.rows) ** 2 * inside)
 
     def distance_from_independence(self, table: MeasuredTable) -> tuple[float, float]:
-        """Return a table's squared distance from independence, and the squares of the latter."""
+        """Return a table's squared distance from the counts expected under independence.
+
+        The second result is the sum of squares of these expected counts.
+        """
         expected = np.full((), self.rows)
         for name in table.columns:
             classes = {name: self.axis(table, name)}
@@ -294,7 +304,10 @@ class TableBasis:
         )
 
     def known(self, classes: Mapping[str, Integers]) -> list[ClassTotals]:
-        """Return all that the tables say about the sums of classes."""
+        """Return noisy sums of classes from all tables, and the public number of rows, if any.
+
+        If there are more than `MAX_UNKNOWNS` classes, use only tables that distinguish all of them.
+        """
         n = int(np.prod([of_value.max() + 1 for of_value in classes.values()]))
         if n > MAX_UNKNOWNS:
             return self._totals([t for t in self.tables if self.distinguishes(t, classes)], classes)
@@ -309,7 +322,7 @@ class TableBasis:
     def _totals(
         self, tables: Sequence[MeasuredTable], classes: Mapping[str, Integers]
     ) -> list[ClassTotals]:
-        """Return noisy sums of classes from some tables, one entry per way to sum them."""
+        """Return noisy sums of classes from some tables, one entry per partition of the classes."""
         groups: dict[bytes, list[MeasuredTable]] = {}
         for table in tables:
             place, _, _ = self._added_up(table, classes)
@@ -367,7 +380,7 @@ def _key(cells: Sequence[Integers]) -> bytes:
 
 
 def first_of(places: Integers) -> Integers:
-    """Return the first position of each place."""
+    """Return the first position of each distinct place, in ascending order of places."""
     return np.unique(places, return_index=True)[1]
 
 
@@ -504,8 +517,8 @@ def range_in_bins(function: RowFunction, bins: Mapping[str, Integers]) -> dict[s
     """Return the range of each factor within each bin, by column.
 
     All rows of a bin may share one value, because people round their answers and queries ask for
-    round numbers. Columns that enter as powers of a number are left out, and so are columns without
-    such a range.
+    round numbers. Columns that enter as powers of a number are left out, and so are columns whose
+    factor is constant within all bins.
     """
     found = {}
     for name, factor in function.factors.items():

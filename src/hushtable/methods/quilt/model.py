@@ -11,11 +11,13 @@ concave dual of
 
     min_p  KL(p || p_0) + sum_c |M_c p - y_c|^2 / (2 shrinkage std_c)
 
-(unnormalized KL, in counts; M_c p are the expected counts of table c, y_c the noisy ones). At the
-optimum y_c - M_c p = shrinkage * std_c * theta_c: noise is shrunk toward the maximum-entropy
-distribution, and as the shrinkage tends to zero the model tends to that distribution.
+(unnormalized KL, in counts; p_0 is the product of the p_j, M_c p are the expected counts of table
+c, y_c the noisy ones). At the optimum y_c - M_c p = shrinkage * std_c * theta_c: noise is shrunk
+toward p_0. As the shrinkage tends to zero, the model tends to the distribution closest to p_0 that
+reproduces the noisy tables, if there is one. The shrinkage of a table is multiplied by its relative
+strength (`FactorTable.strength`).
 
-Each step fits one table in closed form per cell by changing the weights of the particles (iterative
+Each step fits one table, cell by cell, by changing the weights of the particles (iterative
 proportional fitting). When the weights have become uneven, particles are resampled and moved by
 Gibbs sweeps under the current model (sequential Monte Carlo). Nothing here sees private data:
 everything is post-processing of noisy counts, so its random numbers need not be secret.
@@ -61,8 +63,8 @@ class FactorTable:
     """A noisy table and its log-factors; cells are in C order."""
 
     group: Group  # its columns
-    counts: Floats  # noisy
-    std: Floats  # of each count
+    counts: Floats  # noisy counts, or those of a prior
+    std: Floats  # standard deviation of each count
     theta: Floats  # log-factors
     maps: tuple[Integers, ...]  # the cell of each code, by column
     lines: tuple[Floats, ...] | None = None  # interpolation matrix (code, cell), by column
@@ -126,9 +128,10 @@ def log_factors(tables: Sequence[FactorTable]) -> dict[Group, Floats]:
 
 
 def dispersion(counts: Floats, expected: Floats, std: float) -> float:
-    """Return c such that the mean absolute gap is that of noise of variance std^2 + c * expected.
+    """Return c such that errors of variance std^2 + c * expected explain the differences.
 
-    The result is between a fifth and five times the standard deviation of the noise.
+    The mean absolute difference between `counts` and `expected` is then that of normal errors with
+    these variances. The result is limited to between a fifth and five times `std`.
 
     Examples
     --------
@@ -172,19 +175,22 @@ LEAST_GROWN = 0.6
 """Effective share below which new particles are moved once more."""
 
 LOST = 0.1
-"""Tolerated error of a one-way marginal beyond noise, as a share of the weight."""
+"""Tolerated sum of absolute errors of a one-way marginal, as a share of the weight.
+
+Two standard deviations of noise per cell are tolerated in addition.
+"""
 
 LOST_NEAR, LOST_STDS = 0.002, 3.0
-"""The same for a fit with patience: share of the weight, and standard deviations of noise."""
+"""The same if `patience` is above 1: share of the weight, and standard deviations per cell."""
 
 N_LAST_SWEEPS = 30
-"""Maximum number of sweeps of the last fit."""
+"""Maximum number of sweeps of the last fit, to be multiplied by `patience`."""
 
 N_SETTLING = 4
-"""Sweeps over the tables after particles were added."""
+"""Number of sweeps over the tables after particles were added, multiplied by `patience`."""
 
 STARVED = 2e-3
-"""Share of the weight missing in cells without particles above which particles are refreshed."""
+"""Particles are refreshed if nearly empty cells of a table lack more than this share of weight."""
 
 FLOOR = 0.25
 """Weight of a cell without particles, in particles, so that its factor stays finite."""
@@ -199,7 +205,7 @@ class LogLinearModel:
     Parameters
     ----------
     marginals : sequence of arrays
-        A probability for each value of each column: the start of the model.
+        For each column, the probability of each code. The model starts from their product.
     total : float
         Number of rows that the model represents; the weights sum to it.
     n_particles : int
@@ -209,9 +215,10 @@ class LogLinearModel:
     shrinkage : float
         Strength of the regularizer.
     lines : sequence of BucketLine or None
-        For each ordered column the positions of its codes.
+        For each column, the positions of its codes if it is ordered, else None. By default, no
+        column is ordered.
     patience : int
-        Multiple of the usual number of sweeps in the last fits.
+        Multiple of the usual number of sweeps in the last fits. Above 1, `is_lost` is stricter.
 
     Attributes
     ----------
@@ -316,7 +323,7 @@ class LogLinearModel:
         return bool(self.lost_columns())
 
     def lost_columns(self) -> dict[int, float]:
-        """Return the columns whose marginal the particles miss, and the misplaced shares."""
+        """Return the columns whose marginal the particles miss, each with its misplaced share."""
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
         share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
@@ -324,8 +331,8 @@ class LogLinearModel:
         for table, answer in zip(single, answers, strict=True):
             off = float(np.abs(table.counts - answer).sum())
             if not off <= share * self.total + stds * float(table.std.sum()):
-                # A misplaced row is counted twice: where it is, and where it is missing. Weights
-                # may be NaN.
+                # A misplaced row counts twice in `off`: where it is, and where it is missing. If
+                # weights are NaN, so is `off`, and the share is 1.
                 found[table.group[0]] = min(1.0, off / (2 * self.total)) if off < math.inf else 1.0
         return found
 
@@ -342,7 +349,10 @@ class LogLinearModel:
         return np.stack(columns, axis=1).astype(np.int16)
 
     def sweep(self) -> tuple[float, float]:
-        """Fit each table once; return the moved and the missing weight (`kernels.sweep`)."""
+        """Fit each table once; return the largest shares of moved and of missing weight.
+
+        See `hushtable.kernels.log_linear.sweep`.
+        """
         if not self.tables:
             return 0.0, 0.0
         tables = [table.for_sweep(self.shrinkage) for table in self.tables]
@@ -358,7 +368,7 @@ class LogLinearModel:
     def learn_order(self) -> None:
         """Estimate from the pairs how similar neighbors are, and set the interpolation of factors.
 
-        This changes what the particles' weights represent: move the particles afterward.
+        The weights of the particles do not match the changed factors: refresh them afterward.
         """
         shares = [
             answer / self.total for answer in self.answers([(c,) for c in range(len(self.sizes))])
@@ -377,7 +387,7 @@ class LogLinearModel:
     def _gaps(
         self, table: FactorTable, column: int, shares: Sequence[Floats]
     ) -> tuple[Floats, Floats, float, float]:
-        """Return a noisy table's deviation from independence, with the column's axis first."""
+        """Return the input of `estimate_similarity` for a pair, with the column's axis first."""
         parts = [np.bincount(m, shares[c]) for c, m in zip(table.group, table.maps, strict=True)]
         expected = self.total * np.multiply.outer(*parts)
         gaps = table.counts.reshape(table.shape) - expected
@@ -403,7 +413,7 @@ class LogLinearModel:
         table.lines = tuple(lines) if bent else None
 
     def smooth(self) -> None:
-        """Set the fitting goals of multi-way tables so that log-factors are smooth along orders.
+        """Set fitting goals of multi-way tables: log-factors become smooth along ordered columns.
 
         The log-factors are those of the table alone, given the rest of the current model. The goal
         is the count for which fitting cell by cell yields them.
@@ -443,7 +453,7 @@ class LogLinearModel:
         self._index(self.tables)
 
     def _index(self, tables: Sequence[FactorTable]) -> None:
-        """Compute the cell of each particle in tables."""
+        """Compute each particle's cell in tables, and its codes where factors are interpolated."""
         bent = [table for table in tables if table.lines is not None]
         own = [tuple(np.arange(self.sizes[column]) for column in table.group) for table in bent]
         both = [*tables, *bent]
@@ -474,9 +484,9 @@ class LogLinearModel:
     def fit_error(self) -> Floats:
         """Return the distance of each table's fit from its optimum, in noise standard deviations.
 
-        It is the root mean square over cells of (y - m) / std - shrinkage * theta, which is 0 at
-        the optimum (y is the fitting goal, m the fitted count). Cells at the limit of their factor
-        are left out.
+        It is the root mean square over cells of (y - m) / std - shrinkage * strength * theta, which
+        is 0 at the optimum (y is the fitting goal, m the fitted count, strength that of the table).
+        Cells at the limit of their factor are left out.
         """
         found = []
         for table in self.tables:
@@ -488,7 +498,10 @@ class LogLinearModel:
         return np.array(found)
 
     def residuals(self) -> Floats:
-        """Return the root mean square of (y - m) / std for each table: noise, shrinkage, misfit."""
+        """Return the root mean square of (y - m) / std over the cells of each table.
+
+        y is the noisy count, m the fitted one; they differ by noise, shrinkage and misfit.
+        """
         return np.array(
             [
                 math.sqrt(float(np.mean(np.square((t.counts - t.expected(self.weights)) / t.std))))
@@ -499,7 +512,7 @@ class LogLinearModel:
     # --- answers ----------------------------------------------------------------------------------
 
     def answers(self, groups: Sequence[Group]) -> list[Floats]:
-        """Return the expected counts of groups of columns, one array for each."""
+        """Return the expected counts of groups of columns, one array per group."""
         return particles.tables_of(self.rows, self.weights, self.sizes, groups)
 
     def draw(self, n_rows: int) -> SampledParticles:
@@ -523,7 +536,7 @@ class LogLinearModel:
         return SampledParticles(self.rows, chosen)
 
     def draw_given(self, rows: Codes16, columns: Sequence[int], n_sweeps: int) -> None:
-        """Redraw some columns of rows, in place, given the other columns."""
+        """Redraw some columns of rows by Gibbs sweeps, in place, given the other columns."""
         layout, sites = self._layout(), self._sites()
         alone = len(self.sizes)  # marks a site of a single column
         free = np.flatnonzero(np.isin(sites, [*columns, alone]).all(axis=1))
@@ -534,7 +547,8 @@ class LogLinearModel:
     def tilts(self, rows: Codes16, column: int) -> Floats:
         """Return each row's slope of the log-density along an ordered column, given the others.
 
-        The slope is per unit of the codes' positions, and 0 for codes that are not on the line.
+        The slope is per unit of the codes' positions, and 0 for codes that are not on the line. It
+        is reduced if neighbors are hardly similar.
         """
         found = np.zeros(len(rows))
         line = self.lines[column]
@@ -608,7 +622,7 @@ class LogLinearModel:
     def _sites(self) -> kernels.Places:
         """List the updates of a Gibbs sweep: each column, and strongly coupled pairs jointly.
 
-        If two columns determine each other, updates of single columns hardly move. The maximal
+        If two columns determine each other, updates of one of them hardly change it. The maximal
         correlation of their table (its second singular value, Rényi) measures how slow this is.
         Pairs cost more than columns, so only the strongest are drawn jointly, at most half as many
         as there are columns.

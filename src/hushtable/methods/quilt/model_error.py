@@ -2,8 +2,8 @@
 
 See `hushtable.methods.quilt.measurements` for components and their sources. `ModelError.of` takes a
 sum that no measured table determines and returns two variances for it: one from noise, one from
-what the model does not know. Components are weighted by the synthetic rows (`interaction`), and
-each meets the error of one marginal of the model:
+what the model does not know. Components are computed with the synthetic rows as weights
+(`interaction`). The error of a component comes from one marginal of the model:
 
 - The total and one-way marginals are known up to noise of known size. If the rows were shrunk
   toward a simple shape inside buckets, the distance between this shape and the noisy counts is
@@ -64,10 +64,10 @@ ROWS_DRAWN = 1.0
 TABLE_DRAWN = 1.0
 """The same for the private table, which differs from the model as if drawn from it."""
 
-PAIR = 2  # columns of the largest groups whose dependence is estimated separately
+PAIR = 2  # number of columns up to which errors of marginals are estimated directly
 
 N_LAST = 6
-"""Number of groups, measured last, that are used to estimate the error in unmeasured groups."""
+"""Number of multi-way tables, those measured last, that estimate the error in unmeasured ones."""
 
 MAX_TRIPLES = 24
 """Maximum number of triples of columns per condition; the others are extrapolated."""
@@ -175,7 +175,10 @@ class WeightedRows:
 
 
 def _per_cell(rounds: Sequence[Mapping[str, Any]], basis: TableBasis) -> float:
-    """Return the penalty per cell in the last selection, as an error in shares of all rows."""
+    """Return the largest penalty per cell of the tables selected last, as a share of all rows.
+
+    It is converted to a standard deviation, assuming a normal error.
+    """
     if not rounds:
         return 0.0
     names = list(basis.buckets)
@@ -248,7 +251,8 @@ class ModelError:
         drawn = ROWS_DRAWN if len(columns) <= PAIR else ROWS_DRAWN + TABLE_DRAWN
         return self._of(columns, self._added(added), function) + ErrorVariance(
             mean**2 * float(self.basis.total.variances[0]),
-            drawn * self.weight * squares,  # one row more than observed: 0 is never certain
+            # `squares` includes one row more than observed, so that 0 is never certain.
+            drawn * self.weight * squares,
         )
 
     def heaped(self, functions: Sequence[RowFunction], *, together: bool) -> Floats:
@@ -308,7 +312,11 @@ class ModelError:
     # --- single columns -------------------------------------------------------------------------
 
     def _column(self, name: str, added: WeightedRows, function: ValueOf) -> ErrorVariance:
-        """Return the error from one column: noise between buckets and between their values."""
+        """Return the error from one column.
+
+        The noise variance has a part between buckets and one between their values. The model
+        variance is that inside public bins and from shrinkage inside buckets.
+        """
         places = self.basis.buckets[name]
         inside, everyone = self._rows_by_value(name, added, function)
         shares = inside / everyone
@@ -416,7 +424,10 @@ class ModelError:
     # --- groups of columns ------------------------------------------------------------------------
 
     def _group(self, group: Group, added: WeightedRows, function: ValueOf) -> ErrorVariance:
-        """Return the error from a group of columns, by its table or else by `missed`."""
+        """Return the error from the interaction of a pair or triple of columns.
+
+        It comes from the group's measured table, or from `missed` if there is none.
+        """
         shares, model = self._means(group, added)
         counts = model
         if len(group) == PAIR:

@@ -38,7 +38,7 @@ from hushtable.schema.recoding import recode
 # See ``quilt.md``.
 
 FIRST = 256
-"""Intervals that are counted first, in addition to the ends and zero."""
+"""Maximum number of intervals that are counted first, in addition to the ends and zero."""
 
 BRANCHES = 8
 """Number of parts into which an interval is split."""
@@ -60,9 +60,9 @@ def bin_wide_column(
     measurer : PrivateMeasurer
         Source of noisy tables.
     place : int
-        Index of the column, which was read.
+        Index of the column; the measurer must have read it.
     values : CountedDomain
-        How it was read.
+        Counting rule by which it was read.
     share : Fraction
         Budget of the column, including its binning.
 
@@ -144,9 +144,9 @@ def _recoded(values: CountedDomain, starts: Integers) -> CountedDomain:
 # - in its outermost buckets: a density that starts at that of the neighboring bucket and falls
 #   exponentially outward, if the bucket has fewer rows than that density would give; else uniform.
 #
-# The amount of shrinkage follows from the evidence against the shape beyond noise (the James-Stein
-# rule for the squared distance, minus one standard deviation of it). Values that stand out keep
-# their counts.
+# The amount of shrinkage follows from the evidence against the shape beyond noise: the James-Stein
+# rule, with the expected squared noise increased by one standard deviation. If counts are far from
+# the shape, they hardly change.
 #
 # All of it is post-processing of noisy counts.
 
@@ -236,7 +236,10 @@ def _rate(mass: float, density: float, span: float) -> float:
 # All of it is post-processing of noisy counts. The noisy counts themselves are published unchanged.
 
 FEW = 100
-"""Up to this number of values, a stretch is empty if its sum is below half a standard deviation."""
+"""Up to this number of values, a stretch is empty if its sum is below half a standard deviation.
+
+With more values, the threshold grows with the logarithm of their number.
+"""
 
 CLEAR = 6.0
 """Minimum sum of the values between the ends, in standard deviations of their noise.
@@ -263,7 +266,7 @@ def trim_tails(counts: Floats, std: float) -> NDArray[np.bool_]:
 
 
 def _n_empty(counts: Floats, std: float) -> int:
-    """Return the number of values before the first that has rows.
+    """Return the number of values before the first that has rows; 0 if none has.
 
     From the end inward, stretches are averaged until their means increase (isotonic regression).
     Those at the end that are within noise are empty.
@@ -288,7 +291,10 @@ def _n_empty(counts: Floats, std: float) -> int:
 
 
 STANDS_OUT = 4.0
-"""A value stands out if it has this multiple of its neighbors' rows, beyond noise."""
+"""A value stands out if it clearly has more than this multiple of its neighbors' rows.
+
+Rows are compared per code. The excess must be above `_SURE` standard deviations of noise.
+"""
 
 _SURE = 6.0  # standard deviations
 
@@ -299,7 +305,8 @@ class MeasuredColumn:
 
     values: CountedDomain  # how it is counted
     table: NoisyTable  # the noisy count of each value
-    cuts: Sequence[tuple[NoisyTable, Integers]] = ()  # earlier, coarser tables, with their cells
+    # Coarser tables that were measured for binning, with the cell of each value.
+    cuts: Sequence[tuple[NoisyTable, Integers]] = ()
 
 
 @dataclass(frozen=True)
@@ -310,7 +317,7 @@ class OneWayModel:
     buckets: Integers  # the bucket of each value
     shares: Floats  # the estimated share of each value
     counts: Floats  # noisy, by bucket, without values that appear to be empty
-    std: Floats  # noise of `counts`
+    std: Floats  # noise standard deviation of each of `counts`
     levels: ResolutionLevels  # its resolutions
     line: BucketLine | None  # positions of its buckets, if it is ordered
 
@@ -397,7 +404,10 @@ def _numbered(buckets: Integers) -> Integers:
 
 
 def _standing_out(values: CountedDomain, noisy: Floats, std: float) -> NDArray[np.bool_]:
-    """Return which values have many more rows than their neighbors; True for missing."""
+    """Return which values have many more rows than their neighbors.
+
+    Special values and missing are True.
+    """
     n = values.n_values
     counts, widths = noisy[:n], values.widths[:n].astype(np.float64)
     sums, spans = (np.convolve(part, [1.0, 0.0, 1.0])[1:-1] for part in (counts, widths))
@@ -419,7 +429,10 @@ def _line(
 def estimated_total(
     columns: Sequence[MeasuredColumn], earlier: EarlierMeasurements | None = None
 ) -> tuple[float, float]:
-    """Estimate the number of rows, and its standard error, from all one-way tables."""
+    """Estimate the number of rows and its standard error from all one-way tables.
+
+    Measurements of earlier waves are included, if there are any.
+    """
     tables = [t for c in columns for t in (c.table, *(table for table, _ in c.cuts))]
     # Each table's sum is an estimate; average them by precision.
     precision = np.array([1 / (len(t.counts) * t.noise.std**2) for t in tables])

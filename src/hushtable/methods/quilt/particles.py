@@ -1,4 +1,4 @@
-"""Weighted rows: their marginals, and samples from them."""
+"""Weighted rows: their marginals, samples from them, and random numbers of post-processing."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ class PostprocessingRng:
         self.state = np.array([seed], np.uint64)
 
     def shuffle(self, values: Integers) -> Integers:
-        """Shuffle values in place."""
+        """Shuffle values in place, and return them."""
         kernels.log_linear.shuffle(values, self.state)
         return values
 
     def places(self, weights: Floats, n: int) -> Integers:
         """Return a systematic sample of n indices by weight.
 
-        Index i occurs n times its share of the weight, rounded down or up.
+        Index i occurs n times its share of the weight, rounded down or up. If the weights do not
+        have a positive sum, all indices are 0.
         """
         cumulated = np.cumsum(weights)
         if n == 0 or not len(cumulated) or not cumulated[-1] > 0:
@@ -131,7 +132,7 @@ def tables_of(
 
 
 def by_weight(rows: Codes16, weights: Floats, n: int, rng: PostprocessingRng) -> Integers:
-    """Return a systematic sample of n row indices by weight, along the sorted rows."""
+    """Return a systematic sample of n row indices by weight, from rows in lexicographic order."""
     order = np.lexsort(tuple(np.ascontiguousarray(column) for column in rows.T[::-1]))
     return order[rng.places(weights[order], n)]
 
@@ -144,7 +145,10 @@ def balance(  # noqa: PLR0917 - the sample, what it is from, and what it is meas
     pairs: Sequence[Group],
     rng: PostprocessingRng,
 ) -> None:
-    """Replace sampled row indices until their pair counts are close to those of all rows."""
+    """Replace sampled row indices so that their pair counts come close to those of all rows.
+
+    `chosen` is changed in place.
+    """
     n = len(chosen)
     wanted = np.concatenate([table.ravel() for table in tables_of(rows, weights, sizes, pairs)])
     found = tables_of(rows[chosen], np.ones(n), sizes, pairs)

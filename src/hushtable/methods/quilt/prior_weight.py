@@ -36,9 +36,10 @@ CONTRADICTED = 3.0
 """Difference of counts, in standard deviations, beyond which a value's prior gets little weight."""
 
 OUTLYING = 4.0
-"""A column has its own prior variance if its differences exceed those that the median one allows.
+"""Excess of a column's squared differences from which it has its own prior variance.
 
-In standard deviations of their sum of squares.
+In standard deviations of their sum, relative to what the median prior variance of all columns
+allows.
 """
 
 MAX_PAIRS = 200
@@ -65,10 +66,10 @@ class PriorRows:
     """Public rows, as codes of the schema."""
 
     codes: Mapping[str, Integers]  # by column; `Prior.UNKNOWN` for unknown values
-    firm: bool = False  # whether it was made to determine these columns, which then get little
+    firm: bool = False  # whether its columns are already determined, so that they get little budget
 
     def wanted_size(self, values: CountedDomain) -> float:
-        """Return the number of values for which a column gets budget."""
+        """Return the number of values for which a column gets budget; less if the prior is firm."""
         told = self.firm and values.name in self.codes
         return values.planned_size * (FIRM_PART if told else 1.0)
 
@@ -78,7 +79,7 @@ class PriorRows:
         return len(next(iter(self.codes.values())))
 
     def values(self, values: CountedDomain) -> Integers | None:
-        """Return the counted value of each row, or None without the column."""
+        """Return the counted value of each row, or None if the prior does not have the column."""
         if values.name not in self.codes:
             return None
         codes = self.codes[values.name]
@@ -103,7 +104,9 @@ class PriorWeight:
 
 
 def prior_variance(gaps: Floats, noise: Floats, units: Floats) -> tuple[float, float]:
-    """Estimate c such that the differences have variance noise + c * units; return its error, too.
+    """Estimate c such that differences (`gaps`) have variance noise + c * units.
+
+    Return the maximum-likelihood estimate and its standard error.
 
     Examples
     --------
@@ -140,7 +143,8 @@ def column_prior_weights(
 ) -> tuple[list[PriorWeight | None], float]:
     """Return the prior counts and variances of each column, and their shared prior variance.
 
-    A column that the prior does not have is None.
+    A column that the prior does not have is None. If it has none of them, the shared prior variance
+    is infinite.
 
     Parameters
     ----------
@@ -151,7 +155,7 @@ def column_prior_weights(
     noisy : sequence of arrays
         The noisy count of each counted value, by column.
     stds : sequence of float
-        The standard deviation of their noise.
+        The standard deviation of their noise, by column.
     total : float
         The number of rows.
     """
@@ -287,7 +291,10 @@ class PairPriorWeight:
         return np.maximum(like, FIRMEST * particle)
 
     def update(self, measured: Sequence[tuple[MarginalQuery, Floats, float]]) -> None:
-        """Re-estimate the prior variance from measured pairs (query, noisy counts, noise)."""
+        """Re-estimate `c` and `is_useless` from measured pairs.
+
+        Each is a query with its noisy counts and the standard deviation of their noise.
+        """
         told = [part for part in measured if part[0].group in self.tables]
         if not told:
             return
@@ -338,7 +345,10 @@ def _raked(known: Mapping[int, Integers], masses: Sequence[Floats], n_rows: int)
 # All of it is public: a function of earlier releases, fixed before the private table is read.
 
 SURPRISE = 4.0
-"""Deviation of a sum of squares, in standard deviations, that shows a larger change of a column."""
+"""Excess of a column's sum of squared differences that shows more change than expected.
+
+In standard deviations of this sum.
+"""
 
 _MOST = 1e12
 _N_EARLIER_BISECTIONS = 40
@@ -435,7 +445,10 @@ class EarlierMeasurements:
 
 
 def _factor(gaps: Floats, noise: float, variances: Floats) -> float:
-    """Return the factor by which to multiply variances so that differences are as expected."""
+    """Return the factor for `variances` that makes the sum of squared differences as expected.
+
+    It is 1 if the sum does not exceed what they allow by `SURPRISE` standard deviations.
+    """
     n = len(gaps)
 
     def squares(factor: float) -> float:

@@ -87,7 +87,10 @@ def delta_or_zero(name: str, given: Any) -> Fraction:
 def added_or_removed(
     epsilon: Fraction, delta: Fraction, unit: Unit, accounting: Accounting
 ) -> PureDP | ApproxDP:
-    """Return the guarantee of a run that spends `budget_of` this, for one unit added or removed."""
+    """Return the guarantee of a run for one unit added or removed.
+
+    The run spends `budget_of(epsilon, delta, accounting)`.
+    """
     if accounting == "pure":
         return PureDP(epsilon=epsilon, unit=unit, neighbors="add-remove")
     by = (
@@ -247,7 +250,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     @cached_property
     def rows_share(self) -> Fraction:
-        """Share of the budget for the number of rows."""
+        """Share of the budget for the number of rows; 0 if the number is public."""
         return ROWS_SHARE if self.schema.counted_rows is None else Fraction(0)
 
     def stages(self, n_rows: int) -> Schedule:
@@ -378,9 +381,10 @@ class QuiltPlan(Plan[SealedTable]):
 
     @property
     def judged_share(self) -> float:
-        """One tenth of the rows: if groups of that size are noise, pairs are too and fits fail.
+        """Share of the rows whose count must not be mostly noise; see `uninformative`.
 
-        A plan with a prior or earlier measurements knows more than its own noise suggests.
+        It is 0.1: if counts of that size are noise, so are those of pairs, and fits fail. A prior
+        or earlier measurements add information, so the default applies with them.
         """
         return 0.1 if self.prior is None and self.earlier is None else super().judged_share
 
@@ -443,7 +447,7 @@ class QuiltPlan(Plan[SealedTable]):
         return min(max(round(state.total), 0), self.method.max_published)
 
     def fitted(self, source: SealedTable, noise: Noise) -> tuple[FitState, BudgetShares]:
-        """Measure, select and fit; return the state of the fit and the budget with its payments."""
+        """Measure, select and fit; return the state of the fit and the shares that were spent."""
         budget = self.budget()
         state = fit(
             PrivateMeasurer(source, noise, budget),

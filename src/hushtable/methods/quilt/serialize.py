@@ -8,8 +8,9 @@ Five tables:
 - ``measured``: every noisy table that was measured, one row per cell: ``table`` (its index in the
   list ``tables`` of the settings), ``cell`` (the cell's index in C order), ``count`` (the noisy
   count: unbiased, may be negative).
-- ``buckets``: ``column`` (its index in the schema), ``value`` (index of a counted value; the last
-  one is missing if that is a category), ``bucket``, and ``share``, the estimated share of rows.
+- ``buckets``: ``column`` (its index in the schema), ``value`` (index of a counted value; if missing
+  values are counted, their index is the last), ``bucket``, and ``share``, the estimated share of
+  rows.
 - ``factors``: the log-factors of the fitted model: ``table``, ``cell``, ``factor``. The first
   tables are the columns in order. Then come the groups of columns of level ``buckets``, once for
   each resolution, in the order of their first occurrence in ``tables``. The density of a row of
@@ -26,8 +27,8 @@ The settings of the estimator:
 - ``noise``: ``laplace`` or ``gaussian`` (both discrete), or ``rounded-gaussian``.
 - ``rows_per_unit``: maximum number of rows of one unit.
 - ``columns``: for each name the rule by which it was counted (``bins``: a taxonomy level, the
-  lowest values of the intervals that a wide numeric column was binned into, or null), the number of
-  counted values and of buckets.
+  lowest values of the bins of a numeric column, or null), the number of counted values
+  (``n_values``) and of buckets (``n_buckets``).
 - ``tables``: ``columns`` (names), ``level`` (``values``: the counted values of one column;
   ``buckets``), ``shape``, ``cells`` (for each column the cell of each value or bucket along its
   axis; null if each has its own), ``parameter`` (variance of the Gaussian, scale of the Laplace
@@ -47,7 +48,8 @@ The settings of the estimator:
   around the prior's count, per row of that count; null if no column is usable), and
   ``fitted_pairs``: the pairs whose prior marginals were fitted together with the noisy tables, in
   the order in which their factors follow those of the noisy tables; empty if the prior was dropped.
-  The parameters identify the prior. The spanning forest is then the first of ``rounds``.
+  The parameters identify the prior. If prior marginals of pairs were fitted before the spanning
+  forest was measured, the forest is the first of ``rounds``.
 - ``budget_shares``: shares of the budget by step, as fractions that sum to at most one.
 - ``notes``: sentences for readers of the statement.
 """
@@ -69,14 +71,14 @@ AxisCells = Sequence[NDArray[np.int64] | None]
 """For each axis of a table the cell of each value; None if each has its own."""
 
 MAX_FIT_ERROR = 1.0
-"""Fit error of a table (root mean square, in noise standard deviations) that is reported."""
+"""Fit error (root mean square, in noise standard deviations) above which a table is reported."""
 
 SEEN = 0.001
-"""They are reported only if that error also exceeds this share of all rows."""
+"""Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
 
 
 def tables_of(state: FitState) -> dict[str, pa.Table]:
-    """Return the published tables that determine the rows."""
+    """Return the published tables other than the rows."""
     columns = state.columns
     buckets: dict[str, list[NDArray[Any]]] = {
         "bucket": [column.buckets.astype(np.int32) for column in columns],
@@ -104,7 +106,10 @@ def _lists(whose: str, place: str, columns: Mapping[str, Sequence[NDArray[Any]]]
 
 
 def _counts(state: FitState) -> list[NDArray[Any]]:
-    """Return the counts of all tables in the order of the settings; adaptive measurements last."""
+    """Return the counts of all tables in the order of ``tables`` in the settings.
+
+    One-way tables come first, then earlier measurements, then the other tables of this run.
+    """
     paid = [table.counts for table in state.tables]
     if state.earlier is None:
         return list(paid)
@@ -188,7 +193,10 @@ def settings_of(state: FitState, budget: BudgetShares, n_rows: int) -> dict[str,
 
 
 def warnings_of(state: FitState, rows: str = "data") -> list[str]:
-    """Return a warning if the fit failed twice; it concerns post-processing only."""
+    """Return a warning if the model misses a one-way marginal, even after a restart.
+
+    `rows` is the name of the table of synthetic rows.
+    """
     names = [column.counted.values.name for column in state.columns]
     lost = state.model.lost_columns()
     if not lost:

@@ -10,8 +10,8 @@ Neighboring values of an ordered column are usually similar. The model uses this
 Some orders mean little (occupation codes, numbers used as names), so the similarity of neighbors is
 estimated for each column (`estimate_similarity`): noise in different cells is independent, so it
 does not change the mean product of the deviations of two neighbors from independence. If the
-similarity is zero, lines become steps without smoothing. Missing values, and values that stand out
-from their neighbors, are not on the line.
+similarity is zero, log-factors are constant in each cell and cells are shrunk independently.
+Missing values, and values that stand out from their neighbors, are not on the line.
 
 Shrinkage cell by cell would remove a little from each of a thousand cells, and with it most of the
 association of two columns, which is distributed over all cells. Smooth shrinkage keeps it, because
@@ -43,10 +43,13 @@ STRAIGHT = 0.5
 """Minimum similarity for full interpolation of factors."""
 
 TREND = 2.0
-"""Variance of a linear trend along a column, relative to single cells: it is hardly shrunk."""
+"""Variance of a linear trend along a column, relative to that of a cell, times the similarity.
+
+It is so large that a trend is hardly shrunk.
+"""
 
 BEYOND = 1.0
-"""Extrapolation beyond the outermost centers, in cells."""
+"""Maximum extrapolation beyond the outermost centers, in distances between two centers."""
 
 _N_NEWTON, _N_CONJUGATE = 4, 30
 
@@ -63,6 +66,8 @@ def interpolation_matrix(
     line: BucketLine, cells: Integers, masses: Floats, similarity: float
 ) -> Floats:
     """Return the interpolation matrix (bucket, cell) from log-factors of cells to buckets.
+
+    `cells` gives the cell of each bucket, `masses` the share of each bucket.
 
     Examples
     --------
@@ -91,7 +96,8 @@ def interpolation_matrix(
     places = np.flatnonzero(on_line)
     lines[places, knots[left]] = 1 - part
     lines[places, knots[left + 1]] = part
-    # The mean over a cell must stay the cell's own factor, which would otherwise not converge.
+    # Shift the lines so that the mean over a cell is the cell's own factor; otherwise the fit would
+    # not converge.
     share = steps * masses[:, None]
     lines += steps @ (np.eye(len(share.T)) - (share / share.sum(axis=0)).T @ lines)
     mixed: Floats = weight * lines + (1 - weight) * steps
