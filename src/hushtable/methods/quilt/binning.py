@@ -43,7 +43,7 @@ MAX_BUCKETS = 64
 """Maximum number of buckets of an unordered column, so that every pair can be counted."""
 
 MAX_INTERVALS = 32
-"""Maximum number of buckets of an ordered column without special values and missing.
+"""Maximum number of buckets of an ordered column, not counting special values and missing.
 
 It is smaller because neighbors are similar, and each cell adds noise.
 """

@@ -24,7 +24,7 @@ from hushtable.privacy.noise.noise import Noise
 from hushtable.schema.recoding import Recoding
 
 STEPS = (16, 8, 4)
-"""Number of cells of a column at its coarser resolutions, without special values and missing."""
+"""Number of cells of a column at its coarser resolutions, without special or missing values."""
 
 
 _GRID = 2**32  # shares are multiples of 1 / _GRID

@@ -264,7 +264,7 @@ class QuiltPlan(Plan[SealedTable]):
 
     @cached_property
     def sizes(self) -> list[int]:
-        """Number of values of each column for which it gets budget."""
+        """For each column, the number of values for which it gets budget."""
         return [values.planned_size for values in self.values]
 
     def step_epsilons(self, rows: int | None) -> dict[str, Fraction]:
