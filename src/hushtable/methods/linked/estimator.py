@@ -77,7 +77,7 @@ def with_parentheses(where: str) -> str:
 def read(
     where: str, schema: LinkedSchema, facts: dict[str, dict[str, LinkedFact]]
 ) -> tuple[str, str, bool]:
-    """Return the counted table, the clause in wide columns, and if it uses previous rows.
+    """Return the counted table, the clause in wide columns, and whether it uses previous rows.
 
     With previous rows, the columns are those of `LinkedSchema.steps`.
     """
@@ -120,7 +120,7 @@ def _table_of(column: SqlNode, names: dict[str, str]) -> str:
 
 
 def _lowest(named: set[str], schema: LinkedSchema) -> str:
-    """Return the lowest of some tables; all others must be its ancestors."""
+    """Return the lowest of some tables, by default the root; all others must be its ancestors."""
     tables = [name for name in schema.tables if name in named]  # parents come first
     base = tables[-1] if tables else schema.root
     above, lineage = schema.tables[base].parent, [base]
@@ -206,7 +206,7 @@ class LinkedEstimator(Estimator):
         return self.tables[self.linked.root]
 
     def frame(self) -> pa.Table:
-        """Return the persons; use `table` for the other tables."""
+        """Return the persons; use `Release.table` for the other tables."""
         return self.table
 
     # --- quilts -----------------------------------------------------------------------------------
@@ -325,5 +325,5 @@ class LinkedEstimator(Estimator):
         return self.persons.sums(functions, together=together)
 
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
-        """Draw weights of the persons from the uncertainty of the tables."""
+        """Return the persons as codes, and weights drawn from the uncertainty of the tables."""
         return self.persons.redrawn(rng)

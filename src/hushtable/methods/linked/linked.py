@@ -173,7 +173,7 @@ class LinkedPlan(Plan[SealedTables]):
     def forecast(self, rows: int | None = None) -> Forecast:
         """Forecast each table, given the number of persons.
 
-        The other tables are assumed to have half as many rows as their bounds allow.
+        A table with at most r rows per person is assumed to have (r + 1) / 2 rows per person.
         """
         lines: dict[str, str | float | int] = {}
         split: dict[str, Fraction] = {}
@@ -258,7 +258,10 @@ class LinkedPlan(Plan[SealedTables]):
         return measure_steps(source.steps(name), quilt, columns, noise, budget)
 
     def _prepared(self, name: str, drawn: Mapping[str, LinkedRows], part: QuiltPlan) -> QuiltPlan:
-        """Return the plan with drawn parents as prior: their columns are already known."""
+        """Return a child table's plan with the drawn parents as prior, one row per child.
+
+        The columns of the parents are already determined, so they get little budget.
+        """
         parent = self.linked.tables[name].parent
         if parent is None:
             return part

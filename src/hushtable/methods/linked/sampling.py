@@ -1,12 +1,13 @@
 """Synthetic rows of linked tables, drawn from quilts: parents first, then their children.
 
-The quilt of a child table describes the dependence between its columns, and with those of the
-parent. Given parents that are already drawn, the right number of children for each is drawn from
-that model by Gibbs sweeps over the children's own columns, so keys match by construction. Each
-child is drawn several times, and one of these draws is picked so that counts match the model's
-expectation rather than vary by chance (`hushtable.methods.linked.sampling`). If rows have an order,
-they are sorted by it and then arranged (`hushtable.methods.linked.sampling`). All of it is
-post-processing of noisy tables.
+The quilt of a child table describes the dependence of its columns on each other and on those of its
+ancestors. Each drawn parent has a number of children. They are drawn from that model by Gibbs
+sweeps over the children's own columns, so keys match by construction. Each child is drawn several
+times, and one of these draws is picked so that counts match the model's expectation rather than
+vary by chance (`balanced`). If rows have an order, they are sorted by it and then swapped to match
+the measured transitions (`arranged`).
+
+`measure_steps` measures transitions with noise. Everything else is post-processing of noisy tables.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ from hushtable.schema.linked_schema import PREVIOUS, LinkedSchema
 # close to the model's expectation. Every draw was made for this parent.
 
 N_DRAWS = 4
-"""Draws of each row."""
+"""Number of draws of each row, unless there are very many rows."""
 
 MANY = 1_000_000
-"""If there are more rows, chance matters less than noise: they are drawn once."""
+"""If there are more rows, chance matters less than noise: each is drawn once."""
 
 _N_SWEEPS = 3
 
@@ -62,7 +63,7 @@ def balanced(field: LogLinearModel, draws: Sequence[Codes16], own: Sequence[int]
     field : LogLinearModel
         The model.
     draws : sequence of int arrays (row, column)
-        They differ only in the columns `own`.
+        Draws of all rows, which differ only in the columns `own`.
     own : sequence of int
         The rows' own columns; the others are the parents'.
     """
@@ -172,7 +173,10 @@ def arranged(
     kin: row_exchange.Siblings,
     rng: PostprocessingRng,
 ) -> Integers:
-    """Return the drawn rows that supply each row's ordering value and its other columns.
+    """Return the indices of the drawn rows that supply the values of each arranged row.
+
+    The result has shape (row, 2): the row that supplies the value of the ordering column, and the
+    one that supplies all other columns.
 
     Parameters
     ----------
@@ -221,14 +225,14 @@ def arranged(
 
 
 def _cells(one: Integers, two: Integers, n_one: int, n_two: int) -> Floats:
-    """Count pairs of codes, flat."""
+    """Count pairs of codes; the result is flat, in C order."""
     return np.bincount(one * n_two + two, minlength=n_one * n_two).astype(np.float64)
 
 
 N_SWEEPS = 10
 """Gibbs sweeps over the columns of a child, starting from independent columns."""
 
-_EXTRA_ROWS = 60_000  # particles of the last fit
+_EXTRA_ROWS = 60_000  # minimum number of particles of the last fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +269,7 @@ def seen_below(
 
 
 def n_drawn(schema: LinkedSchema, drawn: Mapping[str, LinkedRows], name: str) -> Integers:
-    """Return the number of child rows of each parent, at most the bound."""
+    """Return the number of child rows of each drawn parent, at most `max_children`."""
     table = schema.tables[name]
     told = drawn[table.parent or ""].codes[f"n_{name}"]
     return np.minimum(told, table.max_children or 1)
@@ -325,7 +329,10 @@ def draw_children(  # noqa: PLR0917 - what is drawn, from what, and what must ho
 
 
 def _marks(codes: Mapping[str, Integers], facts: Mapping[str, LinkedFact], order: str) -> Integers:
-    """Return codes of the facts that hold for each row's ordering column and other columns."""
+    """Encode which facts hold for each row; shape (row, 2).
+
+    The first code is for facts about the ordering column, the second for those about the others.
+    """
     marks = np.zeros((len(codes[order]), 2), np.int64)
     for fact in facts.values():
         part = 0 if fact.column == order else 1
@@ -371,11 +378,11 @@ def keep_facts(
     facts: Mapping[str, LinkedFact],
     rng: PostprocessingRng,
 ) -> None:
-    """Change as few drawn children as possible until the facts of their parents hold, in place.
+    """Change values of drawn children, in place, so that the facts of their parents hold.
 
     Replace a disallowed child's value by an allowed one; if a fact requires a child, give one child
-    a value that satisfies it. Then recompute the facts of parents from their children, since facts
-    may contradict each other or have no matching value.
+    a value that satisfies it. Other children are not changed. Then recompute the facts of parents
+    from their children, since facts may contradict each other or have no matching value.
     """
     for column in dict.fromkeys(fact.column for fact in facts.values()):
         mine = {name: fact for name, fact in facts.items() if fact.column == column}
