@@ -1,14 +1,19 @@
 """Drift of counts from wave to wave, estimated from noisy tables: lasting, passing, steady parts.
 
-From one wave to the next, a count of m among n rows changes by a random step of variance c m (1 -
-m/n), plus c for empty cells, which lasts: if a small share s of the rows is replaced by similar
-ones, c is 2 s. In addition, each wave deviates by a variance of w m (1 - m/n), plus w, which does
-not carry over to the next: if all rows are redrawn, w is 1. And the count may rise or fall by the
-same amount at each wave, of variance g m (1 - m/n), plus g. If the number of rows changes, too, a
-count changes in proportion: counts of different waves are compared after scaling each wave to the
-average number of rows. Steps and deviations are assumed to be independent. Every measurement of a
-count at any wave then carries information about it at any other, and the best weights are by
-precision (Kalman 1960; Rauch, Tung and Striebel 1965).
+Let u = m (1 - m/n) + 1 for a count of m among n rows; the 1 is for empty cells. A count has three
+kinds of changes:
+
+- *lasting*: from one wave to the next, a random step of variance c u. If a small share s of the
+  rows is replaced by similar ones, c is 2 s.
+- *passing*: at each wave, a deviation of variance w u that does not carry over to the next wave. If
+  all rows are redrawn, w is 1.
+- *rising*: the count may rise or fall by the same amount at each wave; the variance of this amount
+  is g u.
+
+If the number of rows changes, too, a count changes in proportion: counts of different waves are
+compared after scaling each wave to the average number of rows. Steps and deviations are assumed to
+be independent. Every measurement of a count at any wave then carries information about it at any
+other, and the best weights are by precision (Kalman 1960; Rauch, Tung and Striebel 1965).
 
 All of this is post-processing of noisy tables.
 """
@@ -44,7 +49,7 @@ _NO_RISE = float(np.log(len(_RISING) - 1))  # prior: 0 is as likely as all other
 
 @dataclass(frozen=True)
 class DriftRate:
-    """Drift rate of counts, in units of the sampling variance m (1 - m/n)."""
+    """Drift rate of counts, in units of m (1 - m/n) + 1; see the module docstring."""
 
     lasting: float  # variance of a random-walk step from one wave to the next
     passing: float = 0.0  # variance of each wave's own deviation from the walk
@@ -85,11 +90,13 @@ class WaveCounts:
         return CountEstimate(self.counts, self.variances + passing / self.size)
 
     def divided(self, size: float) -> WaveCounts:
-        """Divide all counts by the relative size of the wave."""
+        """Divide all counts, and the standard deviations of their noise, by a relative size."""
         return WaveCounts(self.wave, self.counts / size, self.variances / size**2, size)
 
     def spans(self, total: WaveCounts) -> WaveCounts:
         """Return cumulative counts of all cells but the last, given the total.
+
+        They are adjusted to the total, which is treated as exact.
 
         Examples
         --------
@@ -130,7 +137,7 @@ class CountEstimate:
 
 
 def steps(measured: Sequence[WaveCounts], total: float) -> Floats:
-    """Return the variance of each count's change in a wave, for a drift rate of 1."""
+    """Return the variance of each count's change from a wave to the next, for a drift rate of 1."""
     shares = shares_of(measured, total)
     moved: Floats = max(total, 1.0) * shares * (1 - shares) + 1.0
     return moved
@@ -219,7 +226,8 @@ def estimate_drift_rate(
     It is the posterior mean over a grid. The prior of the difference between a wave and the next is
     log-normal around `supposed`, with a factor of three as one standard deviation. The prior of the
     passing share is that of an exchange of rows. If counts may rise, any share of the lasting
-    change may repeat at each wave. The mean exceeds the mode, the more so the less is known.
+    change may repeat at each wave. The mean exceeds the mode, the more so the less is known. If no
+    table was measured twice, the result is `supposed`, as lasting change.
 
     Parameters
     ----------
@@ -320,7 +328,9 @@ class CountPath:
         rising: float = 0.0,
         off: tuple[NDArray[np.bool_], float] | None = None,
     ) -> CountPath:
-        """Estimate a random walk from noisy values; missing values have infinite variance.
+        """Estimate a count at each wave from noisy values; missing ones have infinite variance.
+
+        The count is a random walk, plus a deviation at each wave and a steady rise or fall.
 
         Parameters
         ----------

@@ -7,9 +7,10 @@ the resulting estimates, and so are their errors.
 
 If a wave's tables do not determine a question, its release answers it from rows. Errors of such
 answers are correlated across waves: what the model does not know is about the same every time. So
-all of them are assumed to share one unknown error, with the variance of the model error, and to
-have as much again independently, which is rather too much. In a change or a trend, the shared part
-cancels. If no wave's tables determine the question, a level is the release's own answer.
+all of them are assumed to share one unknown error, with the largest variance of their model errors.
+In addition, each has its own model error independently, which is conservative. In a change or a
+trend between such answers, the shared part cancels. If no wave's tables determine the question, a
+level is the release's own answer.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class _WaveAnswer:
     """The answer of one wave."""
 
     value: float
-    std: float
-    model_std: float | None  # None if tables determine it
+    std: float  # standard deviation of its error, including model error
+    model_std: float | None  # standard deviation of model error; None if tables determine it
     with_total: float  # covariance of its noise with that of the wave's number of rows
 
 
@@ -134,7 +135,8 @@ class SeriesAnswers:
         # Scale all waves to one size, so that a count that only grows with its wave is constant.
         sizes, totals = self.waves.sizes, self.waves.totals
         values = np.array([one.value for one in found]) / sizes
-        stds = np.maximum([one.std for one in found], _EXACT) / sizes  # rows may be public
+        # The noise is 0 if a condition selects no row, or all rows and their number is public.
+        stds = np.maximum([one.std for one in found], _EXACT) / sizes
         model_stds = [one.model_std for one in found if one.model_std is not None]
         modeled = np.array([one.model_std is not None for one in found])
         lasting, passing, rising = self._moves(predicate, values, stds)
@@ -156,7 +158,10 @@ class SeriesAnswers:
     def _of_wave(
         estimator: QuiltEstimator, wave: Wave, predicate: Predicate, where: str
     ) -> _WaveAnswer:
-        """Answer from a wave's tables, else from its rows, of which the answer is a share."""
+        """Answer from a wave's tables, else from its rows.
+
+        An answer from rows is a share of the number of rows, so its noise covaries with that.
+        """
         total, found = wave.own_total, estimator.answer_from_tables(predicate)
         variance = float(total.variances[0])
         if found is not None:

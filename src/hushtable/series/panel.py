@@ -155,7 +155,10 @@ def carried_on(
     next_person: int,
     rng: PostprocessingRng,
 ) -> FollowedRows:
-    """Continue people of the previous wave as rows with the counts of drawn rows.
+    """Return the rows of this wave: people of the previous wave who stay, and new people.
+
+    Their values are chosen so that counts of pairs of columns come close to those of the drawn
+    rows, and transitions to the measured ones.
 
     Parameters
     ----------
@@ -302,7 +305,7 @@ class PreviousWave:
     """The previous wave, as published."""
 
     number: int
-    release: Release  # or that of its last correction
+    release: Release  # its release, or its last correction
 
     def people(self, schema: Schema) -> FollowedRows:
         """Return its rows with their synthetic persons."""
@@ -393,7 +396,7 @@ class PanelPlan(Plan[SealedWaves]):
         return Fraction(0) if self.before is None else MOVES_SHARE
 
     def forecast(self, rows: int | None = None) -> Forecast:
-        """Forecast the wave, and a count of people who moved."""
+        """Forecast the wave and, if there is a previous one, the noise of transitions."""
         told = self.quilt.forecast(rows)
         if self.before is None:
             return told

@@ -29,7 +29,10 @@ from hushtable.schema.linked_schema import PREVIOUS
 from hushtable.series.drift import CountPath as Walk
 
 MOST_FIRST, WAVES_FOR_ONE = 6, 4
-"""The first wave gets one part per four waves, at most six: all later waves depend on it."""
+"""Share of the first wave, in shares of another one: one per four waves, from one to six.
+
+It is larger because all later waves depend on the first.
+"""
 
 MOST_WAVES = 10_000
 
@@ -145,7 +148,10 @@ class SeriesPlan:
 
     @property
     def wave_delta(self) -> Fraction:
-        """Delta of the stated promise of a single wave; it does not add up."""
+        """Delta of the stated promise of a single wave.
+
+        Waves compose in rho, so their deltas need not sum to the delta of the series.
+        """
         return self.delta / 4
 
     def share(self, place: int) -> Fraction:
@@ -333,7 +339,9 @@ def _places(n: int) -> list[int]:
 
 @lru_cache(maxsize=256)
 def largest_epsilon(rho: Fraction, delta: Fraction, most: Fraction) -> Fraction:
-    """Return the largest epsilon, with six digits, whose method spends at most this rho.
+    """Return the largest epsilon, with six decimals, whose method spends at most this rho.
+
+    It is at most `most`.
 
     The ledger rounds its cost up, so one step of the ledger's grid is left free.
     """

@@ -56,7 +56,8 @@ _BESIDE_TABLES = ("choices", "number of rows")
 def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction) -> Fraction:
     """Return the cost of a release as zCDP of one person with up to `rows_per_unit` rows.
 
-    A table with Gaussian noise of variance v costs reach^2 / (2 v), one of transitions 1 / (2 v).
+    A table with Gaussian noise of variance v costs rows_per_unit^2 / (2 v), one of transitions
+    1 / (2 v).
     Selections and the number of rows cost their stated shares of the release's rho.
     """
     own = [table for table in settings["tables"] if "earlier" not in table]
@@ -81,11 +82,11 @@ def problems_of(
     Parameters
     ----------
     releases : mapping of str to Release
-        By name.
+        The releases, by name.
     entries : list of Entry
         The charges that are not void.
     rows_per_unit : int
-        Rows per person in the schema of the series.
+        Maximum number of rows per person in the schema of the series.
     digests : mapping of str to str
         The digest that the ledger should have for each release, by name.
     """
@@ -297,7 +298,11 @@ class Series:
         )
 
     def summary(self) -> dict[str, Any]:
-        """Return what is planned, published, lost (charged but missing) and left, as plain data."""
+        """Return the planned, published and lost (charged but missing) releases, as plain data.
+
+        ``left`` is the number of releases that may still be published; None if it is unlimited or
+        there is no ledger.
+        """
         made = []
         for (number, correction), path in self.releases().items():
             statement = Release.load(path).statement
@@ -499,7 +504,7 @@ class Series:
         ledger.void(entry.id, unseen)
 
     def _method(self, book: Ledger, number: int) -> Quilt:
-        """Return the method of the next release: its share, with the other waves as prior."""
+        """Return the method of the next release, with its budget and the other waves as prior."""
         place = len(_standing(book)) + 1
         method = self.plan.method(place)
         others = {n: path for n, path in self.published().items() if n != number}

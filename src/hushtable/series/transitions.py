@@ -29,7 +29,7 @@ from hushtable.series.panel import MOVES, moves_of, n_staying, persons_of
 from hushtable.series.waves import in_words
 
 _CLEAR = 2.0  # minimum of a denominator, in standard deviations
-_NAMED = 4  # values of a bucket that are named
+_NAMED = 4  # maximum number of values named in the label of a bucket
 
 Truth = NDArray[np.bool_]
 
@@ -205,7 +205,7 @@ class _Moves:
         return said
 
     def bucket_counts(self, column: str) -> Floats:
-        """Return the number of people in each bucket before."""
+        """Return the noisy number of people in each bucket at the previous wave."""
         sums: Floats = self._moves[column].counts.sum(axis=1).astype(np.float64)
         return sums
 
@@ -233,7 +233,10 @@ class _Moves:
         return self._estimate(value, math.sqrt(variance), "people")
 
     def share_of(self, column: str, before: int, now: int) -> Estimate | None:
-        """Estimate the share of people with a bucket before who have another now."""
+        """Estimate the share of people in a bucket before who are in a given bucket now.
+
+        Return None if the people in the bucket before are too few.
+        """
         move = self._moves[column]
         line, size = move.counts[before], len(move.counts)
         whole, std = float(line.sum()), move.noise.std

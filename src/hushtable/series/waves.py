@@ -127,7 +127,7 @@ class Wave:
 
     @cached_property
     def own_tables(self) -> dict[TableLayout, WaveCounts]:
-        """The tables measured in this wave, averaged over equal cells."""
+        """The tables measured in this wave, by layout; those of equal layout are averaged."""
         counts = as_numpy(self.release.table("measured").column("count")).astype(np.float64)
         found: dict[TableLayout, WaveCounts] = {}
         start = 0
@@ -143,7 +143,7 @@ class Wave:
 
     @cached_property
     def margins(self) -> dict[str, WaveCounts]:
-        """The bucket counts of each column, from all tables of this wave."""
+        """The bucket counts of each column, from the tables of this wave with all its buckets."""
         found: dict[str, WaveCounts] = {}
         for cells, measured in self.own_tables.items():
             for axis, (name, places) in enumerate(zip(cells.columns, cells.places, strict=True)):
@@ -186,10 +186,10 @@ class Wave:
 
 @dataclass(frozen=True, eq=False)
 class Waves:
-    """All valid waves, in order; the one published first defines the counted cells."""
+    """All valid waves, in order, and the release that defines the counted cells."""
 
     waves: Sequence[Wave]  # at least one, with distinct numbers
-    first: Wave  # the one published first
+    first: Wave  # defines the counted cells: the last release without a prior
     supposed: float  # prior drift rate, until two waves allow an estimate
 
     @cached_property
@@ -228,7 +228,7 @@ class Waves:
 
     @cached_property
     def tables(self) -> dict[TableLayout, list[WaveCounts]]:
-        """The measurements of each kind of cells in all waves, scaled to the average size."""
+        """The measurements of each table layout in all waves, scaled to the average size."""
         found: dict[TableLayout, list[WaveCounts]] = {}
         for wave, size in zip(self.waves, self.sizes, strict=True):
             for cells, measured in wave.own_tables.items():
@@ -282,7 +282,10 @@ class Waves:
         return found
 
     def _seen(self, name: str, *, spans: bool) -> list[WaveCounts]:
-        """Return the measurements of a column at each wave, scaled to the average size."""
+        """Return the measurements of a column at each wave, scaled to the average size.
+
+        They are bucket counts or, with `spans`, cumulative counts.
+        """
         measured = [
             wave.margins[name].spans(wave.own_total) if spans else wave.margins[name]
             for wave in self.waves
