@@ -6,9 +6,9 @@ cell's true count around the prior's count is assumed to be ``c`` times that cou
 variance ``c`` is estimated.
 
 - *Columns.* Each column is measured, so c is estimated from the differences between noisy and prior
-  counts (maximum likelihood, plus its standard error). Columns share one c, but those that deviate
-  more than the median column have their own, and a value that the noisy count contradicts gets
-  little weight. Noisy and prior counts are then averaged by precision.
+  counts by maximum likelihood. Columns share one c, to which its standard error is added. Columns
+  that deviate much more than the median column have their own, if it is larger. A value that the
+  noisy count contradicts gets little weight. Noisy and prior counts are then averaged by precision.
 - *Pairs.* The prior's rows are weighted so that each one-way marginal is the current one; columns
   whose own prior variance is too large are left out. Only the dependence between columns remains.
   Once some pairs were measured, c is estimated from them in the same way. Pairs in which the prior
