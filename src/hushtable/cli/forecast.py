@@ -15,8 +15,8 @@ def show_forecast(forecast: ht.Forecast) -> None:
     """Print the forecast of a release."""
     console.print("Expected", style="bold")
     for what, figure in forecast.lines.items():
-        console.print(f"  {what}: {written(figure)}", highlight=False)
-    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB", highlight=False)
+        console.print(f"  {what}: {written(figure)}")
+    console.print(f"  memory: about {forecast.memory_mb:,.0f} MB")
 
 
 def written(figure: str | float) -> str:

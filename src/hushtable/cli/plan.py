@@ -119,7 +119,7 @@ def _show_dry_run(found: DryRun) -> None:
     """Print the errors found in a dry run."""
     from hushtable.publishing.dry_run import percent  # noqa: PLC0415 - slow to import
 
-    console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold", highlight=False)
+    console.print(f"Dry run on {found.on}, {found.rows:,} rows", style="bold")
     table = Table("counts by", "typical error", "largest error", box=None, header_style="bold")
     for name, off in [*found.columns.items(), ("pairs of columns", found.pairs)]:
         if off is not None:
@@ -128,11 +128,10 @@ def _show_dry_run(found: DryRun) -> None:
     console.print(table)
     console.print(
         "  Errors of counts of at least 0.5% of the rows: listed values, and ranges that contain "
-        "a tenth of the rows.",
-        highlight=False,
+        "a tenth of the rows."
     )
     for sentence in found.advice:
-        console.print(f"  {sentence}", highlight=False)
+        console.print(f"  {sentence}")
 
 
 def as_plain(made: Plan[Any], forecast: ht.Forecast) -> dict[str, Any]:
@@ -155,7 +154,7 @@ def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
     for promise in made.guarantees:
         console.print(f"  {promise.explain()}")
     for condition in made.conditions:
-        console.print(f"  {condition}", highlight=False)
+        console.print(f"  {condition}")
     if forecast.split:  # empty if the ledger cannot count the method
         table = Table("step", "epsilon", box=None, header_style="bold")
         for step, share in forecast.split.items():
@@ -163,7 +162,7 @@ def show_plan(made: Plan[Any], forecast: ht.Forecast, hollow: str) -> None:
         console.print(table)
     show_forecast(forecast)
     if hollow:
-        console.print(f"  publish will refuse this plan: {hollow}", highlight=False)
+        console.print(f"  publish will refuse this plan: {hollow}")
 
 
 plan_group = method_group(
