@@ -158,8 +158,7 @@ def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.Approx
                 check(amounts[name])
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     if amounts["delta"]:
         return ht.ApproxDP(**amounts, **protects)
     return ht.PureDP(epsilon=amounts["epsilon"], **protects)

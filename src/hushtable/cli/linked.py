@@ -57,8 +57,7 @@ def files_of(given: list[str]) -> dict[str, str]:
             problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
         else:
             files[name] = file
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return files
 
 

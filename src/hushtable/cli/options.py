@@ -216,8 +216,7 @@ def _rules(items: list[str]) -> dict[str, Any]:
         for column, times in given.items()
         if column and times > 1
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return rules
 
 

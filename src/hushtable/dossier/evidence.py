@@ -108,8 +108,7 @@ def _require_paid(
         for name, release in releases.items()
         if (receipt := release.statement.ledger) and receipt.receipt not in entries
     ]
-    if problems:
-        raise Refused(problems)
+    Refused.raise_if_any(problems)
 
 
 def _files_of(release: Release, beside: Path) -> list[EvidenceFile]:

@@ -277,8 +277,7 @@ class Parameters(ABC):
             except ParameterError as error:
                 problems += error.problems
         problems += self._problems(fields_are_right=not problems)
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
 
     def _problems(self, *, fields_are_right: bool) -> list[str]:
         """List problems that involve several parameters.

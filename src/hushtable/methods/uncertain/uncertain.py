@@ -210,8 +210,7 @@ def read_scales(name: str, given: Any) -> dict[str, float]:
         if value <= 0:
             problems.append(f"{name}[{column!r}] is {scale}; it must be above 0.")
         scales[column] = float(value)
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return scales
 
 
@@ -360,8 +359,7 @@ class Uncertain(Method):
             problems.append(
                 "no column is left for noise; publish a numeric column that is not carried."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return UncertainPlan(self, schema, noisy)
 
     def _unknown_columns(self, schema: Schema) -> list[str]:

@@ -436,8 +436,7 @@ class Ledger:
     ) -> None:
         """Raise what `charge` would raise; write nothing."""
         state, asked, refusals = self._ask(guarantees, schema, same_people)
-        if refusals:
-            raise CompositionError(refusals)
+        CompositionError.raise_if_any(refusals)
         state.afford(asked, reservation)
 
     def _ask(
