@@ -18,7 +18,7 @@ from hushtable.cli.options import AsJson, Reason, Responsible, ReviewBy, stated_
 from hushtable.cli.plain import print_json, visible
 from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 from hushtable.privacy.values import rounded
 
 ledger_group = typer.Typer(

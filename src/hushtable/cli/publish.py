@@ -9,7 +9,6 @@ import typer
 
 import hushtable as ht
 from hushtable.cli.ending import Publishing, warn
-from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import method_group
 from hushtable.cli.options import (
     Anyway,
@@ -24,6 +23,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.plain import print_json
+from hushtable.cli.plan import show_forecast
 from hushtable.cli.screen import console, one_bar
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from hushtable.errors import ParameterError
 from hushtable.privacy.guarantee import Guarantee
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 
 if TYPE_CHECKING:
     from hushtable.privacy.ledger.ledger import Ledger
