@@ -86,10 +86,10 @@ def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon |
     """Print the solved epsilon, if any, and the error against epsilon."""
     if answer is not None:
         console.print(Text.assemble(("Wanted", "bold"), f": {answer.want}"))
-        console.print(f"  {answer}", highlight=False)
+        console.print(f"  {answer}")
     if isinstance(curve, str):
         console.print("Error against epsilon", style="bold")
-        console.print(f"  unknown before the data is read: {curve}", highlight=False)
+        console.print(f"  unknown before the data is read: {curve}")
         return
     console.print(
         Text.assemble(
@@ -112,8 +112,8 @@ def show_plan(console: Console, curve: ErrorCurve | str, answer: SolvedEpsilon |
         table.add_row(*row)
     console.print(table)
     for name in dict.fromkeys(error.worst for _, error in errors if error.worst):
-        console.print(f"  worst column: {name!r}", highlight=False)
-    console.print(f"  {curve.assumes}", highlight=False)
+        console.print(f"  worst column: {name!r}")
+    console.print(f"  {curve.assumes}")
 
 
 def _in_rows(width: float, curve: ErrorCurve) -> list[str]:

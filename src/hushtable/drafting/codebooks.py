@@ -287,8 +287,7 @@ def read_codebook(*given: str | Path) -> Codebook:
         ]
         columns |= found
         sources |= dict.fromkeys(found, Path(one).name)
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return Codebook(columns, sources)
 
 

@@ -19,7 +19,7 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from hushtable.errors import ReleaseError
-from hushtable.files.writing import Scratch, sync, why_not_written
+from hushtable.files.writing import Scratch, sync, write_failures_as
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
@@ -140,7 +140,7 @@ def export_rows(rows: Callable[[], pa.Table], path: Path, schema: Schema) -> Non
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
     """Write to a temporary file and rename it, so that no partial file appears."""
-    try:
+    with write_failures_as(ReleaseError, f"cannot write {str(path)!r}"):
         scratch = Scratch(path.parent, f".{path.name}-part-")
         try:
             part = scratch.folder / path.name
@@ -149,8 +149,6 @@ def _whole_file(path: Path) -> Iterator[Path]:
             part.rename(path)
         finally:
             scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
 
 
 # Number of rows that reading a Parquet file allocates.

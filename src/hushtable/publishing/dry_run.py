@@ -127,10 +127,6 @@ class ErrorSummary:
     rows: float
     n_questions: int
 
-    def to_dict(self) -> dict[str, float]:
-        """Return the errors as plain data."""
-        return asdict(self)
-
 
 @dataclass(frozen=True)
 class DryRun:
@@ -158,13 +154,7 @@ class DryRun:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as plain data."""
-        return {
-            "rows": self.rows,
-            "on": self.on,
-            "columns": {name: off.to_dict() for name, off in self.columns.items()},
-            "pairs": self.pairs and self.pairs.to_dict(),
-            "advice": list(self.advice),
-        }
+        return {**asdict(self), "advice": list(self.advice)}
 
 
 def dry_run(

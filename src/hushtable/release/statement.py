@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from hushtable.errors import ReleaseError
 from hushtable.privacy.guarantee import AnyGuarantee, NoGuarantee
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 
 FORMAT: Final = 2
 """Version of the statement format that this version of hushtable writes and reads."""

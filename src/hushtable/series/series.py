@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
@@ -31,11 +31,10 @@ from hushtable.errors import ParameterError, Refused, ReleaseError
 from hushtable.files import svg
 from hushtable.files.progress import Progress, silent
 from hushtable.files.rows import export_rows
-from hushtable.files.writing import Scratch, sync, why_not_written
+from hushtable.files.writing import Scratch, sync, write_failures_as
 from hushtable.methods.quilt.quilt import Quilt
-from hushtable.privacy.ledger.decision import Decision
 from hushtable.privacy.ledger.ledger import Ledger
-from hushtable.privacy.ledger.records import Entry
+from hushtable.privacy.ledger.records import Decision, Entry
 from hushtable.privacy.noise.noise import Noise
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.estimator import Estimate, written
@@ -187,13 +186,10 @@ class Series:
         plan.method(1).plan(schema)  # refuses schemas that could never be published
         if folder.exists() or folder.is_symlink():
             raise ParameterError(f"{str(folder)!r} exists; choose another folder.")
-        try:
+        failed = f"cannot create {str(folder)!r}"
+        with write_failures_as(ParameterError, failed), ExitStack() as undo:
             scratch = Scratch(folder.parent, f".{folder.name}-part-")
-        except OSError as error:
-            raise ParameterError(
-                f"cannot write beside {str(folder)!r}: {why_not_written(error)}."
-            ) from error
-        try:
+            undo.callback(scratch.close)
             part = scratch.folder / "series"
             (part / WAVES).mkdir(parents=True)
             (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
@@ -209,12 +205,6 @@ class Series:
                 sync(path)
             part.rename(folder)
             sync(folder.parent)
-        except OSError as error:
-            raise ParameterError(
-                f"cannot create {str(folder)!r}: {why_not_written(error)}."
-            ) from error
-        finally:
-            scratch.close()
         return cls(folder)
 
     @classmethod

@@ -112,8 +112,7 @@ class PageQuestion:
             )
         if len(by) > 2:
             problems.append("there are more than two columns to group by; choose at most two.")
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return cls(
             tuple(pairs), where, tuple(dict.fromkeys(by)), figure, of if figure else "", regress,
             bool(regress) and "logistic" in texts,

@@ -28,7 +28,7 @@ from hushtable.evaluation.report.plots import (
 from hushtable.evaluation.utility.slopes import weakest
 from hushtable.extras import needing
 from hushtable.files.writing import write_whole
-from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.records import Decision
 from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded
 

@@ -351,8 +351,7 @@ def _names(name: str, given: Any) -> tuple[tuple[str, ...], ...]:
             )
         if not any(column):
             problems.append(f"column {number} is empty; name at least one attribute.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return columns
 
 

@@ -161,8 +161,7 @@ class Partition(Method):
                 f"epsilon is {self.epsilon}; divided over max_depth = {self.max_depth} levels it "
                 "is too small: counts would be only noise. Raise epsilon, or lower max_depth."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         n_classes = 1 if target is None else schema.attributes[target].size
         plan = PartitionPlan(self, schema, axes, target, n_classes, rules, columns)
         if plan.most_regions * n_classes > MAX_COUNTS:
