@@ -16,7 +16,7 @@ from array import array
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import FrozenInstanceError, dataclass, replace
 from fractions import Fraction
 from importlib import import_module
 from pathlib import Path
@@ -887,6 +887,21 @@ def test_sealed_values_are_immutable() -> None:
         counts.part = RunAccount(SpendingLimit(ONE)).root
     with pytest.raises(SealedError, match="changed"):
         counts[0] = 5
+    for name in ("sensitivity", "part", "shape"):  # once deleted, it could be set again
+        with pytest.raises(SealedError, match="changed"):
+            delattr(counts, name)
+    with pytest.raises(FrozenInstanceError):
+        counts.sensitivity.rows = 0  # type: ignore[misc]
+    assert counts.sensitivity == Sensitivity(rows=2)
+    assert not hasattr(counts.sensitivity, "__dict__")
+
+
+def test_sealed_values_have_no_dictionary_of_attributes() -> None:
+    kinds = [SealedValue]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert not any("__dict__" in vars(base) for base in kind.__mro__), kind
+    assert len(kinds) > 5
 
 
 def answers(table: SealedTable | SealedGraph, ways: dict[str, Any]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ from hushtable.methods.counts.column_table import (
     size_ends,
     write_tuples,
 )
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit
 from hushtable.privacy.accounting.sealed import SealedCounts
 from hushtable.privacy.composition import delta_per_row, shares_of
@@ -446,7 +446,7 @@ each column if they are public, or pass the number of clusters to choose private
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction = parameter(read=parameters.delta)
-    k: int = parameter(read=whole())
+    k: int = parameter(read=whole(1, MAX_K))
     max_columns: int = parameter(read=whole())
     columns: tuple[tuple[str, ...], ...] = parameter(read=_names, default=())
     clusters: tuple[int, ...] = parameter(read=_numbers, default=())
