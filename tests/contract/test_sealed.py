@@ -15,6 +15,7 @@ import pickle
 from array import array
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from importlib import import_module
@@ -262,12 +263,16 @@ PYTHON_REFUSES = [MISTAKES["publishes it as JSON"], MISTAKES["looks at the memor
 
 
 @pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
 def test_a_query_without_payment_raises_an_error(
-    mistake: Callable[[Any], Any], name: str, way: Callable[[Any], Any], source: Callable[[], Any]
+    name: str, way: Callable[[Any], Any], source: Callable[[], Any]
 ) -> None:
-    with pytest.raises((SealedError, TypeError) if mistake in PYTHON_REFUSES else SealedError):
-        run(lambda private, noise: mistake(way(private)), source())
+    private, passed = source(), []
+    for what, mistake in MISTAKES.items():
+        refusals = (SealedError, TypeError) if mistake in PYTHON_REFUSES else SealedError
+        with suppress(refusals):
+            run(lambda table, noise, mistake=mistake: mistake(way(table)), private)
+            passed.append(what)
+    assert not passed
 
 
 @pytest.mark.parametrize(("name", "way", "source"), WAYS, ids=[name for name, _, _ in WAYS])

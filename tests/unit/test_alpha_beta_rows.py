@@ -179,5 +179,5 @@ def test_a_release_answers_rows(tmp_path: Path) -> None:
     count = release.count("x < 1000")
     assert abs(count.unbiased - 3000) < 6 * count.privacy_std  # type: ignore[attr-defined]
     assert "rows" in count.notes[0]
-    total = release.sum("x", where="x < 1000")
+    total = release.total("x", where="x < 1000")
     assert abs(total.value - 3 * 499_500) < 6 * total.privacy_std

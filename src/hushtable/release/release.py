@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ from hushtable.errors import (
 )
 from hushtable.files.html import html_list, html_table
 from hushtable.files.memory import physical_memory
-from hushtable.files.rows import export_rows, stored_rows
+from hushtable.files.rows import export_rows, stored_rows, write_workbook
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
 from hushtable.query.answers import Estimate, Estimator
@@ -46,6 +47,7 @@ from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:  # loaded when a release is asked for more than counts
+    from hushtable.query.answers.describe import ReleaseDescription
     from hushtable.query.answers.estimator import Scope
     from hushtable.query.answers.published import ComparableRelease, Generator
     from hushtable.query.answers.questions import EstimateOrTable, Family, ReleaseQuestions
@@ -67,6 +69,12 @@ __all__ = [
 
 By = str | Sequence[str]
 """One column name, or several; a statistic is computed for each combination of their values."""
+
+
+HOW_TO_ASK = (
+    "ask: describe(), count('condition', by='column'), mean('column', by='column'), sql('SELECT "
+    "...'), to_pandas()"
+)
 
 
 class SeededReleaseWarning(HushtableWarning):
@@ -161,6 +169,19 @@ class Release:
             warnings.warn(NOT_PRIVATE, SeededReleaseWarning, stacklevel=2)
         return release
 
+    def __repr__(self) -> str:
+        statement = self.statement
+        warning = f"\n{NOT_PRIVATE}" if statement.seeded else ""
+        texts = [
+            f"published with {statement.method}",
+            *(promise.explain() for promise in statement.guarantees),
+            f"columns: {', '.join(self.schema.attributes)}",
+            HOW_TO_ASK,
+        ]
+        wrapped = [fill(text, 100, initial_indent="  ", subsequent_indent="    ") for text in texts]
+        title = f"Release {str(statement.public_schema.get('name', ''))!r} in {self.folder}"
+        return "\n".join([title + warning, *wrapped])
+
     def _repr_html_(self) -> str:
         statement = self.statement
         warning = f"<p><b>{html.escape(NOT_PRIVATE)}</b></p>" if statement.seeded else ""
@@ -171,6 +192,7 @@ class Release:
             f"<p>Published with {html.escape(statement.method)}.</p>{promises}"
             f"{html_table(['table', 'rows'], tables)}"
             f"<p>Columns: {html.escape(', '.join(self.schema.attributes))}.</p>"
+            f"<p>{html.escape(HOW_TO_ASK)}</p>"
         )
 
     @cached_property
@@ -239,22 +261,54 @@ class Release:
                 self.statement.estimator, self.schema, self.statement.parameters, tables
             )
 
-    def count(self, where: str, *, tables: Mapping[str, pa.Table] | None = None) -> Estimate:
-        """Estimate how many rows of the private table satisfy a SQL WHERE clause.
+    @overload
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> Estimate: ...
+
+    @overload
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        by: By,
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> EstimateOrTable: ...
+
+    def count(
+        self,
+        where: str | None = None,
+        *,
+        by: By = (),
+        scope: Scope = "people",
+        tables: Mapping[str, pa.Table] | None = None,
+    ) -> EstimateOrTable:
+        """Estimate how many rows of the private table satisfy a condition.
 
         Parameters
         ----------
-        where : str
-            SQL WHERE clause, such as ``"age >= 65 AND region = 'north'"``.
+        where : str, optional
+            SQL WHERE clause that selects the rows, such as ``"age >= 65 AND region = 'north'"``. By
+            default, all rows.
+        by : str or sequence of str, optional
+            Columns; the rows are counted for each combination of their values. `crosstab` adds
+            margins and joint intervals.
+        scope : {"people", "population"}, default="people"
+            What the interval refers to: the people in the table (error from noise and model only),
+            or the population that they are an independent sample of (sampling error as well).
         tables : mapping of str to pyarrow.Table, optional
             Public tables that the clause may refer to in a subquery: ``country IN (SELECT name FROM
             regions WHERE continent = 'Africa')``.
 
         Returns
         -------
-        Estimate
-            The estimate with its 95% interval. The interval refers to the people in the table; for
-            the population, use `total`.
+        Estimate or EstimateTable
+            The estimate with its 95% interval, or one per group if `by` is given.
 
         Raises
         ------
@@ -262,18 +316,24 @@ class Release:
             If the clause cannot be parsed, or uses a column or value that the schema does not have.
         ReleaseError
             If the tables of the release do not match its statement.
+        TooLarge
+            If there are too many groups.
 
         Examples
         --------
         >>> release = Release.load("survey")  # doctest: +SKIP
-        >>> print(release.count("age >= 65"))  # doctest: +SKIP
+        >>> release.count("age >= 65")  # doctest: +SKIP
         120 rows (95% interval 112 to 128)
         """
-        if tables:
+        if tables and where:
             from hushtable.query.where.lookup import look_up  # noqa: PLC0415 - slow to import
 
             where = look_up(where, self.schema, tables)
-        with self._fitting():
+        if by:
+            return self.crosstab(*_names(by), where=where, scope=scope)
+        if where is None or scope != "people":
+            return self._answer(lambda asked: asked.count(where, scope))
+        with self._fitting():  # without the imports of other questions
             answer = self._impossible(where) or self._estimator.count(where)
         return self._about(replace(answer, what=self._estimator.counted))
 
@@ -309,36 +369,11 @@ class Release:
         with self._fitting():
             return self._about(ask(self._questions))
 
-    def total(self, where: str | None = None, *, scope: Scope = "people") -> Estimate:
-        """Estimate the number of rows of the private table, or of those that satisfy a condition.
-
-        Parameters
-        ----------
-        where : str, optional
-            SQL WHERE clause that selects the rows. By default, all rows.
-        scope : {"people", "population"}, default="people"
-            What the interval refers to: the people in the table (error from noise and model only),
-            or the population that they are an independent sample of (sampling error as well).
-
-        Returns
-        -------
-        Estimate
-            The estimate with its 95% interval.
-
-        Raises
-        ------
-        ParameterError
-            If the WHERE clause or scope is invalid. All problems are listed.
-        ReleaseError
-            If the tables of the release do not match its statement.
-        """
-        return self._answer(lambda asked: asked.total(where, scope))
-
     def share(
         self,
-        where: str,
+        condition: str,
+        where: str | None = None,
         *,
-        of: str | None = None,
         by: By = (),
         scope: Scope = "people",
     ) -> EstimateOrTable:
@@ -346,15 +381,15 @@ class Release:
 
         Parameters
         ----------
-        where : str
+        condition : str
             SQL WHERE clause whose share is estimated.
-        of : str, optional
+        where : str, optional
             SQL WHERE clause that selects the rows among which the share is computed. By default,
             all rows.
         by : str or sequence of str, optional
             Columns; the share is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -374,15 +409,14 @@ class Release:
         Examples
         --------
         >>> release = Release.load("survey")  # doctest: +SKIP
-        >>> release.share("smoker = 'yes'", of="age >= 65", by="region")  # doctest: +SKIP
+        >>> release.share("smoker = 'yes'", "age >= 65", by="region")  # doctest: +SKIP
         """
-        return self._answer(lambda asked: asked.share(where, of, _names(by), scope))
+        return self._answer(lambda asked: asked.share(condition, where, _names(by), scope))
 
     def crosstab(
         self,
-        by: By,
+        *by: str,
         where: str | None = None,
-        *,
         family: Family = "each",
         margins: bool = False,
         scope: Scope = "people",
@@ -391,7 +425,7 @@ class Release:
 
         Parameters
         ----------
-        by : str or sequence of str
+        *by : str
             Columns to count by.
         where : str, optional
             SQL WHERE clause that selects the rows. By default, all rows.
@@ -401,7 +435,7 @@ class Release:
             If True, add row counts over all values of a column (``all``). Margins are then exactly
             the sums of their cells.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -418,9 +452,7 @@ class Release:
             If the table would have too many cells.
         """
         return self._answer(
-            lambda asked: asked.crosstab(
-                _names(by), where, family=family, margins=margins, scope=scope
-            )
+            lambda asked: asked.crosstab(by, where, family=family, margins=margins, scope=scope)
         )
 
     def mean(
@@ -437,7 +469,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the mean is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -464,7 +496,7 @@ class Release:
         """
         return self._statistic("mean", column, where, by, scope)
 
-    def sum(
+    def total(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
     ) -> EstimateOrTable:
         """Estimate the sum of a numeric column, ignoring missing values.
@@ -478,7 +510,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the sum is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -494,7 +526,7 @@ class Release:
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        return self._statistic("sum", column, where, by, scope)
+        return self._statistic("total", column, where, by, scope)
 
     def variance(
         self, column: str, where: str | None = None, *, by: By = (), scope: Scope = "people"
@@ -512,7 +544,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the variance is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -561,7 +593,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the quantile is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -597,7 +629,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the median is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -628,7 +660,7 @@ class Release:
         by : str or sequence of str, optional
             Columns; the correlation is estimated within each combination of their values.
         scope : {"people", "population"}, default="people"
-            What the intervals refer to, see `total`.
+            What the intervals refer to, see `count`.
 
         Returns
         -------
@@ -702,6 +734,65 @@ class Release:
         return self._answer(
             lambda asked: asked.regression(formula, where, logistic=logistic, scope=scope)
         )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that questions may use."""
+        return tuple(self._questions.columns)
+
+    def describe(self, *columns: str) -> ReleaseDescription:
+        """Describe columns: type, values, and distribution with 95% intervals.
+
+        Parameters
+        ----------
+        *columns : str
+            Names of columns. By default, all.
+
+        Returns
+        -------
+        ReleaseDescription
+            Mean and quartiles of each numeric, date or time column, and counts of the values of
+            each other column (the 8 most frequent ones if it has more). ``describe()["age"]``
+            returns the estimates of one column, and `to_pandas` all of them.
+
+        Raises
+        ------
+        ParameterError
+            If a column is not published.
+        """
+        from hushtable.query.answers.describe import describe  # noqa: PLC0415 - slow to import
+
+        with self._fitting():
+            return describe(self._questions, columns or self.columns)
+
+    def sql(self, query: str) -> EstimateOrTable:
+        """Answer a SQL query with aggregates over the table ``release``.
+
+        Parameters
+        ----------
+        query : str
+            ``SELECT`` of columns and of count(*), count(column), avg(column), sum(column),
+            median(column), var_pop(column), corr(column, column) or quantile_disc(column,
+            probability), ``FROM release``, with ``WHERE`` and ``GROUP BY`` columns.
+
+        Returns
+        -------
+        Estimate or EstimateTable
+            One estimate per group. With several aggregates, the column ``statistic`` names them.
+
+        Raises
+        ------
+        HushtableError
+            If the query uses anything else. All problems are listed, each with its reason.
+
+        Examples
+        --------
+        >>> release = Release.load("survey")  # doctest: +SKIP
+        >>> release.sql("SELECT sex, avg(pay) FROM release GROUP BY sex")  # doctest: +SKIP
+        """
+        from hushtable.release.sql import answer_query  # noqa: PLC0415 - slow to import
+
+        return answer_query(self, query)
 
     # --- rows -------------------------------------------------------------------------------------
 
@@ -834,7 +925,7 @@ class Release:
         seed : int, optional
             Seed of the draws.
         scope : {"people", "population"}, default="people"
-            What the interval refers to, see `total`.
+            What the interval refers to, see `count`.
 
         Returns
         -------
@@ -907,6 +998,48 @@ class Release:
         """
         return self._estimator.generalize(_codes_of(frame, self.schema))
 
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        """Export the rows as an Arrow C stream."""
+        return self.frame().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, **options: Any) -> pa.Table:
+        """Return the published rows as an Arrow table; the options are those of `frame`."""
+        return self.frame(**options)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Return the published rows as a pandas data frame; the options are those of `frame`."""
+        return self.frame(**options).to_pandas()
+
+    def to_polars(self, **options: Any) -> Any:
+        """Return the published rows as a polars data frame; the options are those of `frame`."""
+        import polars  # noqa: PLC0415 - optional dependency
+
+        return polars.from_arrow(self.frame(**options))
+
+    def to_excel(self, path: str | Path) -> None:
+        """Write the rows, the columns' distributions and the promise to a new ``.xlsx`` file.
+
+        Needs openpyxl.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, which must not exist.
+
+        Raises
+        ------
+        ReleaseError
+            If the noise was seeded and the file name does not contain ``seeded``, if there are too
+            many rows for a sheet, or if the file cannot be written.
+        """
+        promises = [promise.explain() for promise in self.statement.guarantees]
+        sheets = {
+            "rows": self.frame(),
+            "columns": self.describe().to_arrow(),
+            "promise": pa.table({f"Published with {self.statement.method}": promises}),
+        }
+        write_workbook(self._marked(path), sheets)
+
     def export(self, path: str | Path) -> None:
         """Write the microdata to a new ``.csv`` or ``.parquet`` file.
 
@@ -921,13 +1054,17 @@ class Release:
             If the noise was seeded and the file name does not contain ``seeded``, or if the file
             cannot be written.
         """
+        export_rows(self.frame, self._marked(path), self.schema)
+
+    def _marked(self, path: str | Path) -> Path:
+        """Return a path; raise an error if it does not say that the noise was seeded."""
         path = Path(path)
         if self.statement.seeded and SEEDED_MARK not in path.name:
             raise ReleaseError(
                 f"{NOT_PRIVATE[0].upper()}{NOT_PRIVATE[1:]} The file name must contain "
                 f"{SEEDED_MARK!r}, such as {f'{SEEDED_MARK}-{path.name}'!r}."
             )
-        export_rows(self.frame, path, self.schema)
+        return path
 
 
 def _names(by: By) -> tuple[str, ...]:

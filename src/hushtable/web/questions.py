@@ -421,7 +421,7 @@ class AnswerCache:
         if question.figure:
             table = self._asked(question.figure, question.of, _or_none(clause), by=question.by)
         else:
-            table = self._asked("crosstab", question.by, _or_none(clause))
+            table = self._asked("count", _or_none(clause), by=question.by)
         return tuple(
             AnswerCell(parts, one, estimate)
             for (parts, one), estimate in zip(cells, table.estimates, strict=True)
