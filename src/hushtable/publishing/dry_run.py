@@ -28,7 +28,7 @@ from hushtable.errors import ParameterError, Refused
 from hushtable.methods.base import Method
 from hushtable.privacy.unit import Unit
 from hushtable.publishing.publish import publish
-from hushtable.schema import Categorical, Column, Integer, Number, Schema
+from hushtable.schema import Categorical, Column, Numeric, Schema
 
 USUAL_ROWS = 10_000
 """Rows of the surrogate table if no number is given."""
@@ -357,7 +357,7 @@ def _of_columns(
 def _in_bins(schema: Schema, name: str) -> tuple[float, Schema] | None:
     """Return the width of coarser bins of a column and the schema with them; None without any."""
     column = schema.attributes[name]
-    if not isinstance(column, Integer | Number) or column.bins is not None:
+    if not isinstance(column, Numeric) or column.bins is not None:
         return None
     n_together = -(-column.n_values // N_BINS)
     if n_together < 2:

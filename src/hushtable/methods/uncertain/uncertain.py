@@ -33,7 +33,7 @@ from hushtable.methods.uncertain.noise_levels import CoverCheck, LevelFinder, No
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee, UncertainAnonymity
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.rational import as_rational
-from hushtable.schema import CalendarColumn, Categorical, Integer, Number, Schema
+from hushtable.schema import CalendarColumn, Categorical, Integer, Numeric, Schema
 
 with needing("science"):
     from scipy.spatial import cKDTree
@@ -477,9 +477,9 @@ class UncertainPlan(Plan[SealedTable]):
     # --- grids ------------------------------------------------------------------------------------
 
     @property
-    def _columns(self) -> list[Integer | Number]:
+    def _columns(self) -> list[Numeric]:
         columns = [self.schema.attributes[name] for name in self.names]
-        return [column for column in columns if isinstance(column, Integer | Number)]
+        return [column for column in columns if isinstance(column, Numeric)]
 
     @property
     def n_values(self) -> Integers:
