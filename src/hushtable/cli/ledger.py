@@ -19,6 +19,7 @@ from hushtable.cli.plain import print_json, visible
 from hushtable.cli.screen import bars, console, print_whole, require_new_files, tell
 from hushtable.errors import ParameterError
 from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded
 
 ledger_group = typer.Typer(
@@ -167,9 +168,6 @@ def _promise(epsilon: str, delta: str, **protects: Any) -> ht.PureDP | ht.Approx
 
 # Terminal output of ``hushtable ledger show``.
 
-ACCOUNTS = {"basic": ("epsilon", "delta"), "concentrated": ("rho", "delta")}
-"""The two accounts and the parameters that each counts."""
-
 MOST_BARS = 60
 
 
@@ -247,25 +245,23 @@ def _show_prior(what: str, prior: Mapping[str, str]) -> None:
 
 
 def _show_accounts(content: Mapping[str, Any]) -> None:
-    """Print both accounts in one table."""
+    """Print what each account in use has spent of its limit, in one table."""
     table = Table(box=None, header_style="bold")
     for name in ("account", "counts"):
         table.add_column(name, no_wrap=True)
-    parts = ("limit", "spent", "reserved", "left")
+    parts = ("limit", "spent", "reserved")
     for name in parts:
-        table.add_column(
-            name, justify="right", no_wrap=True, style="bold" if name == "left" else None
-        )
-    for account, counted in ACCOUNTS.items():
-        if content[account]:
-            for number in counted:
-                amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
-                table.add_row(account if number == counted[0] else "", number, *amounts)
+        table.add_column(name, justify="right", no_wrap=True)
+    used = [account for account in ACCOUNTS if content[account]]
+    for account in used:
+        label = account
+        for number, symbol in ACCOUNTS[account].items():
+            amounts = (rounded(Fraction(content[account][part][number])) for part in parts)
+            table.add_row(label, symbol, *amounts)
+            label = ""
     print_whole(table)
-    if content["concentrated"]:
-        console.print(
-            "A release must fit one of the two accounts; they share delta.", highlight=False
-        )
+    if len(used) > 1:
+        console.print("A release must fit one of the accounts; they share delta.", highlight=False)
 
 
 def _show_history(history: Sequence[Mapping[str, Any]]) -> None:

@@ -29,6 +29,7 @@ from hushtable.evaluation.utility.slopes import weakest
 from hushtable.extras import needing
 from hushtable.files.writing import write_whole
 from hushtable.privacy.ledger.decision import Decision
+from hushtable.privacy.ledger.summary import ACCOUNTS
 from hushtable.privacy.values import rounded
 
 with needing("eval", "the page"):
@@ -376,7 +377,7 @@ INTERNAL = (
     "INTERNAL: contains names, justifications and failed attempts, which releases do not show. Do "
     "not publish."
 )
-LINES = {"basic": "release-line", "concentrated": "warn-line"}
+LINES = {"basic": "release-line", "concentrated": "warn-line", "gaussian": "warn-line"}
 
 
 def write_ledger(path: str | Path, content: Mapping[str, Any], *, protects: str) -> None:
@@ -403,18 +404,15 @@ def render_ledger(content: Mapping[str, Any], *, protects: str) -> str:
         accounts=[
             {
                 "account": account,
-                "number": number,
+                "number": symbol,
                 **{
                     part: rounded(Fraction(content[account][part][number]))
-                    for part in ("limit", "spent", "reserved", "left")
+                    for part in ("limit", "spent", "reserved")
                 },
             }
-            for account, numbers in (
-                ("basic", ("epsilon", "delta")),
-                ("concentrated", ("rho", "delta")),
-            )
+            for account, numbers in ACCOUNTS.items()
             if content[account]
-            for number in numbers
+            for number, symbol in numbers.items()
         ],
     )
 

@@ -15,9 +15,10 @@ A ledger is always about the same people. It is bound to the table of the schema
 with, or of its first charge. To charge for another table, a person must confirm that it is about
 the same people; the ledger records this.
 
-Spending is composed twice, by basic composition and as zero-concentrated differential privacy
-(zCDP); a charge is admitted if one of the two stays within its limit. Both are valid if charges are
-chosen after seeing earlier releases, up to a cap fixed beforehand. The proof is in ``ledger.md``.
+Spending is composed in three ways: by basic composition, as zero-concentrated differential privacy
+(zCDP) and as Gaussian differential privacy. A charge is admitted if one of them stays within its
+limit. All are valid if charges are chosen after seeing earlier releases, up to a cap fixed
+beforehand. The proof is in ``ledger.md``.
 
 Keep the file on a local disk: many network file systems do not lock reliably.
 """
@@ -345,6 +346,7 @@ class Ledger:
             reserved=state.reserved.basic,
             remaining=remaining,
             remaining_after=after if problems else after.or_nothing,
+            n_admitted=state.account_for(asked).remaining_charges(state.total, asked),
             problems=problems,
         )
 

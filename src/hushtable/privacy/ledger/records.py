@@ -12,11 +12,11 @@ from typing import Any, Literal, Protocol
 
 from hushtable.errors import LedgerError
 from hushtable.privacy.guarantee import Guarantee, NoGuarantee
-from hushtable.privacy.ledger.budget import Budget, Concentrated, Loss
+from hushtable.privacy.ledger.budget import Budget, Concentrated, Gaussian, Loss
 from hushtable.privacy.ledger.decision import UNSTATED, Decision
 from hushtable.privacy.unit import Unit
 
-FORMAT = 4
+FORMAT = 5
 """Format of ledger files; others are refused."""
 NOTHING_BEFORE = "0" * 64
 
@@ -31,6 +31,7 @@ class Entry:
     guarantees: tuple[Guarantee, ...]
     cost: Budget
     concentrated: Concentrated  # the cost under zCDP composition
+    gaussian: Gaussian  # the cost under Gaussian composition
     counted: bool  # False if no guarantee was differentially private
     reservation: int | None
     receipt: str  # digest of the record; kept elsewhere, it proves that the ledger has the charge
@@ -44,8 +45,8 @@ class Entry:
 
     @property
     def loss(self) -> Loss:
-        """Cost under basic and under zCDP composition."""
-        return Loss(basic=self.cost, concentrated=self.concentrated)
+        """Cost in each account."""
+        return Loss(basic=self.cost, concentrated=self.concentrated, gaussian=self.gaussian)
 
     @property
     def seconds(self) -> float | None:
@@ -66,6 +67,7 @@ class Entry:
             "guarantees": [guarantee.to_dict() for guarantee in self.guarantees],
             "cost": self.cost.to_dict(),
             "concentrated": self.concentrated.to_dict(),
+            "gaussian": self.gaussian.to_dict(),
             "decision": self.decision.to_dict(),
         }
 
@@ -79,6 +81,7 @@ class Reservation:
     purpose: str
     amount: Budget
     concentrated: Concentrated
+    gaussian: Gaussian
     status: Literal["open", "canceled"] = "open"
 
     def to_dict(self) -> dict[str, Any]:
@@ -87,6 +90,7 @@ class Reservation:
             **asdict(self),
             "amount": self.amount.to_dict(),
             "concentrated": self.concentrated.to_dict(),
+            "gaussian": self.gaussian.to_dict(),
         }
 
 
@@ -95,7 +99,7 @@ class Quote:
     """Cost of a possible charge, and the budget it would leave; nothing is written.
 
     ``problems`` lists why it would be refused; it is empty if the charge ``fits``. Remaining
-    amounts are those under basic composition; a charge may also fit under zCDP composition alone.
+    amounts are those under basic composition; a charge may also fit in another account alone.
     """
 
     asked: Budget
@@ -103,6 +107,7 @@ class Quote:
     reserved: Budget
     remaining: Budget
     remaining_after: Budget
+    n_admitted: int  # charges of this cost that the ledger admits now, without reservations
     problems: tuple[str, ...]
 
     @property
@@ -116,6 +121,7 @@ class Quote:
         return {
             "fits": self.fits,
             **{name: getattr(self, name).to_dict() for name in amounts},
+            "n_admitted": self.n_admitted,
             "problems": list(self.problems),
         }
 
