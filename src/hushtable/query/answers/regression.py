@@ -53,6 +53,7 @@ from hushtable.schema import Categorical, Column, Integer, Number
 
 # Parser of regression formulas: ``y ~ x + z + C(g)``.
 
+MAX_TERMS = 100  # each pair of coefficients is a sum over the release
 _NAME = r'(?:"(?P<quoted>(?:[^"]|"")+)"|(?P<plain>[^\W\d][\w.-]*))'
 _TERM = re.compile(rf"\s*(?:(?P<factor>C)\(\s*)?{_NAME}\s*(?P<close>\))?\s*")
 _ALLOWED = (
@@ -133,6 +134,12 @@ def read_formula(
             )
         else:
             numbers.append(name)
+    n_terms = 1 + len(numbers) + sum(columns[name].size - 1 for name in groups)
+    if n_terms > MAX_TERMS:
+        problems.append(
+            f"the formula has {n_terms:,} coefficients; at most {MAX_TERMS} are allowed. Leave out "
+            "a column of many categories, or publish it with fewer."
+        )
     if problems or explained is None:
         raise ParameterError(problems)
     return RegressionFormula(explained[0], tuple(numbers), tuple(groups))
