@@ -308,7 +308,7 @@ class PreviousWave:
     release: Release  # its release, or its last correction
 
     def people(self, schema: Schema) -> FollowedRows:
-        """Return its rows with their synthetic persons."""
+        """Return the rows of this wave with their synthetic persons."""
         codes = StoredPrior.read("the wave before", self.release.folder).codes(schema)
         return FollowedRows(persons_of(self.release), codes)
 

@@ -625,7 +625,7 @@ class AlphaBetaPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the sampling variances of the tuples: those of the table, and all others."""
+        """Return the expected error, from the sampling of the table's tuples and of all others."""
         schema, noise = self.schema, self.noise
         if not isinstance(noise, UniformInsertions) or self.method.views > 1:
             raise Refused(

@@ -235,7 +235,10 @@ class Thinning:
         )
 
     def undone_sums(self, seen: SumEstimates) -> SumEstimates:
-        """Correct sums over records in the same way, for functions from -1 to 1."""
+        """Convert sums over the records that a column counted into sums over all records.
+
+        The summed functions must be between -1 and 1.
+        """
         kept = self.least_kept
         if kept == 1.0:
             return seen
@@ -497,7 +500,7 @@ class ColumnsEstimator(Estimator):
         return whole
 
     def _all_but(self, rest: Estimate) -> Estimate:
-        """Count those who satisfy a condition as the total minus those who do not."""
+        """Estimate the records that satisfy a condition as the total minus those that do not."""
         if self.total is None:
             raise Refused(
                 "records without a value in the column satisfy the condition, and these are "

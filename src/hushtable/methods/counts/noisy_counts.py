@@ -288,7 +288,7 @@ class NoisyCountsPlan(Plan[SealedTable]):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the tuples; rows of suppressed tuples count as lost.
+        """Return the expected error, from the noise of the tuples and the rows that are suppressed.
 
         If tuples may be suppressed, all are assumed to be equally frequent.
         """

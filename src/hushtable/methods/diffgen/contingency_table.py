@@ -101,7 +101,7 @@ class ContingencyTablePlan(GeneralizedPlan):
         )
 
     def count_error(self, *, rows: int | None, share: float) -> CountError:
-        """Sum the noise of the cells."""
+        """Return the expected error, from the noise of the cells."""
         return laplace_error(
             self.groups.rate,
             n_asked(share, self.groups.domain.size),

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.arrays import Floats as Vector
 from hushtable.engine.engine import Engine
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Column, Integer, Numeric
@@ -145,7 +144,7 @@ def records_by(carried: Floats) -> list[Integers]:
     return np.split(order, starts[1:])
 
 
-def carried_values(column: Column, values: Vector) -> pa.Array:
+def carried_values(column: Column, values: Floats) -> pa.Array:
     """Return carried values, which are codes unless the column is numeric, as an Arrow array."""
     if not isinstance(column, Numeric):
         return to_labels(column, values.astype(np.int64))
