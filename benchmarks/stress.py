@@ -58,7 +58,12 @@ def _coarse(x: NDArray[Any], low: int, high: int) -> Ints:
 def xor(rng: Rng, n: int) -> dict[str, Ints]:
     """Every pair of a, b and y is independent; together they are determined."""
     a, b = _bits(rng, n), _bits(rng, n)
-    return {"a": a, "b": b, "y": a ^ b, "x": _coarse(50 + 20 * (a ^ b) + rng.normal(0, 10, n), 0, 99)}
+    return {
+        "a": a,
+        "b": b,
+        "y": a ^ b,
+        "x": _coarse(50 + 20 * (a ^ b) + rng.normal(0, 10, n), 0, 99),
+    }
 
 
 def products(rng: Rng, n: int) -> dict[str, Ints]:
@@ -74,7 +79,12 @@ def simpson(rng: Rng, n: int) -> dict[str, Ints]:
     treated = _bits(rng, n, 0.0) | (rng.random(n) < np.array([0.1, 0.5, 0.9])[group])
     well = rng.random(n) < np.array([0.85, 0.5, 0.1])[group] + 0.1 * treated
     score = _coarse(60 - 20 * group + 8 * treated + rng.normal(0, 8, n), 0, 99)
-    return {"group": group, "treated": treated.astype(int), "well": well.astype(int), "score": score}
+    return {
+        "group": group,
+        "treated": treated.astype(int),
+        "well": well.astype(int),
+        "score": score,
+    }
 
 
 def mixture(rng: Rng, n: int) -> dict[str, Ints]:
@@ -91,7 +101,9 @@ def chain(rng: Rng, n: int) -> dict[str, Ints]:
     b = a + rng.normal(0, 0.7, n)
     c = b + rng.normal(0, 0.7, n)
     other = rng.normal(0, 1, n)
-    made = {name: _coarse(50 + 12 * v, 0, 99) for name, v in zip("abco", (a, b, c, other), strict=True)}
+    made = {
+        name: _coarse(50 + 12 * v, 0, 99) for name, v in zip("abco", (a, b, c, other), strict=True)
+    }
     return {**made, "hit": (a + other > 1).astype(int)}
 
 
@@ -128,7 +140,12 @@ def zeros(rng: Rng, n: int) -> dict[str, Ints]:
     there = rng.random(n) < 0.02 + 0.03 * group
     gain = np.where(there, _coarse(np.exp(rng.normal(7, 1.2, n)), 1, 99_999), 0)
     claims = np.where(rng.random(n) < 0.85, 0, rng.poisson(2, n))
-    return {"gain": gain, "claims": np.clip(claims, 0, 20), "group": group, "owner": there.astype(int)}
+    return {
+        "gain": gain,
+        "claims": np.clip(claims, 0, 20),
+        "group": group,
+        "owner": there.astype(int),
+    }
 
 
 def collinear(rng: Rng, n: int) -> dict[str, Ints]:
@@ -281,7 +298,9 @@ def asked(
 
     def some(among: list[str], k: int) -> list[str]:
         weights = np.array([4.0 if name in core else 1.0 for name in among])
-        return rng.choice(among, min(k, len(among)), replace=False, p=weights / weights.sum()).tolist()
+        return rng.choice(
+            among, min(k, len(among)), replace=False, p=weights / weights.sum()
+        ).tolist()
 
     def where(k: int, but: str | None = None) -> str:
         chosen = some([name for name in names if name != but], k)
@@ -373,8 +392,11 @@ def asked(
                 for term in f.split("~")[1].split("+"):
                     name = term.strip().removeprefix("C(").removesuffix(")")
                     column: Any = schema.attributes[name]
-                    terms += [name] if isinstance(column, Categorical) is False else [
-                        f"C({name})[{column.value(c)}]" for c in range(1, column.n_values)]
+                    terms += (
+                        [name]
+                        if isinstance(column, Categorical) is False
+                        else [f"C({name})[{column.value(c)}]" for c in range(1, column.n_values)]
+                    )
                 terms = list(dict.fromkeys(["(intercept)", *terms[2:]]))
                 try:
                     found, std = truth.slopes(terms, o)

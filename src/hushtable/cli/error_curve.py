@@ -16,6 +16,7 @@ from hushtable.cli.screen import bars
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.files.svg import DrawnLine, draw_lines
 from hushtable.methods.base import CountError, Method
+from hushtable.privacy.rational import as_rational
 from hushtable.publishing.epsilon import SHARE, ErrorCurve, ErrorTarget, error_curve, needed_epsilon
 from hushtable.schema import Schema
 
@@ -182,7 +183,7 @@ def _percent(share: Fraction | float) -> str:
 def _short(value: Any) -> str:
     """Format an exact number as a decimal if it is one, else as a fraction."""
     try:
-        exact = Fraction(value)
-    except (TypeError, ValueError):
+        exact = as_rational(value, name="value")
+    except ParameterError:
         return str(value)
     return f"{float(exact):.12g}" if Fraction(f"{float(exact):.12g}") == exact else str(exact)

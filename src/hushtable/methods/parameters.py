@@ -134,6 +134,10 @@ def whole(at_least: int | None = 1, at_most: int | None = None) -> Reader:
     return read
 
 
+MAX_K = 1_000_000
+"""Largest k of methods whose estimators list the chances of counts up to k."""
+
+
 def rules(name: str, given: Any) -> dict[str, Any]:
     """Read rules by column. Return a copy with lists in place of tuples, as in statements."""
     if not isinstance(given, Mapping):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from hushtable.errors import ParameterError, shown
+from hushtable.privacy.rational import parse_number
 from hushtable.schema.column import (
     MAX_COLUMN_SIZE,
     OTHER,
@@ -116,7 +117,10 @@ Bins = Annotated[int | float | Literal["log"] | tuple[int | float, ...], BeforeV
 
 def exact_number(value: Any) -> Fraction:
     """Return the decimal number that the custodian wrote, not its binary approximation."""
-    return Fraction(str(value))
+    number = parse_number(str(value).strip())
+    if number is None:
+        raise ValueError(f"{shown(value)} is not a number")
+    return number
 
 
 class GridColumn(BaseColumn):

@@ -36,6 +36,7 @@ from hushtable.methods.quilt.quilt import Quilt
 from hushtable.privacy.ledger.ledger import Ledger
 from hushtable.privacy.ledger.records import Decision, Entry
 from hushtable.privacy.noise.noise import Noise
+from hushtable.privacy.rational import as_rational
 from hushtable.publishing.publish import publish
 from hushtable.query.answers.estimator import Estimate, written
 from hushtable.release.release import Release
@@ -59,14 +60,12 @@ def spent_rho(settings: Mapping[str, Any], *, rows_per_unit: int, rho: Fraction)
     1 / (2 v).
     Selections and the number of rows cost their stated shares of the release's rho.
     """
-    own = [table for table in settings["tables"] if "earlier" not in table]
-    of_moves = settings.get("moves", {"tables": []})["tables"]
-    tables = sum(
-        (Fraction(rows_per_unit**2) / (2 * Fraction(t["parameter"])) for t in own), Fraction(0)
-    )
-    tables += sum((1 / (2 * Fraction(t["parameter"])) for t in of_moves), Fraction(0))
+    tables = [(rows_per_unit**2, t["parameter"]) for t in settings["tables"] if "earlier" not in t]
+    tables += [(1, t["parameter"]) for t in settings.get("moves", {"tables": []})["tables"]]
     said = settings["budget_shares"]
-    return tables + rho * sum(Fraction(said.get(step, 0)) for step in _BESIDE_TABLES)
+    beside = sum(as_rational(said.get(step, 0), name=step) for step in _BESIDE_TABLES)
+    of_tables = (n / (2 * as_rational(variance, name="parameter")) for n, variance in tables)
+    return rho * beside + sum(of_tables)
 
 
 def problems_of(

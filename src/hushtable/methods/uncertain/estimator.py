@@ -256,9 +256,6 @@ def gaussian_noise_range(sigmas: Floats, chance: float, n_values: int | None = N
     return np.asarray(np.ceil(sigmas * ndtri((1 + chance * inside) / 2)), np.int64)
 
 
-with needing("science"):
-    pass
-
 MassOf = Callable[[str, CodeClasses, slice], Floats]
 Rule = Literal["corrected", "spread", "points"]
 

@@ -184,9 +184,8 @@ class CoverCheck:
         if self.ruler.model == "gaussian":  # in these units the noise is isotropic
             points, errors, half_sides = points / noise_range, errors / noise_range, None
             period = None if period is None else period / noise_range
-        order = leaf_order(
-            points
-        )  # sorts neighbors together, so that far ones are skipped as blocks
+        # Sort neighbors together, so that far ones are skipped as blocks.
+        order = leaf_order(points)
         place = np.empty(len(points), np.int64)
         place[order] = np.arange(len(points))
         asked = np.arange(len(points)) if asked is None else asked
