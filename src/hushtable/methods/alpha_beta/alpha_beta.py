@@ -25,14 +25,7 @@ from numpy.typing import NDArray
 
 from hushtable.engine.sealed_table import SealedTable
 from hushtable.errors import DataError, ParameterError, Refused, TooLarge
-from hushtable.methods.base import (
-    CountError,
-    Forecast,
-    Method,
-    Plan,
-    Released,
-    schema_problems,
-)
+from hushtable.methods.base import CountError, Forecast, Method, Plan, Released, schema_problems
 from hushtable.methods.count_error import bernoulli_error, needed_rows, replaced_line
 from hushtable.methods.parameters import parameter, rational, whole
 from hushtable.privacy.accounting.run_account import SpendingLimit

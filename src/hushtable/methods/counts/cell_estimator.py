@@ -177,9 +177,8 @@ def _spread(
 def _law(suppressed: Floats, shape: float) -> tuple[Floats, Floats]:
     """Return mean and variance of the rows of a suppressed cell, for each tilt."""
     rows = np.arange(len(suppressed))
-    steps = np.log(
-        (rows[1:] + shape - 1) / rows[1:]
-    )  # log ratios of the negative binomial distribution
+    # Log ratios of the negative binomial distribution.
+    steps = np.log((rows[1:] + shape - 1) / rows[1:])
     with np.errstate(divide="ignore"):
         logs = np.log(suppressed) + np.concatenate([[0.0], np.cumsum(steps)])
     logs = logs + _TILTS[:, None] * rows

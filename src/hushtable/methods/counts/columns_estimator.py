@@ -580,9 +580,8 @@ class ColumnsEstimator(Estimator):
     def _independent(self, joint: Floats, parts: Sequence[GroupColumns], n_records: float) -> float:
         """Estimate the answer for independent columns."""
         share: Any = joint
-        for number, mine in reversed(
-            parts
-        ):  # last axes first, so that the positions of others stay
+        # The last axes come first, so that the positions of the others stay.
+        for number, mine in reversed(parts):
             weights = self._view(number).marginal(mine, n_records)
             axes = tuple(range(share.ndim - len(mine), share.ndim))
             share = np.tensordot(share, weights, axes=(axes, tuple(range(len(mine)))))

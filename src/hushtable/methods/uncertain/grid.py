@@ -96,9 +96,8 @@ def _gaussian_errors(width: int, n_values: int | None, n: int, noise: Noise) -> 
     if n_values is None:
         return noise.discrete_gaussian(variance, size=n)
     kept = np.empty(0, np.int64)
-    tries = max(
-        1, 3 * width // (SIGMA_PARTS * n_values)
-    )  # expected number of samples per accepted one
+    # Expected number of samples per accepted one.
+    tries = max(1, 3 * width // (SIGMA_PARTS * n_values))
     while len(kept) < n:
         drawn = noise.discrete_gaussian(variance, size=(n - len(kept)) * tries + 16)
         # There are n_values errors, one for each value of the column, so that no value is reached
