@@ -144,6 +144,25 @@ def test_every_erratum_of_a_page_is_explained() -> None:
             assert f"**{number} (" in errata
 
 
+def test_files_and_names_of_the_concordance_exist() -> None:
+    root = PAGES.parents[1]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]*) \| ([^|]+) \| ([^|]*) \|$",
+                      (PAGES / "concordance.md").read_text(), re.M)  # fmt: skip
+    assert len(rows) > 60
+    for _, here, state, tests in rows:
+        source = ""
+        for name in re.findall(r"`([^`]+)`", here):
+            if name.endswith(".py"):
+                folder = root if name.startswith("benchmarks") else root / "src" / "hushtable"
+                source = (folder / name).read_text()
+            else:
+                assert name in source
+        for name in re.findall(r"`([^`]+)`", tests):
+            assert (root / "tests" / name).exists()
+        for erratum in re.findall(r"[a-z]+-20\d\d-\d+", state):
+            assert f"**{erratum} (" in (PAGES / "errata.md").read_text()
+
+
 @pytest.mark.parametrize("mechanism", columns.MECHANISMS)
 def test_li_2009_figure_1(mechanism: Literal["tight", "paper"]) -> None:
     point = kept("li-2009")["1"][f"(a) {mechanism}"]["epsilon 1"].at(30)

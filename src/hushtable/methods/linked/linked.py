@@ -15,7 +15,8 @@ previous row.
 
 The settings of the estimator: ``linked`` (the schema of all tables), ``quilts`` (for each table the
 settings of its quilt), ``transitions`` (for each table with an order its columns, in the order of
-these noisy tables, with their number of buckets ``size`` and the ``std`` of their noise), ``notes``.
+these noisy tables, with their number of buckets ``size`` and the ``std`` of their noise), and
+``notes``.
 """
 
 from __future__ import annotations
