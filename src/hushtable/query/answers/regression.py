@@ -32,14 +32,7 @@ import numpy as np
 from hushtable.arrays import ColumnCodes, Floats
 from hushtable.errors import HushtableError, ParameterError, Refused
 from hushtable.query.answers.estimator import Estimate, Scope
-from hushtable.query.answers.moments import (
-    NO_SPREAD,
-    Ask,
-    answer_of,
-    fieller,
-    in_values,
-    symmetric,
-)
+from hushtable.query.answers.moments import NO_SPREAD, Ask, answer_of, fieller, in_values, symmetric
 from hushtable.query.answers.row_sums import (
     ONE,
     RowFunction,
