@@ -58,7 +58,12 @@ def _coarse(x: NDArray[Any], low: int, high: int) -> Ints:
 def xor(rng: Rng, n: int) -> dict[str, Ints]:
     """Every pair of a, b and y is independent; together they are determined."""
     a, b = _bits(rng, n), _bits(rng, n)
-    return {"a": a, "b": b, "y": a ^ b, "x": _coarse(50 + 20 * (a ^ b) + rng.normal(0, 10, n), 0, 99)}
+    return {
+        "a": a,
+        "b": b,
+        "y": a ^ b,
+        "x": _coarse(50 + 20 * (a ^ b) + rng.normal(0, 10, n), 0, 99),
+    }
 
 
 def products(rng: Rng, n: int) -> dict[str, Ints]:
@@ -74,7 +79,12 @@ def simpson(rng: Rng, n: int) -> dict[str, Ints]:
     treated = _bits(rng, n, 0.0) | (rng.random(n) < np.array([0.1, 0.5, 0.9])[group])
     well = rng.random(n) < np.array([0.85, 0.5, 0.1])[group] + 0.1 * treated
     score = _coarse(60 - 20 * group + 8 * treated + rng.normal(0, 8, n), 0, 99)
-    return {"group": group, "treated": treated.astype(int), "well": well.astype(int), "score": score}
+    return {
+        "grp": group,
+        "treated": treated.astype(int),
+        "well": well.astype(int),
+        "score": score,
+    }
 
 
 def mixture(rng: Rng, n: int) -> dict[str, Ints]:
@@ -91,7 +101,9 @@ def chain(rng: Rng, n: int) -> dict[str, Ints]:
     b = a + rng.normal(0, 0.7, n)
     c = b + rng.normal(0, 0.7, n)
     other = rng.normal(0, 1, n)
-    made = {name: _coarse(50 + 12 * v, 0, 99) for name, v in zip("abco", (a, b, c, other), strict=True)}
+    made = {
+        name: _coarse(50 + 12 * v, 0, 99) for name, v in zip("abco", (a, b, c, other), strict=True)
+    }
     return {**made, "hit": (a + other > 1).astype(int)}
 
 
@@ -119,7 +131,7 @@ def sentinels(rng: Rng, n: int) -> dict[str, Ints]:
     group = rng.integers(0, 4, n)
     days = np.where(rng.random(n) < 0.15 * group + 0.2, 999, _coarse(rng.gamma(2, 40, n), 0, 400))
     visits = np.where(rng.random(n) < 0.1, 98, rng.poisson(3 + group))
-    return {"days": days, "visits": np.clip(visits, 0, 98), "group": group, "sex": _bits(rng, n)}
+    return {"days": days, "visits": np.clip(visits, 0, 98), "grp": group, "sex": _bits(rng, n)}
 
 
 def zeros(rng: Rng, n: int) -> dict[str, Ints]:
@@ -128,7 +140,12 @@ def zeros(rng: Rng, n: int) -> dict[str, Ints]:
     there = rng.random(n) < 0.02 + 0.03 * group
     gain = np.where(there, _coarse(np.exp(rng.normal(7, 1.2, n)), 1, 99_999), 0)
     claims = np.where(rng.random(n) < 0.85, 0, rng.poisson(2, n))
-    return {"gain": gain, "claims": np.clip(claims, 0, 20), "group": group, "owner": there.astype(int)}
+    return {
+        "gain": gain,
+        "claims": np.clip(claims, 0, 20),
+        "grp": group,
+        "owner": there.astype(int),
+    }
 
 
 def collinear(rng: Rng, n: int) -> dict[str, Ints]:
@@ -168,16 +185,16 @@ _HUNDRED = (0, 99, 1)
 FAMILIES = {
     "xor": Family(xor, {"a": 2, "b": 2, "y": 2}, {"x": _HUNDRED}),
     "products": Family(products, {"g": 2}, {"u": (0, 18, 1), "v": (0, 18, 1), "p": _HUNDRED}),
-    "simpson": Family(simpson, {"group": 3, "treated": 2, "well": 2}, {"score": _HUNDRED}),
+    "simpson": Family(simpson, {"grp": 3, "treated": 2, "well": 2}, {"score": _HUNDRED}),
     "mixture": Family(mixture, {f"k{i}": 2 for i in range(4)}, {"x": _HUNDRED}),
     "chain": Family(chain, {"hit": 2}, dict.fromkeys("abco", _HUNDRED)),
     "tails": Family(tails, {"edu": 8, "sex": 2},
                     {"income": (0, 1_400_000, 100), "hours": (0, 80, 1)}),
     "heaps": Family(heaps, {"sex": 2},
                     {"hours": (0, 80, 1), "age": _HUNDRED, "pay": (0, 400_000, 1000)}),
-    "sentinels": Family(sentinels, {"group": 4, "sex": 2},
+    "sentinels": Family(sentinels, {"grp": 4, "sex": 2},
                         {"days": (0, 999, 1), "visits": (0, 98, 1)}),
-    "zeros": Family(zeros, {"group": 5, "owner": 2}, {"gain": (0, 99_999, 1), "claims": (0, 20, 1)}),
+    "zeros": Family(zeros, {"grp": 5, "owner": 2}, {"gain": (0, 99_999, 1), "claims": (0, 20, 1)}),
     "collinear": Family(collinear, {"sex": 2}, dict.fromkeys("absy", _HUNDRED)),
     "rare": Family(rare, {"smokes": 2, "sick": 2}, {"age": _HUNDRED, "dose": (0, 9, 1)}),
     "categories": Family(categories, {"job": 150, "big": 2, "kind": 6}, {"pay": (0, 199, 1)}),
@@ -244,7 +261,7 @@ METHODS_MADE: dict[str, Callable[[str, Schema], Method]] = {
     "alpha-beta": lambda _, __: METHODS["alpha-beta"](alpha="1/4", beta="1/1000"),
     "mondrian": lambda _, __: METHODS["mondrian"](k=10),
     "generalize-suppress": lambda _, s: METHODS["generalize-suppress"](k=10, generalize=_cuts(s)),
-    "random-sampling": lambda _, __: METHODS["random-sampling"](),
+    "random-sampling": lambda _, __: METHODS["random-sampling"](rate="1/10"),
 }  # fmt: skip
 
 
@@ -281,7 +298,9 @@ def asked(
 
     def some(among: list[str], k: int) -> list[str]:
         weights = np.array([4.0 if name in core else 1.0 for name in among])
-        return rng.choice(among, min(k, len(among)), replace=False, p=weights / weights.sum()).tolist()
+        return rng.choice(
+            among, min(k, len(among)), replace=False, p=weights / weights.sum()
+        ).tolist()
 
     def where(k: int, but: str | None = None) -> str:
         chosen = some([name for name in names if name != but], k)
@@ -373,8 +392,11 @@ def asked(
                 for term in f.split("~")[1].split("+"):
                     name = term.strip().removeprefix("C(").removesuffix(")")
                     column: Any = schema.attributes[name]
-                    terms += [name] if isinstance(column, Categorical) is False else [
-                        f"C({name})[{column.value(c)}]" for c in range(1, column.n_values)]
+                    terms += (
+                        [name]
+                        if isinstance(column, Categorical) is False
+                        else [f"C({name})[{column.value(c)}]" for c in range(1, column.n_values)]
+                    )
                 terms = list(dict.fromkeys(["(intercept)", *terms[2:]]))
                 try:
                     found, std = truth.slopes(terms, o)
@@ -426,6 +448,8 @@ def _cell(given: argparse.Namespace, name: str, label: str, epsilon: str) -> Non
         except HushtableError as error:
             print(f"| {name} | {label} | {epsilon} | no release: {str(error)[:80]} |")
             continue
+        if release.counted == "distinct tuples":
+            table = table.group_by(table.column_names).aggregate([])
         rng = np.random.default_rng([run, len(name)])
         for one in asked(ReleaseQuestions(release), table, schema, core, rng, given.questions):
             seen[one.kind].append(one)

@@ -350,7 +350,15 @@ class PageAnswer:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
-            [*map(_unrun, self.by), "where", _unrun(self.value_name), "low", "high", "std"]
+            [
+                *map(_unrun, self.by),
+                "where",
+                _unrun(self.value_name),
+                "low",
+                "high",
+                "std",
+                "support",
+            ]
         )
         if not self.cells:
             writer.writerow(_row((), self.clause, self.whole))
@@ -361,7 +369,8 @@ class PageAnswer:
 
 def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
     numbers = (estimate.value, estimate.low, estimate.high, estimate.std)
-    return [*map(_unrun, labels), _unrun(clause), *(f"{number:.6g}" for number in numbers)]
+    figures = ("" if number is None else f"{number:.6g}" for number in numbers)
+    return [*map(_unrun, labels), _unrun(clause), *figures, estimate.support]
 
 
 def _unrun(text: str) -> str:

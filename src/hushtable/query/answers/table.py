@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hushtable.files import svg
@@ -18,9 +17,9 @@ from hushtable.files.html import html_table
 from hushtable.files.rows import no_formula
 from hushtable.query.answers.estimator import Estimate, written
 from hushtable.schema import Value
-from hushtable.schema.codes import numbers, texts
+from hushtable.schema.codes import texts
 
-FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
+FIGURES = ("value", "low", "high", "std", "privacy_std", "model_std", "sampling_std")
 
 _FEW = 4  # maximum number of rows that a note names
 
@@ -86,8 +85,9 @@ class EstimateTable:
             name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
         }
         for figure in FIGURES:
-            figures = np.array([float(getattr(e, figure)) for e in self.estimates])
-            columns[figure] = numbers(figures)
+            figures = [_figure(estimate, figure) for estimate in self.estimates]
+            columns[figure] = pa.array(figures, pa.float64())
+        columns["support"] = texts([str(estimate.support) for estimate in self.estimates])
         columns["what"] = texts([estimate.what for estimate in self.estimates])
         return pa.table(columns)
 
@@ -115,13 +115,14 @@ class EstimateTable:
         """Return the table as CSV text."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
-        rows.writerow([*map(no_formula, self.by), *FIGURES, "what"])
+        rows.writerow([*map(no_formula, self.by), *FIGURES, "support", "what"])
         for key, estimate in self:
             group = ["" if part is None else no_formula(str(part)) for part in key]
-            figures = [repr(float(getattr(estimate, figure))) for figure in FIGURES]
+            numbers = [_figure(estimate, figure) for figure in FIGURES]
+            figures = ["" if number is None else repr(number) for number in numbers]
             if estimate.moment:
                 figures[:3] = estimate.figures()
-            rows.writerow([*group, *figures, no_formula(estimate.what)])
+            rows.writerow([*group, *figures, estimate.support, no_formula(estimate.what)])
         return written.getvalue()
 
     # --- for people -------------------------------------------------------------------------------
@@ -161,6 +162,14 @@ class EstimateTable:
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
     """Return the coefficients of a regression as a table, by term."""
     return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
+
+
+def _figure(estimate: Estimate, name: str) -> float | None:
+    """Return a number of an estimate; None for standard deviations that do not exist."""
+    if name == "model_std" and estimate.std is None:
+        return None
+    number = getattr(estimate, name)
+    return None if number is None else float(number)
 
 
 def _written(part: Value) -> str:
