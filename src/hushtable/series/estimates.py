@@ -169,7 +169,7 @@ class SeriesAnswers:
             with_total = float(found.privacy[0, 1])
         else:
             answer = wave.release.count(where)
-            value, std, model_std = answer.value, answer.std, answer.model_std
+            value, std, model_std = answer.value, answer.reach / NORMAL, answer.model_std
             with_total = value / max(1.0, float(total.counts[0])) * variance
         # A covariance is at most the product of the deviations.
         return _WaveAnswer(value, std, model_std, min(with_total, std * math.sqrt(variance)))

@@ -353,7 +353,15 @@ class PageAnswer:
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
-            [*map(no_formula, self.by), "where", no_formula(self.value_name), "low", "high", "std"]
+            [
+                *map(no_formula, self.by),
+                "where",
+                no_formula(self.value_name),
+                "low",
+                "high",
+                "std",
+                "support",
+            ]
         )
         if not self.cells:
             writer.writerow(_row((), self.clause, self.whole))
@@ -364,7 +372,8 @@ class PageAnswer:
 
 def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
     numbers = (estimate.value, estimate.low, estimate.high, estimate.std)
-    return [*map(no_formula, labels), no_formula(clause), *(f"{number:.6g}" for number in numbers)]
+    figures = ("" if number is None else f"{number:.6g}" for number in numbers)
+    return [*map(no_formula, labels), no_formula(clause), *figures, estimate.support]
 
 
 def _size(found: PageAnswer | TooSlow) -> int:

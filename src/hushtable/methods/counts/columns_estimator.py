@@ -286,6 +286,11 @@ GroupColumns = tuple[int, tuple[str, ...]]
 class ColumnsEstimator(Estimator):
     """Estimator of counts and sums from a release of columns."""
 
+    @property
+    def quantiles_by_counts(self) -> bool:  # type: ignore[override]
+        """True if cells merge codes: their rows may all have one code, so sums do not suffice."""
+        return bool(self.recode)
+
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
         self.plan = Columns(**self.parameters).plan(self.schema)
@@ -599,7 +604,7 @@ def _combined(answers: Sequence[Estimate]) -> Estimate:
     """
     if len(answers) == 1:
         return answers[0]
-    weights = np.array([1 / max(answer.std**2, 1e-12) for answer in answers])
+    weights = np.array([1 / max(answer.reach**2, 1e-12) for answer in answers])
     weights /= weights.sum()
     notes = tuple(dict.fromkeys(note for answer in answers for note in answer.notes))
 

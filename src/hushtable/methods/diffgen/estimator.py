@@ -13,7 +13,6 @@ in such groups are not seen; the total, if published, shows their number.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -51,8 +50,6 @@ _LEAST_RATE = 1e-6  # the table of the noise has 80 / rate entries
 
 class GeneralizedEstimator(CellsEstimator):
     """Estimator of counts and sums from generalized groups; also maps other rows to the cuts."""
-
-    quantiles_by_counts = True
 
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
@@ -180,10 +177,7 @@ class GeneralizedEstimator(CellsEstimator):
         outside = self._sum(rest, self.n_groups - self._all_shares(predicate, shares))
         answer, notes = inside, list[str]()
         if self.total is not None and self.threshold is None:
-            # Independent noise adds in squares; with a model error, which may be at its end,
-            # half-widths add.
-            add = math.hypot if outside.model_std == 0 else operator.add
-            from_total = self.total.complement(outside, add)
+            from_total = self.total.complement(outside)
             if from_total.privacy_std < inside.privacy_std:
                 answer = from_total
         if inside.model_std > 0:

@@ -324,6 +324,10 @@ class LinkedEstimator(Estimator):
         """Estimate sums over persons."""
         return self.persons.sums(functions, together=together)
 
+    def is_measured(self, columns: Sequence[str]) -> bool:
+        """Return whether a measured table of persons contains these columns together."""
+        return self.persons.is_measured(columns)
+
     def redrawn(self, rng: Generator) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.float64]]:
         """Return the persons as codes, and weights drawn from the uncertainty of the tables."""
         return self.persons.redrawn(rng)
