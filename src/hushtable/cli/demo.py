@@ -183,7 +183,7 @@ def _picture(release: ht.Release, promise: ht.Guarantee) -> str:
 def _say(title: str, text: str) -> None:
     console.print(Text(title, "bold"))
     for line in wrap(text, min(console.width, 100) - 3):
-        console.print(f"   {line}", highlight=False, soft_wrap=True)
+        console.print(f"   {line}", soft_wrap=True)
     console.print()
 
 

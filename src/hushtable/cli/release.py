@@ -121,8 +121,7 @@ def require(asked: QueryOptions, csv: Path | None, plot: Path | None) -> None:
             problems += error.problems
     if plot is not None and plot.suffix != ".svg":
         problems.append(f"--plot is {plot.name!r}; it must end in .svg.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def show(release: ReleasePath, as_json: AsJson = False) -> None:
@@ -259,6 +258,5 @@ def _public_tables(given: list[str]) -> dict[str, pa.Table]:
             )
         except (OSError, pa.ArrowInvalid) as error:
             problems.append(f"table {name!r}: cannot read {file!r}: {error}.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return tables

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from hushtable.errors import ReleaseError
 from hushtable.extras import needing
-from hushtable.files.writing import Scratch, sync, why_not_written
+from hushtable.files.writing import Scratch, sync, write_failures_as
 
 if TYPE_CHECKING:
     from hushtable.schema import Schema
@@ -186,7 +186,7 @@ def write_workbook(path: str | Path, sheets: Mapping[str, pa.Table]) -> None:
 @contextmanager
 def _whole_file(path: Path) -> Iterator[Path]:
     """Write to a temporary file and rename it, so that no partial file appears."""
-    try:
+    with write_failures_as(ReleaseError, f"cannot write {str(path)!r}"):
         scratch = Scratch(path.parent, f".{path.name}-part-")
         try:
             part = scratch.folder / path.name
@@ -195,8 +195,6 @@ def _whole_file(path: Path) -> Iterator[Path]:
             part.rename(path)
         finally:
             scratch.close()
-    except OSError as error:
-        raise ReleaseError(f"cannot write {str(path)!r}: {why_not_written(error)}.") from error
 
 
 # Number of rows that reading a Parquet file allocates.

@@ -672,8 +672,7 @@ def compose(guarantees: Sequence[Guarantee]) -> Guarantee:
             "some promises are for neighbors add-remove and some for replace; use the same "
             "relation for all of them."
         )
-    if problems:
-        raise CompositionError(problems)
+    CompositionError.raise_if_any(problems)
     epsilon = check_epsilon(sum((term.epsilon for term in terms), Fraction(0)))
     delta = sum((term.delta for term in terms), Fraction(0))
     unit, neighbors = terms[0].unit, terms[0].neighbors

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import json
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -26,7 +28,7 @@ from hushtable.errors import (
     TooLarge,
 )
 from hushtable.files.html import html_list, html_table
-from hushtable.files.memory import physical_memory
+from hushtable.files.memory import require_memory
 from hushtable.files.rows import export_rows, stored_rows, write_workbook
 from hushtable.methods.registry import estimator_for
 from hushtable.privacy.guarantee import Unit
@@ -39,10 +41,10 @@ from hushtable.release.statement import (
     STATEMENT_FOR_PEOPLE,
     LedgerReceipt,
     Statement,
-    TableFile,
     sha256_of,
 )
 from hushtable.schema import Schema
+from hushtable.schema.codes import with_missing
 from hushtable.schema.file_format import FileFormat
 from hushtable.schema.recoding import Recoding
 
@@ -66,6 +68,9 @@ __all__ = [
     "Statement",
 ]
 
+
+_MAX_STATEMENT = 2**26  # characters
+_MAX_TEXT = 2**16  # bytes of a text in a table, besides lists of the schema's values
 
 By = str | Sequence[str]
 """One column name, or several; a statistic is computed for each combination of their values."""
@@ -130,11 +135,14 @@ class Release:
         """
         folder = Path(folder)
         try:
-            text = _inside(folder, STATEMENT).read_text(encoding="utf-8")
+            with _inside(folder, STATEMENT).open(encoding="utf-8") as opened:
+                text = opened.read(_MAX_STATEMENT + 1)
         except (OSError, ValueError):
             raise ReleaseError(
                 f"{str(folder)!r} is not a release: it has no readable {STATEMENT}."
             ) from None
+        if len(text) > _MAX_STATEMENT:
+            raise ReleaseError(f"{STATEMENT} has more than {_MAX_STATEMENT:,} characters.")
         try:
             statement = Statement.parse(text)
         except (HushtableError, RecursionError) as error:
@@ -232,7 +240,9 @@ class Release:
                 raise ReleaseError(
                     f"{described.file} does not have the number of rows in the statement."
                 )
-            _require_memory(described, files[0].metadata.num_columns)
+            # A generalized value may list many values of the schema.
+            most = 8 * len(json.dumps(self.statement.public_schema)) + _MAX_TEXT
+            require_readable([self.folder / f for f in described.digests], name, max_text=most)
             return pa.concat_tables([file.read() for file in files])
         except (OSError, pa.ArrowException, ValueError) as error:
             if isinstance(error, HushtableError):
@@ -246,6 +256,8 @@ class Release:
             yield
         except HushtableError:
             raise
+        except MemoryError:
+            raise TooLarge("this needs more memory than this machine has; ask for less.") from None
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError,
                 pa.ArrowException) as error:  # fmt: skip
             raise ReleaseError(
@@ -1101,14 +1113,60 @@ def _inside(folder: Path, file: str) -> Path:
     return path
 
 
-def _require_memory(table: TableFile, n_columns: int) -> None:
-    """Raise `TooLarge` if the table exceeds this machine's memory.
+# Memory that reading Parquet files needs; neither their size nor their metadata bound it.
 
-    A small compressed file may contain a very large table.
+
+def require_readable(paths: Sequence[Path], name: str, *, max_text: int) -> None:
+    """Raise an error if a table needs too much memory, or has a text of more than `max_text` bytes.
+
+    Runs of equal values and repeated references to a long text make a small file a large table.
+    Texts are therefore read as references first, and the lengths of what they refer to are summed.
     """
-    needed, there = 8 * table.rows * n_columns, physical_memory()
-    if needed > there:
-        raise TooLarge(
-            f"{table.file} has {table.rows:,} rows and {n_columns} columns, which need about "
-            f"{needed / 2**30:,.0f} GB of memory; this machine has {there / 2**30:,.0f} GB."
-        )
+    needed, texts = 0, {}
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            leaves = [file.schema.column(i) for i in range(len(file.schema))]
+            groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        for i, leaf in enumerate(leaves):
+            nested = leaf.max_repetition_level > 0
+            n_values = sum(g.column(i).num_values if nested else g.num_rows for g in groups)
+            needed += max(8, leaf.length) * n_values
+        texts[path] = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+    require_memory(needed, f"the table {name}")
+    for path, columns in texts.items():
+        if not columns:
+            continue
+        with pq.ParquetFile(path, read_dictionary=columns) as file:
+            # Arrow cannot read nested dictionaries across row groups.
+            for batch in chain.from_iterable(
+                file.iter_batches(columns=columns, row_groups=[i])
+                for i in range(file.num_row_groups)
+            ):
+                for coded in _innermost(batch.columns):
+                    lengths = _lengths(coded.dictionary)
+                    if lengths.max(initial=0) > max_text:
+                        raise ReleaseError(
+                            f"the table {name} has a text of more than {max_text:,} bytes, which "
+                            "no release contains; get a fresh copy."
+                        )
+                    places, missing = with_missing(coded.indices)
+                    needed += int(lengths[places[~missing]].sum())
+                require_memory(needed, f"the table {name}")
+
+
+def _lengths(texts: pa.Array) -> NDArray[np.int64]:
+    """Return the length of each text in bytes."""
+    size = np.int64 if texts.type in (pa.large_string(), pa.large_binary()) else np.int32
+    ends = np.frombuffer(texts.buffers()[1], size) if len(texts) else np.zeros(1, size)
+    return np.diff(ends[texts.offset : texts.offset + len(texts) + 1]).astype(np.int64)
+
+
+def _innermost(arrays: Iterable[pa.Array]) -> Iterator[pa.Array]:
+    """Yield the arrays inside lists and records."""
+    for array in arrays:
+        if pa.types.is_struct(array.type):
+            yield from _innermost(array.flatten())
+        elif pa.types.is_nested(array.type):
+            yield from _innermost([array.flatten()])
+        else:
+            yield array

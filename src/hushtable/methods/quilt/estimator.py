@@ -96,15 +96,13 @@ class QuiltEstimator(Estimator):
         made, start = [], 0
         for table in self.settings["tables"]:
             shape = tuple(table["shape"])
-            part = counts[start : start + math.prod(shape)]
-            start += len(part)
+            part = counts[start : start + math.prod(shape)].reshape(shape)
+            start += part.size
             cells = tuple(
-                np.arange(size) if places is None else np.asarray(places, np.int64)
+                np.arange(min(size, part.size)) if places is None else np.asarray(places, np.int64)
                 for places, size in zip(table["cells"], shape, strict=True)
             )
-            made.append(
-                MeasuredTable(tuple(table["columns"]), part.reshape(shape), table["std"], cells)
-            )
+            made.append(MeasuredTable(tuple(table["columns"]), part, table["std"], cells))
         return TableBasis(
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),

@@ -208,8 +208,7 @@ class Quilt(Method):
                 f"target is {self.target!r}, which is not a published column; choose one of "
                 f"{', '.join(names)}."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         earlier = None if self.prior is None else self.prior.earlier(schema)
         rows = self.prior is not None and earlier is None
         return QuiltPlan(

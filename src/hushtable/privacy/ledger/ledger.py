@@ -40,14 +40,15 @@ from typing import Any, Self
 
 from hushtable.errors import CompositionError, HushtableError, LedgerError, ParameterError
 from hushtable.files.html import html_list, html_table
-from hushtable.files.writing import replace_whole, why_not_written
+from hushtable.files.writing import replace_whole, write_failures_as
 from hushtable.privacy.guarantee import Guarantee, Neighbors, Unit, as_written
 from hushtable.privacy.ledger import storage as file
 from hushtable.privacy.ledger.budget import Budget, Loss
-from hushtable.privacy.ledger.decision import MAX_TEXT, Decision
 from hushtable.privacy.ledger.records import (
     FORMAT,
+    MAX_TEXT,
     BoundTable,
+    Decision,
     Entry,
     LedgerTable,
     Quote,
@@ -177,12 +178,8 @@ def read(path: Path) -> str | None:
 
 def write(path: Path, receipt: str) -> None:
     """Replace the stored receipt atomically; the caller must exclude concurrent writers."""
-    try:
+    with write_failures_as(LedgerError, f"the receipt cannot be written to {path}"):
         replace_whole(path, f"{receipt}\n")
-    except OSError as error:
-        raise LedgerError(
-            f"the receipt cannot be written to {path}: {why_not_written(error)}."
-        ) from error
 
 
 class Ledger:
@@ -438,8 +435,7 @@ class Ledger:
     ) -> None:
         """Raise what `charge` would raise; write nothing."""
         state, asked, refusals = self._ask(guarantees, schema, same_people)
-        if refusals:
-            raise CompositionError(refusals)
+        CompositionError.raise_if_any(refusals)
         state.afford(asked, reservation)
 
     def _ask(

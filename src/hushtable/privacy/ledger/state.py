@@ -24,11 +24,12 @@ from hushtable.privacy.guarantee import (
     parse_guarantee,
 )
 from hushtable.privacy.ledger.budget import NOTHING, Budget, LedgerCap, Loss
-from hushtable.privacy.ledger.decision import UNSTATED, Decision
 from hushtable.privacy.ledger.records import (
     FORMAT,
     NOTHING_BEFORE,
+    UNSTATED,
     BoundTable,
+    Decision,
     Entry,
     Reservation,
     canonical,

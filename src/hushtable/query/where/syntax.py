@@ -95,8 +95,7 @@ def syntax_tree(where: str) -> SqlNode:
             f"{shorten(where)!r} cannot be parsed; check for an unclosed quote or bracket."
         ) from None
     refused = _refused(tree)
-    if refused:
-        raise PredicateError(refused)
+    PredicateError.raise_if_any(refused)
     return tree
 
 
