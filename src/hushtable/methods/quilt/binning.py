@@ -299,8 +299,7 @@ def values_of(schema: Schema) -> list[CountedDomain]:
             found.append(CountedDomain(name, column, level, recode(name, column, level)))
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise TooLarge(problems)
+    TooLarge.raise_if_any(problems)
     return found
 
 
