@@ -305,16 +305,13 @@ def _variations(document: dict[str, Any], constants: CodeConstants) -> Iterator[
     for most in dict.fromkeys([6, 3, 11, *constants.whole(2, 64, all_compared=False)]):
         yield _persons(most, str(most))
     names = constants.names(columns)[:MOST_NAMES]
-    for at in range(0, min(len(names), 24), 6):  # the most likely names, with two values each
-        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 6]}, {}
+    for at in range(0, min(len(names), 24), 3):  # the most likely names, with two values each
+        yield f"names {names[at]} ...", {name: _binary() for name in names[at : at + 3]}, {}
     for at in range(0, len(names), PER_SCHEMA):
-        yield (
-            f"names {names[at]} ...",
-            {name: _single() for name in names[at : at + PER_SCHEMA]},
-            {},
-        )
-    listed = list(dict.fromkeys([*names, *(name.lower() for name in names)]))
-    yield "values that the code names", {"which": {"type": "categorical", "values": listed}}, {}
+        some = names[at : at + PER_SCHEMA]
+        yield f"names {some[0]} ...", {name: _single() for name in some}, {}
+        values = list(dict.fromkeys([*some, *map(str.lower, some)]))
+        yield f"values {some[0]} ...", {"which": {"type": "categorical", "values": values}}, {}
 
 
 def _persons(most: int, number: str) -> Variation:
