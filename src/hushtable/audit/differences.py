@@ -371,6 +371,8 @@ def watched_for(
         yield Watched(subject, "tables of sizes that the code names", pairs, 0.2)
         pairs = list(sweep.random_pairs(schema, claim.relation, RANDOM_PAIRS))
         yield Watched(subject, "random tables", pairs, 0.2)
+        climb = partial(sweep.climbing_pairs, schema, claim.relation, RANDOM_PAIRS)
+        yield Watched(subject, "tables chosen by a search", climb, 0.25)
         large = list(itertools.islice(sweep.swept(schema, claim.relation, [LARGE]), 2))
         yield Watched(subject, "large tables", large, 0.1)
         if schema.unit.kind == "row" and claim.relation == "add-remove":

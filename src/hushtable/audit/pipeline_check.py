@@ -60,7 +60,10 @@ def checked(subject: Subject, clock: Clock) -> list[Finding]:
 
 
 def _finding(promise: str, would_see: str, faults: Iterator[str]) -> Finding:
-    fault = next(faults, None)
+    try:
+        fault = next(faults, None)
+    except HushtableError as error:
+        fault = f"A generated table that fits its schema is refused: {error}"
     if fault is not None:
         return Finding(promise=promise, verdict="VIOLATION", notes=(fault,))
     return Finding(
