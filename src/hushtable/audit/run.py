@@ -126,8 +126,7 @@ def audit(
         problems.append(f"largest is {largest}; it must be from 0 to 5.")
     if unknown := sorted(set(tests) - set(TESTS)):
         problems.append(f"tests contains {', '.join(unknown)}; allowed are {', '.join(TESTS)}.")
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     case = case_of(method.name)
     schema, prepared = _prepared(case, method, schema)
     subject = Subject(method, schema, prepared, noise or SecureNoise())
