@@ -37,6 +37,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import Prior
@@ -321,10 +322,10 @@ def edge_std(measurer: PrivateMeasurer, stages: Schedule) -> float:
 def _first_pairs(
     state: FitState, groups: Sequence[Group], std: float, preferred: int | None
 ) -> list[Candidate]:
-    """Return each pair as a candidate, predicted by the prior or else by independence."""
+    """Return each pair as a candidate, predicted by the prior and the rules, or by independence."""
     model = state.model
     pairs = [group for group in groups if len(group) == 2]
-    if state.pair_prior is not None:
+    if state.pair_prior is not None or model.possible:
         return candidates_for(pairs, model.answers(pairs), state.levels, std, preferred)
     single = model.answers([(column,) for column in range(len(model.sizes))])
     shares = [answer / model.total for answer in single]
@@ -570,6 +571,7 @@ def fit(
     seed: int,
     prior: PriorRows | None = None,
     earlier: EarlierMeasurements | None = None,
+    possible_in: Callable[[FitState], list[tuple[Group, NDArray[np.bool_]]]] = lambda _: [],
 ) -> FitState:
     """Run all stages.
 
@@ -594,6 +596,8 @@ def fit(
         Public rows to start from.
     earlier : EarlierMeasurements, optional
         Measurements of earlier waves.
+    possible_in : callable
+        Returns which combinations of buckets public rules allow; see `LogLinearModel.exclude`.
     """
     columns: list[Group] = [(column,) for column in range(len(values))]
     measurer.read(columns, {v.name: v.recoding for v in values if v.recoding is not None})
@@ -611,6 +615,7 @@ def fit(
             [column.table.noise.std for column in counted],
         )
     state = _start(counted, public_rows, target, prior, earlier, n_particles=n_particles, seed=seed)
+    state.model.exclude(possible_in(state))
     preferred = target if stages.prefers_target else None
     groups = groups_of(state.model.sizes, preferred)
     measurer.read(groups, state.merging())

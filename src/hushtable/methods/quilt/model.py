@@ -204,6 +204,7 @@ FLOOR = 0.25
 """Weight of a cell without particles, in particles, so that its factor stays finite."""
 
 _LEAST_PROBABILITY = 1e-4
+_IMPOSSIBLE = -40.0  # log-factor of impossible combinations in Gibbs sweeps
 _MAX_PAIRS_BALANCED = 500
 
 
@@ -264,6 +265,7 @@ class LogLinearModel:
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
         self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
+        self.possible: list[tuple[Group, NDArray[np.bool_]]] = []  # see `exclude`
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -298,6 +300,17 @@ class LogLinearModel:
         at = sum(not table.from_prior for table in self.tables)  # tables of a prior stay last
         self.tables.insert(at, table)
         return table
+
+    def exclude(self, possible: Sequence[tuple[Group, NDArray[np.bool_]]]) -> None:
+        """Exclude impossible combinations of codes: structural zeros of the model.
+
+        Each entry has columns, and for each combination of their codes whether it is possible.
+        """
+        self.possible = list(possible)
+        if self.possible:
+            self._place()
+            self.refresh()
+            self.fit()
 
     def add_prior(self, group: Group, counts: Floats, std: Floats) -> None:
         """Add a prior's table over all codes, or update its standard deviations."""
@@ -377,6 +390,8 @@ class LogLinearModel:
                 return
             for table in self.tables:
                 table.is_left_out = not any(table is other for other in kept)
+            if not kept:
+                self.possible = []
             self.restart()
 
     def _forest(self) -> list[FactorTable]:
@@ -526,8 +541,12 @@ class LogLinearModel:
         self._place()
 
     def _place(self) -> None:
-        """Set equal weights for all particles, and compute their cells."""
-        self.weights = np.full(len(self.rows), self.total / len(self.rows))
+        """Set equal weights for all possible particles, and compute the cells of all."""
+        found = np.ones(len(self.rows), bool)
+        for group, possible in self.possible:
+            found &= possible[tuple(self.rows[:, column] for column in group)]
+        weights = found.astype(np.float64) if found.any() else np.ones(len(self.rows))
+        self.weights = weights * (self.total / max(float(weights.sum()), 1.0))
         self._index(self.tables)
 
     def _index(self, tables: Sequence[FactorTable]) -> None:
@@ -678,13 +697,20 @@ class LogLinearModel:
             self.rng.shuffle(order)
             kernels.gibbs(self.rows, sites[order], layout, self.rng.state)
 
+    def _log_factors(self) -> dict[Group, Floats]:
+        """Return the log-factors of each group of columns, with those of `exclude`."""
+        found = log_factors(self.tables)
+        for group, possible in self.possible:
+            found[group] = found.get(group, 0.0) + np.where(possible, 0.0, _IMPOSSIBLE)
+        return found
+
     def _layout(self) -> kernels.Layout:
         """Return the base distribution and the factors of each column, packed for the kernels."""
         first, starts, near = [0], [0], [0]
         near_columns: list[int] = []
         near_strides: list[int] = []
         factors: list[Floats] = []
-        fitted = log_factors(self.tables)
+        fitted = self._log_factors()
         for column, base in enumerate(self._base):
             alone = fitted.get((column,))
             own: list[tuple[Group, Floats]] = [
@@ -721,7 +747,7 @@ class LogLinearModel:
         as there are columns.
         """
         coupled = []
-        for group, theta in log_factors(self.tables).items():
+        for group, theta in self._log_factors().items():
             if len(group) != 2:
                 continue
             i, j = group
