@@ -110,7 +110,7 @@ class ReleaseWriter:
         """Write drawings and texts next to the tables."""
         for file, text in attachments.items():
             try:
-                (self._part / file).write_text(text, encoding="utf-8")
+                (self._part / file).write_text(text, encoding="utf-8", newline="")
             except OSError as error:
                 raise ReleaseError(f"cannot write {file}: {why_not_written(error)}.") from error
         return {file: sha256_of(self._part / file) for file in attachments}
@@ -121,8 +121,10 @@ class ReleaseWriter:
             statement.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False
         )
         try:
-            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8")
-            (self._part / STATEMENT_FOR_PEOPLE).write_text(statement.for_people(), encoding="utf-8")
+            (self._part / STATEMENT).write_text(text + "\n", encoding="utf-8", newline="")
+            (self._part / STATEMENT_FOR_PEOPLE).write_text(
+                statement.for_people(), encoding="utf-8", newline=""
+            )
         except OSError as error:
             raise ReleaseError(f"cannot write the statement: {why_not_written(error)}.") from error
 

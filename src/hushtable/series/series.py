@@ -196,8 +196,8 @@ class Series:
         try:
             part = scratch.folder / "series"
             (part / WAVES).mkdir(parents=True)
-            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8")
-            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8")
+            (part / SCHEMA).write_text(schema.to_yaml(), encoding="utf-8", newline="")
+            (part / PLAN).write_text(plan.to_yaml(), encoding="utf-8", newline="")
             Ledger.create(
                 part / LEDGER,
                 epsilon=plan.epsilon,
