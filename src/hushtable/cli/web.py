@@ -45,21 +45,20 @@ def workbench(  # noqa: PLR0917 - the options of a command
         from hushtable.web.workbench import Workbench  # noqa: PLC0415
     require_loopback(host, port)
     bench = Workbench(folder, data_folders=data or ())
-    held, door = listen(host, port), TokenGate()
+    held, gate = listen(host, port), TokenGate()
     taken: int = held.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{taken}/?token="
 
     def ready() -> None:
-        console.print(f"The workbench for {bench.folder} is at", highlight=False)
-        console.print(f"  {address}{door.token}", highlight=False, soft_wrap=True)
+        console.print(f"The workbench for {bench.folder} is at")
+        console.print(f"  {address}{gate.token}", soft_wrap=True)
         console.print("Only this machine can open it. Press Ctrl-C to close it.")
         if browse:
-            typer.launch(
-                f"{address}{door.new_ticket()}"
-            )  # a one-time ticket, since the process list is public
+            # Use a one-time ticket, since the process list is public.
+            typer.launch(f"{address}{gate.new_ticket()}")
 
-    app = make_workbench(bench, gate=door, port=taken, max_upload=max_upload * 2**20)
+    app = make_workbench(bench, gate=gate, port=taken, max_upload=max_upload * 2**20)
     run(app, held, ready=ready)
 
 
@@ -98,5 +97,5 @@ def serve(
         make_release_explorer(opened, names=known),
         held,
         root_path=root_path.rstrip("/"),
-        ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),
+        ready=lambda: console.print(f"{release} is at {address}", soft_wrap=True),
     )

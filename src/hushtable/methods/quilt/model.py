@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.kernels import log_linear as kernels
-from hushtable.kernels.log_linear import Index, SweepTable
+from hushtable.kernels.log_linear import Index, Indexes, SweepTables
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.particles import Group, PostprocessingRng, SampledParticles, strides_of
 from hushtable.methods.quilt.smoothing import (
@@ -71,6 +71,7 @@ class FactorTable:
     strength: float = 1.0  # relative strength of its regularizer
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
     from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
+    is_left_out: bool = False  # whether the model ignores it, because a fit to all tables failed
     cells: Index = field(default_factory=_no_index)  # the cell of each particle
     codes: Index | None = None  # with `lines`: the combination of codes of each particle
 
@@ -88,12 +89,10 @@ class FactorTable:
         """Return the expected counts of the cells, given the weights of the particles."""
         return np.bincount(self.cells, weights, len(self.theta)).astype(np.float64)
 
-    def for_sweep(self, shrinkage: float) -> SweepTable:
-        """Return the arrays that a sweep needs."""
-        counts = self.counts if self.goal is None else self.goal
-        return SweepTable(
-            self.cells, self.theta, counts, self.pulls(shrinkage), self.lines, self.codes
-        )
+    @property
+    def fitted(self) -> Floats:
+        """The counts to fit."""
+        return self.counts if self.goal is None else self.goal
 
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
         """Return whether this is a noisy table of these columns at these resolutions."""
@@ -189,6 +188,15 @@ N_LAST_SWEEPS = 30
 N_SETTLING = 4
 """Number of sweeps over the tables after particles were added, multiplied by `patience`."""
 
+N_FINISHING = 10
+"""Maximum number of times that these sweeps are repeated while a fit has not converged."""
+
+MAX_FIT_ERROR = 1.0
+"""Fit error (root mean square, in noise standard deviations) above which a table is reported."""
+
+SEEN = 0.001
+"""Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
+
 STARVED = 2e-3
 """Particles are refreshed if nearly empty cells of a table lack more than this share of weight."""
 
@@ -255,6 +263,7 @@ class LogLinearModel:
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
+        self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -304,6 +313,7 @@ class LogLinearModel:
     def drop_prior(self) -> None:
         """Remove a prior's tables and fit the others from the start."""
         self.tables = [table for table in self.tables if not table.from_prior]
+        self._indexes = None
         self.restart()
 
     def fit(self, max_sweeps: int = 12) -> None:
@@ -323,13 +333,18 @@ class LogLinearModel:
         return bool(self.lost_columns())
 
     def lost_columns(self) -> dict[int, float]:
-        """Return the columns whose marginal the particles miss, each with its misplaced share."""
+        """Return the columns whose marginal the particles miss, each with its misplaced share.
+
+        A column is missed if the particles are far from its noisy counts, and from its estimated
+        shares as well: noise may be larger than the table.
+        """
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
         share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
         found = {}
         for table, answer in zip(single, answers, strict=True):
-            off = float(np.abs(table.counts - answer).sum())
+            estimated = self.total * self._base[table.group[0]]
+            off = min(float(np.abs(known - answer).sum()) for known in (table.counts, estimated))
             if not off <= share * self.total + stds * float(table.std.sum()):
                 # A misplaced row counts twice in `off`: where it is, and where it is missing. If
                 # weights are NaN, so is `off`, and the share is 1.
@@ -340,9 +355,38 @@ class LogLinearModel:
         """Reset all factors and fit the same tables again, starting from independent columns."""
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
+        self._indexes = None
         self.rows = self._independent(len(self.rows))
         self._place()
         self.fit(2 * N_LAST_SWEEPS)
+
+    def recover(self) -> None:
+        """Repeat a failed fit: with all tables, then with fewer, until no column is missed.
+
+        The tables left in are those of a spanning forest of the measured pairs, the first measured
+        first, and then none: rows of independent columns, with their estimated shares, always fit.
+        """
+        if not self.is_lost:
+            return
+        self.restart()
+        for kept in (self._forest(), []):
+            if not self.is_lost:
+                return
+            for table in self.tables:
+                table.is_left_out = not any(table is other for other in kept)
+            self.restart()
+
+    def _forest(self) -> list[FactorTable]:
+        """Return the one-way tables, and pairs that connect all columns without a cycle."""
+        tree_of = np.arange(len(self.sizes))
+        kept = [table for table in self.tables if len(table.group) == 1]
+        for table in self.tables:
+            if len(table.group) == 2 and not table.from_prior:
+                left, right = tree_of[list(table.group)]
+                if left != right:
+                    kept.append(table)
+                    tree_of[tree_of == left] = right
+        return kept
 
     def _independent(self, n_particles: int) -> Codes16:
         columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
@@ -353,10 +397,41 @@ class LogLinearModel:
 
         See `hushtable.kernels.log_linear.sweep`.
         """
-        if not self.tables:
+        tables = [table for table in self.tables if not table.is_left_out]
+        if not tables:
             return 0.0, 0.0
-        tables = [table.for_sweep(self.shrinkage) for table in self.tables]
-        return kernels.sweep(tables, self.weights, self.total, self._floor, self.rng.state)
+        packed = self._packed(tables)
+        found = kernels.sweep(packed, self.weights, self.total, self._floor, self.rng.state)
+        for table, start in zip(tables, packed.starts, strict=False):
+            table.theta = packed.theta[start : start + len(table.theta)]
+        return float(found[0]), float(found[1])
+
+    def _packed(self, tables: Sequence[FactorTable]) -> SweepTables:
+        """Return the tables as the kernels use them."""
+        bent = [table for table in tables if table.codes is not None]
+        if self._indexes is None:
+            # The tables keep views, so that each index is in memory once.
+            cells, codes = _stacked([t.cells for t in tables]), _stacked([t.codes for t in bent])
+            for table, of_table in zip(tables, cells, strict=True):
+                table.cells = of_table
+            for table, of_table in zip(bent, codes, strict=True):
+                table.codes = of_table
+            self._indexes = cells, codes
+        each = [table.lines or () for table in tables]
+        lines = [line for of_table in each for line in of_table]
+        return SweepTables(
+            cells=self._indexes[0],
+            codes=self._indexes[1],
+            starts=np.cumsum([0, *(len(table.theta) for table in tables)]),
+            theta=np.concatenate([table.theta for table in tables]),
+            counts=np.concatenate([table.fitted for table in tables]),
+            pulls=np.concatenate([table.pulls(self.shrinkage) for table in tables]),
+            bent=np.cumsum([bool(of_table) for of_table in each]) * [bool(t) for t in each] - 1,
+            axes=np.cumsum([0, *map(len, each)]),
+            shapes=np.array([line.shape for line in lines], np.int64).reshape(-1, 2),
+            line_starts=np.cumsum([0, *(line.size for line in lines)]),
+            lines=np.concatenate([np.zeros(0), *(line.ravel() for line in lines)]),
+        )
 
     @property
     def _floor(self) -> float:
@@ -464,6 +539,7 @@ class LogLinearModel:
             table.cells, table.codes = cells, None
         for table, codes in zip(bent, found[len(tables) :], strict=True):
             table.codes = codes
+        self._indexes = None
 
     def grow(self, n_particles: int) -> None:
         """Add particles: resample, one Gibbs sweep, and a few sweeps over the tables."""
@@ -490,12 +566,22 @@ class LogLinearModel:
         """
         found = []
         for table in self.tables:
-            made = table.for_sweep(self.shrinkage)
-            gap = made.counts - table.expected(self.weights) - made.pulls * table.theta
+            pulls = table.pulls(self.shrinkage)
+            gap = table.fitted - table.expected(self.weights) - pulls * table.theta
             free = np.abs(table.theta) < kernels.THETA_LIMIT
             scaled = gap[free] / table.std[free]
             found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
         return np.array(found)
+
+    def unconverged(self) -> list[FactorTable]:
+        """Return the tables whose fit is visibly far from its optimum."""
+        return [
+            table
+            for table, off in zip(self.tables, self.fit_error(), strict=True)
+            if not table.is_left_out
+            and off > MAX_FIT_ERROR
+            and off * float(np.mean(table.std)) > SEEN * self.total
+        ]
 
     def residuals(self) -> Floats:
         """Return the root mean square of (y - m) / std over the cells of each table.
@@ -526,8 +612,12 @@ class LogLinearModel:
         if n_rows <= 0:
             return SampledParticles(self.rows, np.empty(0, np.int64))
         self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
-        if self.is_lost:
-            self.restart()
+        self.recover()
+        for _ in range(N_FINISHING):
+            if not self.unconverged():
+                break
+            for _ in range(N_SETTLING):
+                self.sweep()
         chosen = particles.by_weight(self.rows, self.weights, n_rows, self.rng)
         pairs = self._balanced_pairs()
         if pairs and n_rows < len(self.rows):
@@ -647,6 +737,11 @@ def _positive(marginal: NDArray[np.float64]) -> Floats:
     share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
     scaled: Floats = share / share.sum()
     return scaled
+
+
+def _stacked(indexes: Sequence[Index | None]) -> Indexes:
+    """Return indexes as the rows of one array."""
+    return np.stack(indexes) if indexes else np.empty((0, 0), np.uint16)  # type: ignore[arg-type]
 
 
 def _maximal_correlation(joint: Floats) -> float:
