@@ -80,7 +80,7 @@ def simpson(rng: Rng, n: int) -> dict[str, Ints]:
     well = rng.random(n) < np.array([0.85, 0.5, 0.1])[group] + 0.1 * treated
     score = _coarse(60 - 20 * group + 8 * treated + rng.normal(0, 8, n), 0, 99)
     return {
-        "group": group,
+        "grp": group,
         "treated": treated.astype(int),
         "well": well.astype(int),
         "score": score,
@@ -131,7 +131,7 @@ def sentinels(rng: Rng, n: int) -> dict[str, Ints]:
     group = rng.integers(0, 4, n)
     days = np.where(rng.random(n) < 0.15 * group + 0.2, 999, _coarse(rng.gamma(2, 40, n), 0, 400))
     visits = np.where(rng.random(n) < 0.1, 98, rng.poisson(3 + group))
-    return {"days": days, "visits": np.clip(visits, 0, 98), "group": group, "sex": _bits(rng, n)}
+    return {"days": days, "visits": np.clip(visits, 0, 98), "grp": group, "sex": _bits(rng, n)}
 
 
 def zeros(rng: Rng, n: int) -> dict[str, Ints]:
@@ -143,7 +143,7 @@ def zeros(rng: Rng, n: int) -> dict[str, Ints]:
     return {
         "gain": gain,
         "claims": np.clip(claims, 0, 20),
-        "group": group,
+        "grp": group,
         "owner": there.astype(int),
     }
 
@@ -185,16 +185,16 @@ _HUNDRED = (0, 99, 1)
 FAMILIES = {
     "xor": Family(xor, {"a": 2, "b": 2, "y": 2}, {"x": _HUNDRED}),
     "products": Family(products, {"g": 2}, {"u": (0, 18, 1), "v": (0, 18, 1), "p": _HUNDRED}),
-    "simpson": Family(simpson, {"group": 3, "treated": 2, "well": 2}, {"score": _HUNDRED}),
+    "simpson": Family(simpson, {"grp": 3, "treated": 2, "well": 2}, {"score": _HUNDRED}),
     "mixture": Family(mixture, {f"k{i}": 2 for i in range(4)}, {"x": _HUNDRED}),
     "chain": Family(chain, {"hit": 2}, dict.fromkeys("abco", _HUNDRED)),
     "tails": Family(tails, {"edu": 8, "sex": 2},
                     {"income": (0, 1_400_000, 100), "hours": (0, 80, 1)}),
     "heaps": Family(heaps, {"sex": 2},
                     {"hours": (0, 80, 1), "age": _HUNDRED, "pay": (0, 400_000, 1000)}),
-    "sentinels": Family(sentinels, {"group": 4, "sex": 2},
+    "sentinels": Family(sentinels, {"grp": 4, "sex": 2},
                         {"days": (0, 999, 1), "visits": (0, 98, 1)}),
-    "zeros": Family(zeros, {"group": 5, "owner": 2}, {"gain": (0, 99_999, 1), "claims": (0, 20, 1)}),
+    "zeros": Family(zeros, {"grp": 5, "owner": 2}, {"gain": (0, 99_999, 1), "claims": (0, 20, 1)}),
     "collinear": Family(collinear, {"sex": 2}, dict.fromkeys("absy", _HUNDRED)),
     "rare": Family(rare, {"smokes": 2, "sick": 2}, {"age": _HUNDRED, "dose": (0, 9, 1)}),
     "categories": Family(categories, {"job": 150, "big": 2, "kind": 6}, {"pay": (0, 199, 1)}),
@@ -261,7 +261,7 @@ METHODS_MADE: dict[str, Callable[[str, Schema], Method]] = {
     "alpha-beta": lambda _, __: METHODS["alpha-beta"](alpha="1/4", beta="1/1000"),
     "mondrian": lambda _, __: METHODS["mondrian"](k=10),
     "generalize-suppress": lambda _, s: METHODS["generalize-suppress"](k=10, generalize=_cuts(s)),
-    "random-sampling": lambda _, __: METHODS["random-sampling"](),
+    "random-sampling": lambda _, __: METHODS["random-sampling"](rate="1/10"),
 }  # fmt: skip
 
 
@@ -448,6 +448,8 @@ def _cell(given: argparse.Namespace, name: str, label: str, epsilon: str) -> Non
         except HushtableError as error:
             print(f"| {name} | {label} | {epsilon} | no release: {str(error)[:80]} |")
             continue
+        if release.counted == "distinct tuples":
+            table = table.group_by(table.column_names).aggregate([])
         rng = np.random.default_rng([run, len(name)])
         for one in asked(ReleaseQuestions(release), table, schema, core, rng, given.questions):
             seen[one.kind].append(one)

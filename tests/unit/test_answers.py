@@ -20,7 +20,7 @@ from hushtable.query.answers.moments import fieller
 from hushtable.query.answers.regression import read_formula
 from hushtable.query.answers.row_sums import SumEstimates
 from hushtable.query.answers.table import EstimateTable
-from hushtable.schema import Schema
+from hushtable.schema import Categorical, Integer, Schema
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +90,7 @@ def test_the_two_scopes(exact: Release) -> None:
     age = ages()
     assert population.sampling_std == pytest.approx(age.std() / len(age) ** 0.5, rel=0.01)
     assert people.sampling_std == pytest.approx(population.sampling_std)
-    assert population.std == pytest.approx(population.sampling_std, rel=0.1)
+    assert population.reach / 1.96 == pytest.approx(population.sampling_std, rel=0.1)
     assert population.high - population.low > 10 * (people.high - people.low)
     assert (population.high - population.low) / 2 == pytest.approx(
         1.96 * population.sampling_std, rel=0.1
@@ -133,8 +133,8 @@ def test_tables_of_answers_go_everywhere(release: Release) -> None:
     arrow = pa.table(table)  # through the stream
     assert arrow.column_names[:4] == ["sex", "value", "low", "high"]
     assert arrow["sex"].to_pylist() == ["F", "M"]
-    assert table.to_pandas().shape == (2, 8)
-    assert table.to_polars().shape == (2, 8)
+    assert table.to_pandas().shape == (2, 10)
+    assert table.to_polars().shape == (2, 10)
     assert table.to_csv().splitlines()[0].startswith("sex,value,low,high")
     assert str(table).splitlines()[0].startswith("| sex | mean of age |")
     assert "<table>" in table._repr_html_()
@@ -379,6 +379,15 @@ def test_a_quantile_is_between_0_and_1(release: Release, probability: object) ->
 def test_formulas_that_cannot_be(release: Release, formula: str, said: str) -> None:
     with pytest.raises(ParameterError, match=said):
         release.regression(formula)
+
+
+def test_the_number_of_coefficients_is_limited() -> None:
+    columns = {
+        "y": Integer(type="integer", low=0, high=9),
+        "g": Categorical(type="categorical", values=[str(n) for n in range(101)]),
+    }
+    with pytest.raises(ParameterError, match="has 101 coefficients; at most 100"):
+        read_formula("y ~ C(g)", columns)
 
 
 def test_a_formula_takes_any_name() -> None:

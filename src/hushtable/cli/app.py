@@ -22,12 +22,7 @@ import hushtable as ht
 from hushtable.cli.ending import Stopped, listen, own_notes, stopped, warn
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.plain import REFUSED, WRONG_USAGE
-from hushtable.errors import (
-    HushtableError,
-    HushtableWarning,
-    InternalError,
-    ParameterError,
-)
+from hushtable.errors import HushtableError, HushtableWarning, InternalError, ParameterError
 
 COMMANDS = {
     **{name: name for name in ("methods", "demo")},

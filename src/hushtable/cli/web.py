@@ -65,21 +65,20 @@ def workbench(  # noqa: PLR0917 - the options of a command
         from hushtable.web.workbench import Workbench  # noqa: PLC0415
     require_loopback(host, port)
     bench = Workbench(folder, data_folders=data or ())
-    held, door = listen(host, port), TokenGate()
+    held, gate = listen(host, port), TokenGate()
     taken: int = held.getsockname()[1]
     named = f"[{host}]" if ":" in host else host
     address = f"http://{named}:{taken}/?token="
 
     def ready() -> None:
         console.print(f"The workbench for {bench.folder} is at")
-        console.print(f"  {address}{door.token}", soft_wrap=True)
+        console.print(f"  {address}{gate.token}", soft_wrap=True)
         console.print("Only this machine can open it. Press Ctrl-C to close it.")
         if browse:
-            typer.launch(
-                f"{address}{door.new_ticket()}"
-            )  # a one-time ticket, since the process list is public
+            # Use a one-time ticket, since the process list is public.
+            typer.launch(f"{address}{gate.new_ticket()}")
 
-    app = make_workbench(bench, gate=door, port=taken, max_upload=max_upload * 2**20)
+    app = make_workbench(bench, gate=gate, port=taken, max_upload=max_upload * 2**20)
     run(app, held, ready=ready)
 
 

@@ -26,13 +26,7 @@ from hushtable.engine.baskets import (
 )
 from hushtable.engine.cells import ColumnGroups, Counts, OccupiedCells, Recodings
 from hushtable.engine.coded_rows import Encoded
-from hushtable.engine.engine import (
-    N_RULES,
-    Engine,
-    refuse_broken,
-    require_columns,
-    rule_breaks,
-)
+from hushtable.engine.engine import N_RULES, Engine, refuse_broken, require_columns, rule_breaks
 from hushtable.engine.rule_breaks import RuleBreak
 from hushtable.privacy.noise.noise import Noise
 from hushtable.schema import Schema

@@ -923,8 +923,8 @@ class Release:
         """Compute a statistic on several tables drawn from the release, and pool the results.
 
         The results are pooled as for multiple imputation, with Student's t distribution. The
-        interval accounts for noise in the published tables, but not for dependence that was never
-        measured.
+        interval accounts for noise in the published tables. A statistic that depends on columns
+        that no table contains together is refused.
 
         Parameters
         ----------
@@ -949,13 +949,20 @@ class Release:
         ParameterError
             If `m` is less than 2, or if `compute` returns something else.
         Refused
-            If this kind of release cannot sample rows that reflect its uncertainty.
+            If this kind of release cannot sample rows that reflect its uncertainty, or if the
+            statistic depends on columns that were not measured together.
         ReleaseError
             If the tables of the release do not match its statement.
         """
-        from hushtable.query.answers.combine import combine  # noqa: PLC0415 - slow
+        from hushtable.query.answers.combine import (  # noqa: PLC0415 - slow
+            combine,
+            generator,
+            require_measured,
+        )
 
-        return combine(self.frames(m, seed=seed), compute, scope=scope)
+        frames = self.frames(m, seed=seed)
+        require_measured(frames[0], compute, self._estimator.is_measured, generator(seed))
+        return combine(frames, compute, scope=scope)
 
     @cached_property
     def n_rows(self) -> int:

@@ -13,7 +13,6 @@ in such groups are not seen; the total, if published, shows their number.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -52,14 +51,14 @@ _LEAST_RATE = 1e-6  # the table of the noise has 80 / rate entries
 class GeneralizedEstimator(CellsEstimator):
     """Estimator of counts and sums from generalized groups; also maps other rows to the cuts."""
 
-    quantiles_by_counts = True
-
     def _open(self) -> None:
         """Extract what answers need from the statement and the tables."""
         settings = self.settings
         self.recode = {name: read_cut(cut) for name, cut in settings["columns"].items()}
         for name, recoding in self.recode.items():
-            if recoding.n_values != self.schema.attributes[name].n_values:
+            column = self.schema.attributes[name]
+            # A cut that was never split has one code for all, special values and missing included.
+            if recoding.n_values not in (column.n_values, column.size):
                 raise ReleaseError(f"{name}: its cuts do not match the schema; get a fresh copy.")
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]
@@ -178,10 +177,7 @@ class GeneralizedEstimator(CellsEstimator):
         outside = self._sum(rest, self.n_groups - self._all_shares(predicate, shares))
         answer, notes = inside, list[str]()
         if self.total is not None and self.threshold is None:
-            # Independent noise adds in squares; with a model error, which may be at its end,
-            # half-widths add.
-            add = math.hypot if outside.model_std == 0 else operator.add
-            from_total = self.total.complement(outside, add)
+            from_total = self.total.complement(outside)
             if from_total.privacy_std < inside.privacy_std:
                 answer = from_total
         if inside.model_std > 0:

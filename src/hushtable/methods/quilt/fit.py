@@ -40,11 +40,7 @@ import numpy as np
 
 from hushtable.arrays import Floats, Integers
 from hushtable.methods.prior import Prior
-from hushtable.methods.quilt.binning import (
-    CountedDomain,
-    MarginalQuery,
-    ResolutionLevels,
-)
+from hushtable.methods.quilt.binning import CountedDomain, MarginalQuery, ResolutionLevels
 from hushtable.methods.quilt.budget import (
     ROWS_SHARE,
     NoisyTable,

@@ -71,6 +71,7 @@ class FactorTable:
     strength: float = 1.0  # relative strength of its regularizer
     goal: Floats | None = None  # what is fitted instead of the counts, if they were smoothed
     from_prior: bool = False  # whether it is a prior's table, with `std` from its prior variance
+    is_left_out: bool = False  # whether the model ignores it, because a fit to all tables failed
     cells: Index = field(default_factory=_no_index)  # the cell of each particle
     codes: Index | None = None  # with `lines`: the combination of codes of each particle
 
@@ -186,6 +187,15 @@ N_LAST_SWEEPS = 30
 
 N_SETTLING = 4
 """Number of sweeps over the tables after particles were added, multiplied by `patience`."""
+
+N_FINISHING = 10
+"""Maximum number of times that these sweeps are repeated while a fit has not converged."""
+
+MAX_FIT_ERROR = 1.0
+"""Fit error (root mean square, in noise standard deviations) above which a table is reported."""
+
+SEEN = 0.001
+"""Such a table is reported only if its fit error per cell also exceeds this share of all rows."""
 
 STARVED = 2e-3
 """Particles are refreshed if nearly empty cells of a table lack more than this share of weight."""
@@ -323,13 +333,18 @@ class LogLinearModel:
         return bool(self.lost_columns())
 
     def lost_columns(self) -> dict[int, float]:
-        """Return the columns whose marginal the particles miss, each with its misplaced share."""
+        """Return the columns whose marginal the particles miss, each with its misplaced share.
+
+        A column is missed if the particles are far from its noisy counts, and from its estimated
+        shares as well: noise may be larger than the table.
+        """
         single = [table for table in self.tables if len(table.group) == 1]
         answers = self.answers([table.group for table in single])
         share, stds = (LOST, 2.0) if self.patience == 1 else (LOST_NEAR, LOST_STDS)
         found = {}
         for table, answer in zip(single, answers, strict=True):
-            off = float(np.abs(table.counts - answer).sum())
+            estimated = self.total * self._base[table.group[0]]
+            off = min(float(np.abs(known - answer).sum()) for known in (table.counts, estimated))
             if not off <= share * self.total + stds * float(table.std.sum()):
                 # A misplaced row counts twice in `off`: where it is, and where it is missing. If
                 # weights are NaN, so is `off`, and the share is 1.
@@ -340,9 +355,38 @@ class LogLinearModel:
         """Reset all factors and fit the same tables again, starting from independent columns."""
         for table in self.tables:
             table.theta = np.zeros_like(table.theta)
+        self._indexes = None
         self.rows = self._independent(len(self.rows))
         self._place()
         self.fit(2 * N_LAST_SWEEPS)
+
+    def recover(self) -> None:
+        """Repeat a failed fit: with all tables, then with fewer, until no column is missed.
+
+        The tables left in are those of a spanning forest of the measured pairs, the first measured
+        first, and then none: rows of independent columns, with their estimated shares, always fit.
+        """
+        if not self.is_lost:
+            return
+        self.restart()
+        for kept in (self._forest(), []):
+            if not self.is_lost:
+                return
+            for table in self.tables:
+                table.is_left_out = not any(table is other for other in kept)
+            self.restart()
+
+    def _forest(self) -> list[FactorTable]:
+        """Return the one-way tables, and pairs that connect all columns without a cycle."""
+        tree_of = np.arange(len(self.sizes))
+        kept = [table for table in self.tables if len(table.group) == 1]
+        for table in self.tables:
+            if len(table.group) == 2 and not table.from_prior:
+                left, right = tree_of[list(table.group)]
+                if left != right:
+                    kept.append(table)
+                    tree_of[tree_of == left] = right
+        return kept
 
     def _independent(self, n_particles: int) -> Codes16:
         columns = [self.rng.systematic_sample(marginal, n_particles) for marginal in self._base]
@@ -353,17 +397,17 @@ class LogLinearModel:
 
         See `hushtable.kernels.log_linear.sweep`.
         """
-        if not self.tables:
+        tables = [table for table in self.tables if not table.is_left_out]
+        if not tables:
             return 0.0, 0.0
-        packed = self._packed()
+        packed = self._packed(tables)
         found = kernels.sweep(packed, self.weights, self.total, self._floor, self.rng.state)
-        for table, start in zip(self.tables, packed.starts, strict=False):
+        for table, start in zip(tables, packed.starts, strict=False):
             table.theta = packed.theta[start : start + len(table.theta)]
         return float(found[0]), float(found[1])
 
-    def _packed(self) -> SweepTables:
+    def _packed(self, tables: Sequence[FactorTable]) -> SweepTables:
         """Return the tables as the kernels use them."""
-        tables = self.tables
         bent = [table for table in tables if table.codes is not None]
         if self._indexes is None:
             # The tables keep views, so that each index is in memory once.
@@ -529,6 +573,16 @@ class LogLinearModel:
             found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
         return np.array(found)
 
+    def unconverged(self) -> list[FactorTable]:
+        """Return the tables whose fit is visibly far from its optimum."""
+        return [
+            table
+            for table, off in zip(self.tables, self.fit_error(), strict=True)
+            if not table.is_left_out
+            and off > MAX_FIT_ERROR
+            and off * float(np.mean(table.std)) > SEEN * self.total
+        ]
+
     def residuals(self) -> Floats:
         """Return the root mean square of (y - m) / std over the cells of each table.
 
@@ -558,8 +612,12 @@ class LogLinearModel:
         if n_rows <= 0:
             return SampledParticles(self.rows, np.empty(0, np.int64))
         self.grow(min(n_rows + max(n_rows // 4, min(2 * n_rows, EXTRA_PARTICLES)), MANY))
-        if self.is_lost:
-            self.restart()
+        self.recover()
+        for _ in range(N_FINISHING):
+            if not self.unconverged():
+                break
+            for _ in range(N_SETTLING):
+                self.sweep()
         chosen = particles.by_weight(self.rows, self.weights, n_rows, self.rng)
         pairs = self._balanced_pairs()
         if pairs and n_rows < len(self.rows):

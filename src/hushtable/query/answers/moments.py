@@ -95,6 +95,7 @@ def answer_of(
         scope=scope,
         what=what,
         notes=notes,
+        support=errors.supported,
     )
 
 

@@ -155,7 +155,7 @@ class ReleaseQuestions:
         inner = [place for place, group in enumerate(groups) if None not in group]
         overall = next(p for p, group in enumerate(groups) if set(group) == {None})
         raw = np.array([estimates[place].value for place in inner])
-        widths = np.array([max(estimates[place].std, 1e-9) ** 2 for place in inner])
+        widths = np.array([max(estimates[place].reach, 1e-9) ** 2 for place in inner])
         # The total has the smallest relative error, so it stays; cells absorb the difference in
         # proportion to their variances.
         cells = project_to_simplex(raw, max(0.0, estimates[overall].value), widths / widths.max())
@@ -259,16 +259,18 @@ class ReleaseQuestions:
         value, low, high = value_at(number, (code, *ends))
         # Divide the error among its sources as for the count of rows up to the value.
         at = up_to(code)
-        std, known = (high - low) / (2 * NORMAL), at.std or 1.0
+        std, known = (high - low) / (2 * NORMAL), math.hypot(at.privacy_std, at.model_std)
+        unit = std / (known or 1.0)
         return Estimate(
             value=value,
             low=low,
             high=high,
-            privacy_std=std * at.privacy_std / known,
-            model_std=std * at.model_std / known if at.std else std,
-            sampling_std=std * at.sampling_std / known,
+            privacy_std=unit * at.privacy_std,
+            model_std=unit * at.model_std if known else std,
+            sampling_std=unit * at.sampling_std,
             scope=scope,
             what=what,
+            support=at.support,
             notes=(*base.notes, *codes_in_words(number, every, ends)),
         )
 

@@ -10,20 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from hushtable.files.html import html_table
 from hushtable.files.rows import no_formula, write_workbook
 from hushtable.query.answers.estimator import COUNTED, Estimate, written
 from hushtable.schema import Value
-from hushtable.schema.codes import numbers, texts
+from hushtable.schema.codes import texts
 
 if TYPE_CHECKING:
     from hushtable.query.answers.plot import Plot
 
 _INTERVALS = "low and high are the ends of 95% intervals."
-FIGURES = ("value", "low", "high", "privacy_std", "model_std", "sampling_std")
+FIGURES = ("value", "low", "high", "std", "privacy_std", "model_std", "sampling_std")
 
 _SHOWN = 40  # rows of a longer table that are shown without print
 _FEW = 4  # maximum number of rows that a note names
@@ -90,8 +89,9 @@ class EstimateTable:
             name: _arrow([key[place] for key in self.keys]) for place, name in enumerate(self.by)
         }
         for figure in FIGURES:
-            figures = np.array([float(getattr(e, figure)) for e in self.estimates])
-            columns[figure] = numbers(figures)
+            figures = [_figure(estimate, figure) for estimate in self.estimates]
+            columns[figure] = pa.array(figures, pa.float64())
+        columns["support"] = texts([str(estimate.support) for estimate in self.estimates])
         columns["what"] = texts([estimate.what for estimate in self.estimates])
         return pa.table(columns)
 
@@ -119,13 +119,14 @@ class EstimateTable:
         """Return the table as CSV text."""
         written = io.StringIO()
         rows = csv.writer(written, lineterminator="\n")
-        rows.writerow([*map(no_formula, self.by), *FIGURES, "what"])
+        rows.writerow([*map(no_formula, self.by), *FIGURES, "support", "what"])
         for key, estimate in self:
             group = ["" if part is None else no_formula(str(part)) for part in key]
-            figures = [repr(float(getattr(estimate, figure))) for figure in FIGURES]
+            numbers = [_figure(estimate, figure) for figure in FIGURES]
+            figures = ["" if number is None else repr(number) for number in numbers]
             if estimate.moment:
                 figures[:3] = estimate.figures()
-            rows.writerow([*group, *figures, no_formula(estimate.what)])
+            rows.writerow([*group, *figures, estimate.support, no_formula(estimate.what)])
         return written.getvalue()
 
     def to_excel(self, path: str | Path) -> None:
@@ -210,6 +211,14 @@ def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], n_left: int) 
 def of_terms(estimates: Mapping[str, Estimate]) -> EstimateTable:
     """Return the coefficients of a regression as a table, by term."""
     return EstimateTable(("term",), tuple((name,) for name in estimates), tuple(estimates.values()))
+
+
+def _figure(estimate: Estimate, name: str) -> float | None:
+    """Return a number of an estimate; None for standard deviations that do not exist."""
+    if name == "model_std" and estimate.std is None:
+        return None
+    number = getattr(estimate, name)
+    return None if number is None else float(number)
 
 
 def _written(part: Value) -> str:
