@@ -228,8 +228,8 @@ release.sql("SELECT column, avg(other) FROM release GROUP BY column")
 release.to_pandas()                             # synthetic rows, without intervals
 ```
 
-In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a page with
-answers that any browser opens.
+In a shell: `hushtable query FOLDER "condition" --by column`, and `hushtable explore FOLDER` for a
+page with answers that any browser opens.
 """
 
 
