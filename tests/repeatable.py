@@ -34,7 +34,8 @@ class _System:
 
 
 sources.os = _System  # type: ignore[attr-defined]
-os.register_at_fork(after_in_child=_streams.clear)  # a child would repeat its parent's draws
+if hasattr(os, "register_at_fork"):  # a child would repeat its parent's draws
+    os.register_at_fork(after_in_child=_streams.clear)
 
 
 def item_name(item: pytest.Item) -> str:
