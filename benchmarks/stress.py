@@ -352,7 +352,7 @@ def asked(
     for _ in range(n):
         for k in (1, 2, 3):
             clause = where(k)
-            yield from compare(f"count of {k}", lambda c=clause: answers.total(c, "people"),
+            yield from compare(f"count of {k}", lambda c=clause: answers.count(c, "people"),
                                lambda _, c=clause: truth.count(c), clause)  # fmt: skip
         y = some(numeric, 1)[0]
         for kind, k in (("mean", 0), ("mean where", 1), ("mean where 2", 2)):

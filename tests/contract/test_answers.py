@@ -42,11 +42,11 @@ def questions(method: Method) -> Iterator[Question]:
     age, women = rows["age"], rows["sex"] == "F"
     yield lambda r: r.mean("age"), age.mean()  # type: ignore[misc]
     yield lambda r: r.mean("age", "sex = 'F'"), age[women].mean()  # type: ignore[misc]
-    yield lambda r: r.sum("age"), age.sum()  # type: ignore[misc]
+    yield lambda r: r.total("age"), age.sum()  # type: ignore[misc]
     yield lambda r: r.variance("age"), age.var(ddof=0)  # type: ignore[misc]
     yield lambda r: r.median("age"), float(np.sort(age)[(len(age) - 1) // 2])  # type: ignore[misc]
     yield lambda r: r.share("sex = 'F'"), women.mean()  # type: ignore[misc]
-    yield lambda r: r.total("sex = 'F'"), women.sum()
+    yield lambda r: r.count("sex = 'F'"), women.sum()
     difference = age[~women].mean() - age[women].mean()
     yield lambda r: r.regression("age ~ C(sex)")["C(sex)[M]"], difference
     if is_numeric(method):

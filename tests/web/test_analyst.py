@@ -38,6 +38,7 @@ from hushtable.web.questions import (
     AnswerCell,
     PageAnswer,
     PageQuestion,
+    ValueGroup,
     parts_of,
 )
 from hushtable.web.render import number
@@ -300,6 +301,18 @@ def test_a_note_states_how_many_numbers_it_applies_to() -> None:
     cells = tuple(AnswerCell((), "", estimate(*notes)) for notes in (("all", "some"), ("all",)))
     answer = PageAnswer(PageQuestion(), "TRUE", estimate("all"), cells)
     assert answer.notes == ["all", words.SOME_NUMBERS.format(n=1, all=3, note="some")]
+
+
+@pytest.mark.parametrize("text", ["=1+1", " =1+1", "\n=1+1", "\uff1d1+1", "@SUM(A1)", "-1+cmd"])
+def test_downloads_contain_no_formula(text: str) -> None:
+    estimate = Estimate(value=-1, low=-2, high=2, privacy_std=1, model_std=0, what=text)
+    question = PageQuestion(by=(text,), figure="mean", of="x")
+    answer = PageAnswer(
+        question, text, estimate, (AnswerCell((ValueGroup(text, ""),), text, estimate),)
+    )
+    names, row = csv.reader(io.StringIO(answer.to_csv()))
+    assert [*names[:1], names[2], *row[:2]] == [f"'{text}"] * 4
+    assert row[2:] == ["-1", "-2", "2", "1"]
 
 
 def test_it_works_behind_a_proxy(release: Release) -> None:

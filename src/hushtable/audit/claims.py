@@ -90,12 +90,12 @@ def _relation_of(subject: Subject) -> Neighbors:
 
 
 def _repeated(subject: Subject) -> Iterator[Pair]:
-    """Yield tables with and without several copies of a tuple (004-6)."""
+    """Yield tables with and without several copies of a tuple (rastogi-2007-6)."""
     schema = subject.schema
     row, *others = corner_cells(schema)
     for base in ((), tuple(others)):
         yield Pair(
-            "a tuple with five rows (004-6)",
+            "a tuple with five rows (rastogi-2007-6)",
             TableInput(schema, (*base, *[row] * 5)),
             TableInput(schema, base),
         )

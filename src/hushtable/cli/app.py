@@ -65,7 +65,7 @@ class _OnScreen(logging.Handler):
         from hushtable.cli.screen import errors  # noqa: PLC0415 - slow to import
 
         if errors.is_terminal:
-            errors.print(f"hushtable: {record.getMessage()}", highlight=False, soft_wrap=True)
+            errors.print(f"hushtable: {record.getMessage()}", soft_wrap=True)
         else:
             warn(record.getMessage())
 

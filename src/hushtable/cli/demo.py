@@ -46,7 +46,7 @@ def demo(
     )
     _say(2, "The promise, before any data is read:")
     for promise in method.guarantee(schema):
-        console.print(f"   {promise.explain()}", highlight=False)
+        console.print(f"   {promise.explain()}")
     folder.mkdir(parents=True)
     ledger = ht.Ledger.create(folder / "ledger.sqlite", epsilon=2, delta="1e-5", schema=schema)
     (folder / "schema.yaml").write_text(schema.to_yaml(), encoding="utf-8")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from hushtable.cli.ending import Publishing
-from hushtable.cli.forecast import show_forecast
 from hushtable.cli.lazy import as_command, lazy_group
 from hushtable.cli.options import (
     Anyway,
@@ -21,7 +20,7 @@ from hushtable.cli.options import (
     with_method_options,
 )
 from hushtable.cli.plain import print_json
-from hushtable.cli.plan import as_plain, show_plan
+from hushtable.cli.plan import as_plain, show_forecast, show_plan
 from hushtable.cli.publish import show_published
 from hushtable.cli.screen import console, one_bar, print_lines
 from hushtable.errors import ParameterError
@@ -57,8 +56,7 @@ def files_of(given: list[str]) -> dict[str, str]:
             problems.append(f"table {name!r} is given twice; give one file, or a pattern with *.")
         else:
             files[name] = file
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return files
 
 

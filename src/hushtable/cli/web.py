@@ -51,8 +51,8 @@ def workbench(  # noqa: PLR0917 - the options of a command
     address = f"http://{named}:{taken}/?token="
 
     def ready() -> None:
-        console.print(f"The workbench for {bench.folder} is at", highlight=False)
-        console.print(f"  {address}{door.token}", highlight=False, soft_wrap=True)
+        console.print(f"The workbench for {bench.folder} is at")
+        console.print(f"  {address}{door.token}", soft_wrap=True)
         console.print("Only this machine can open it. Press Ctrl-C to close it.")
         if browse:
             typer.launch(
@@ -98,5 +98,5 @@ def serve(
         make_release_explorer(opened, names=known),
         held,
         root_path=root_path.rstrip("/"),
-        ready=lambda: console.print(f"{release} is at {address}", highlight=False, soft_wrap=True),
+        ready=lambda: console.print(f"{release} is at {address}", soft_wrap=True),
     )

@@ -50,6 +50,7 @@ from hushtable.privacy.guarantee import Guarantee
 from hushtable.privacy.ledger.payment import PaymentOptions
 from hushtable.privacy.noise.noise import Noise
 from hushtable.privacy.noise.sources import make_noise
+from hushtable.privacy.rational import as_rational
 from hushtable.publishing.run import PublishRun
 from hushtable.release.release import Release
 from hushtable.release.stored_prior import StoredPrior
@@ -331,7 +332,9 @@ def moves_of(release: Release) -> list[TransitionCounts]:
     for table in told["tables"]:
         size = table["size"]
         part = counts[start : start + size * size].reshape(size, size)
-        noise = TableNoise("concentrated", parameter=Fraction(table["parameter"]))
+        noise = TableNoise(
+            "concentrated", parameter=as_rational(table["parameter"], name="parameter")
+        )
         found.append(TransitionCounts(table["column"], part.astype(np.int64), noise))
         start += size * size
     return found

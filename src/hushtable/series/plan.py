@@ -130,8 +130,7 @@ class SeriesPlan:
             problems.append(f"change is {self.change!r}; it must be above 0 and at most 1.")
         if not isinstance(self.panel, bool):
             problems.append(f"panel is {self.panel!r}; it must be true or false.")
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
 
     # --- the budget -------------------------------------------------------------------------------
 
@@ -328,8 +327,7 @@ def require_fit(schema: Schema, *, panel: bool = False) -> None:
         for name in schema.attributes
         if panel and (name in PANEL_COLUMNS or name.startswith(f"{PREVIOUS}."))
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def _places(n: int) -> list[int]:

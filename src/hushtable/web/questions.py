@@ -22,6 +22,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from hushtable.errors import ParameterError, PredicateError
+from hushtable.files.rows import no_formula
 from hushtable.files.writing import Scratch
 from hushtable.query.answers import Estimate
 from hushtable.query.answers.table import EstimateTable
@@ -112,8 +113,7 @@ class PageQuestion:
             )
         if len(by) > 2:
             problems.append("there are more than two columns to group by; choose at most two.")
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return cls(
             tuple(pairs), where, tuple(dict.fromkeys(by)), figure, of if figure else "", regress,
             bool(regress) and "logistic" in texts,
@@ -351,9 +351,9 @@ class PageAnswer:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(
             [
-                *map(_unrun, self.by),
+                *map(no_formula, self.by),
                 "where",
-                _unrun(self.value_name),
+                no_formula(self.value_name),
                 "low",
                 "high",
                 "std",
@@ -370,12 +370,7 @@ class PageAnswer:
 def _row(labels: Sequence[str], clause: str, estimate: Estimate) -> list[Any]:
     numbers = (estimate.value, estimate.low, estimate.high, estimate.std)
     figures = ("" if number is None else f"{number:.6g}" for number in numbers)
-    return [*map(_unrun, labels), _unrun(clause), *figures, estimate.support]
-
-
-def _unrun(text: str) -> str:
-    """Prefix a text by an apostrophe if a spreadsheet would execute it as a formula."""
-    return f"'{text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
+    return [*map(no_formula, labels), no_formula(clause), *figures, estimate.support]
 
 
 def _size(found: Estimate | EstimateTable) -> int:
@@ -431,7 +426,7 @@ class AnswerCache:
         if question.figure:
             table = self._asked(question.figure, question.of, _or_none(clause), by=question.by)
         else:
-            table = self._asked("crosstab", question.by, _or_none(clause))
+            table = self._asked("count", _or_none(clause), by=question.by)
         return tuple(
             AnswerCell(parts, one, estimate)
             for (parts, one), estimate in zip(cells, table.estimates, strict=True)

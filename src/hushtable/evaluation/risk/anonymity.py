@@ -106,8 +106,7 @@ def _require_columns(table: pa.Table, names: Sequence[str]) -> None:
         for name in dict.fromkeys(names)
         if name not in table.column_names
     ]
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
 
 
 def _codes(values: pa.ChunkedArray) -> tuple[Integers, list[Any]]:
@@ -291,8 +290,7 @@ def requirements(texts: Sequence[str]) -> list[Requirement]:
             read.append(Requirement(name=name, limit=limit))  # type: ignore[arg-type]  # checked
         except ParameterError as error:
             problems += error.problems
-    if problems:
-        raise ParameterError(problems)
+    ParameterError.raise_if_any(problems)
     return read
 
 

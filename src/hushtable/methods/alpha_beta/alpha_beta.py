@@ -416,8 +416,7 @@ Lower d or raise gamma.
                 "unit is person: over several views a person may have more than max_rows rows. Use "
                 "unit row, or one view."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         plan = self._source_plan(schema) if self.source else self._uniform_plan(schema)
         if plan.noise.expected * self.views > self.max_tuples:
             raise TooLarge(
@@ -502,8 +501,7 @@ Lower d or raise gamma.
             for name, weights in self.source.items()
             if name in domain.sizes and len(weights) != domain.sizes[name]
         ]
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         promised = self.prior_factor is not None and self.gamma is not None
         weights = {name: list(map(int, own)) for name, own in self.source.items()}
         expected = (self.prior_factor or 0) * self.n_tuples(schema) if promised else 0

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
 from typing import Any, ClassVar
@@ -24,8 +23,10 @@ from hushtable.arrays import Bools, Floats, Integers
 from hushtable.domain import Domain
 from hushtable.errors import Refused
 from hushtable.methods.counts.noisy_counts import NoisyCounts
+from hushtable.methods.parameters import MAX_K, whole
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.mechanisms.single_counts import CountMechanism, TwoSidedGeometric
+from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.cell_sums import (
     COUNT,
     NOISY_COUNT,
@@ -632,7 +633,7 @@ def row_total(public: int | None, published: Mapping[str, Any] | None) -> Estima
         return Estimate.exact(public)
     if published is None:
         return None
-    value, scale = float(published["value"]), float(Fraction(published["scale"]))
+    value, scale = float(published["value"]), float(as_rational(published["scale"], name="scale"))
     # For the discrete Laplace distribution, P[|noise| >= t] <= exp(-(t - 1) / scale).
     half = 1 - scale * float(np.log(1 - CONFIDENCE))
     return Estimate(
@@ -657,5 +658,5 @@ class SuppressedEstimator(CellEstimator):
         self.recode = recodings(self.schema, self.parameters.get("generalize", {}))
         self.suppresses = True
         self.noise = ErrorLaw(np.array([0]), np.array([1.0]))
-        self.suppressed = np.ones(int(self.parameters["k"]))
+        self.suppressed = np.ones(whole(1, MAX_K)("k", self.parameters["k"]))
         self.total = row_total(self.schema.counted_rows, None)

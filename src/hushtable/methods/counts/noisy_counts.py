@@ -34,7 +34,7 @@ from hushtable.methods.counts.cell_table import (
     label_tuples,
     memory_mb,
 )
-from hushtable.methods.parameters import parameter, whole
+from hushtable.methods.parameters import MAX_K, parameter, whole
 from hushtable.privacy.composition import delta_per_row
 from hushtable.privacy.guarantee import (
     ApproxDP,
@@ -105,7 +105,7 @@ people in full. Choose a delta well below one over the number of people, such as
 
     epsilon: Fraction = parameter(read=parameters.epsilon)
     delta: Fraction | None = parameter(read=parameters.delta, default=None)
-    k: int | None = parameter(read=whole(), default=None)
+    k: int | None = parameter(read=whole(1, MAX_K), default=None)
     mechanism: NoisyCountsMechanism = parameter(default="tight")
     generalize: Mapping[str, Rule] = parameter(
         read=parameters.rules, default_factory=dict, hash=False

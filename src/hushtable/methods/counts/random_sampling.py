@@ -64,8 +64,7 @@ class RandomSampling(Method):
     def plan(self, schema: Schema) -> RandomSamplingPlan:
         """Return what is published, or refuse."""
         problems = schema_problems(schema, self.name, ())
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return RandomSamplingPlan(self, schema)
 
 

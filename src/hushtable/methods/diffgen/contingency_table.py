@@ -58,8 +58,7 @@ class ContingencyTable(Method):
     def plan(self, schema: Schema) -> ContingencyTablePlan:
         """Compute the noise of a cell, or refuse."""
         problems = schema_problems(schema, self.name, (COUNT, NOISY_COUNT))
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         if schema.domain.size > self.max_cells:
             raise TooLarge(
                 f"the domain has {schema.domain.size:,} combinations; contingency-table publishes "

@@ -182,8 +182,7 @@ total-variation.
             for name in predictors
             if schema.attributes[name].size * n_classes > MAX_HISTOGRAM
         ]
-        if too_large:
-            raise TooLarge(too_large)
+        TooLarge.raise_if_any(too_large)
         return DiffGenPlan(method=self, schema=schema, target=target, predictors=predictors)
 
 

@@ -15,17 +15,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
 from hushtable.arrays import Floats, Integers
-from hushtable.errors import Refused
+from hushtable.errors import Refused, ReleaseError
 from hushtable.methods.diffgen.generalized_table import read_cut
 from hushtable.numeric import CONFIDENCE, NORMAL
 from hushtable.privacy.noise.distributions import laplace_mass
+from hushtable.privacy.rational import as_rational
 from hushtable.query.answers.cell_sums import (
     COUNT,
     NOISY_COUNT,
@@ -45,6 +45,7 @@ CUT_NOTE = (
 )
 
 _FAR = 40.0  # noise exceeds 40 scales with probability e**-40
+_LEAST_RATE = 1e-6  # the table of the noise has 80 / rate entries
 
 
 class GeneralizedEstimator(CellsEstimator):
@@ -54,9 +55,13 @@ class GeneralizedEstimator(CellsEstimator):
         """Extract what answers need from the statement and the tables."""
         settings = self.settings
         self.recode = {name: read_cut(cut) for name, cut in settings["columns"].items()}
+        for name, recoding in self.recode.items():
+            if recoding.n_values != self.schema.attributes[name].n_values:
+                raise ReleaseError(f"{name}: its cuts do not match the schema; get a fresh copy.")
         self.n_groups = int(settings["n_groups"])
         self.threshold: int | None = settings["threshold"]
-        self.rate = None if settings["rate"] is None else float(Fraction(settings["rate"]))
+        rate = settings["rate"]
+        self.rate = None if rate is None else float(as_rational(rate, name="rate"))
 
     @cached_property
     def total(self) -> Estimate | None:
@@ -65,7 +70,7 @@ class GeneralizedEstimator(CellsEstimator):
         if published is None or self.schema.counted_rows is not None or scale is None:
             return None if published is None else Estimate.exact(published)
         n_classes = self.schema.attributes[self.settings["target"]].size
-        one = _laplace(float(1 / Fraction(scale)))
+        one = _laplace(float(1 / as_rational(scale, name="class_sizes_scale")))
         least, most = one.quantiles(n_classes, CONFIDENCE)
         std = math.sqrt(n_classes * one.variance)
         return Estimate(
@@ -268,6 +273,10 @@ class GeneralizedEstimator(CellsEstimator):
 
 def _laplace(rate: float) -> ErrorLaw:
     """Return discrete Laplace noise of scale 1/rate as a table."""
+    if rate < _LEAST_RATE:
+        raise ReleaseError(
+            f"this release has noise of rate {rate:g}; at least {_LEAST_RATE:g} is valid."
+        )
     reach = math.ceil(_FAR / rate) + 1
     values = np.arange(-reach, reach + 1)
     return ErrorLaw(values, laplace_mass(rate, values))

@@ -134,8 +134,7 @@ class Linked(Parameters):
                 method=quilt, schema=wide, values=values, target=None,
                 total=share * (1 - of_steps) * total,
             )  # fmt: skip
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return LinkedPlan(method=self, linked=schema, parts=parts, steps=steps, total=total)
 
 

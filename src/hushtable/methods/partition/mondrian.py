@@ -128,8 +128,7 @@ class Mondrian(Method):
             problems.append(
                 f"target {target!r} is the only column; publish at least one more to group by."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         return MondrianPlan(self, schema, axes, target)
 
     def groups(self, engine: Engine) -> MondrianGroups:

@@ -104,15 +104,13 @@ class QuiltEstimator(Estimator):
         made, start = [], 0
         for table in self.settings["tables"]:
             shape = tuple(table["shape"])
-            part = counts[start : start + math.prod(shape)]
-            start += len(part)
+            part = counts[start : start + math.prod(shape)].reshape(shape)
+            start += part.size
             cells = tuple(
-                np.arange(size) if places is None else np.asarray(places, np.int64)
+                np.arange(min(size, part.size)) if places is None else np.asarray(places, np.int64)
                 for places, size in zip(table["cells"], shape, strict=True)
             )
-            made.append(
-                MeasuredTable(tuple(table["columns"]), part.reshape(shape), table["std"], cells)
-            )
+            made.append(MeasuredTable(tuple(table["columns"]), part, table["std"], cells))
         return TableBasis(
             made,
             dict(zip(self.schema.attributes, buckets, strict=True)),
@@ -290,19 +288,12 @@ class QuiltEstimator(Estimator):
         """Return whether a measured table contains these columns together."""
         return len(columns) < PAIR or bool(self.basis.having(columns))
 
-    @cached_property
-    def _tested(self) -> list[frozenset[str]]:
-        """Groups of more than two columns that were measured, or scored in the last selection."""
-        names = list(self.schema.attributes)
-        last = self.tables.get("candidates")
-        scored = [] if last is None else last.column("columns").to_pylist()
-        groups = [frozenset(names[column] for column in group) for group in scored]
-        groups += [frozenset(table.columns) for table in self.basis.tables]
-        return [group for group in dict.fromkeys(groups) if len(group) > PAIR]
-
     def _is_tested(self, columns: Sequence[str]) -> bool:
-        """Return whether the model was tested on a table of these columns; all pairs were."""
-        return len(columns) <= PAIR or any(group >= set(columns) for group in self._tested)
+        """Return whether the model was tested on a table of these columns.
+
+        Selection scores all pairs, so the ones that were not measured fit at least as well.
+        """
+        return len(columns) <= PAIR or bool(self.basis.having(columns))
 
     def _untested(
         self,

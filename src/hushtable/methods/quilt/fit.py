@@ -11,7 +11,9 @@ them (`hushtable.methods.quilt.model`). The result is a `FitState`: the noisy ta
    measured.
 3. *Adaptive rounds* (`fit_adaptive`). In each round, the tables that the model fits worst are
    selected and measured, and the model is refitted. If most of them changed the model by less than
-   their noise, later tables get twice the budget. The last round takes what is left.
+   their noise, later tables get twice the budget. The last round takes what is left. Before the
+   last rounds, tables of three and more columns are searched for what pairs do not show
+   (`find_interactions`).
 
 Privacy: only the `PrivateMeasurer` sees exact counts. It releases noisy tables and private
 selections, and the account of the run records the cost of each before it is drawn. All decisions
@@ -51,7 +53,13 @@ from hushtable.methods.quilt.budget import (
     as_share,
     score_sensitivity,
 )
-from hushtable.methods.quilt.candidates import Candidate, candidates_for, groups_of, noise_cost
+from hushtable.methods.quilt.candidates import (
+    Candidate,
+    Interactions,
+    candidates_for,
+    groups_of,
+    noise_cost,
+)
 from hushtable.methods.quilt.model import N_LAST_SWEEPS, LogLinearModel, dispersion
 from hushtable.methods.quilt.one_way import (
     MeasuredColumn,
@@ -138,12 +146,16 @@ class FitState:
         """The resolutions of all columns."""
         return [column.levels for column in self.columns]
 
-    def merging(self) -> dict[str, Recoding]:
-        """Return the recodings from codes of the schema to buckets, where they differ."""
+    def merging(self, maps: Sequence[Integers] | None = None) -> dict[str, Recoding]:
+        """Return the recodings from codes of the schema to buckets, where they differ.
+
+        With `maps`, return those to coarser cells; it gives the cell of each bucket, by column.
+        """
         found = {}
-        for column in self.columns:
+        for place, column in enumerate(self.columns):
             values = column.counted.values
-            recoding = values.bucket_recoding(column.buckets)
+            cells = column.buckets if maps is None else maps[place][column.buckets]
+            recoding = values.bucket_recoding(cells)
             if recoding is not None:
                 found[values.name] = recoding
         return found
@@ -165,7 +177,13 @@ def measure(
     share = min(share, float(measurer.budget.left))
     parts = divided(share, [candidate.query.n_cells for candidate in candidates], power)
     measured = [
-        measurer.measure(step, candidate.query.group, part, candidate.query.cells)
+        measurer.measure(
+            step,
+            candidate.query.group,
+            part,
+            candidate.query.cells,
+            coarse=candidate.scored.coarse,
+        )
         for candidate, part in zip(candidates, parts, strict=True)
     ]
     for candidate, table in zip(candidates, measured, strict=True):
@@ -325,26 +343,29 @@ def _choose_edges(
 
     If there is a target, the first pair includes it, so that even a small budget connects it.
     """
-    tree_of = {column: column for pair in pairs for column in pair.query.group}
+    scored = [pair.scored for pair in pairs]
+    ends = np.array([pair.query.group for pair in pairs])
+    tree_of = np.arange(ends.max(initial=0) + 1)
     edges: list[Candidate] = []
     while len(edges) < stages.n_edges:
-        apart = [p for p in pairs if len({tree_of[column] for column in p.query.group}) > 1]
-        of_target = [] if edges else [p for p in apart if target in p.query.group]
-        offered = of_target or apart
-        if not offered:
+        left, right = tree_of[ends].T
+        apart = np.flatnonzero(left != right)
+        of_target = apart[(ends[apart] == target).any(axis=1)] if not edges else apart[:0]
+        offered = of_target if len(of_target) else apart
+        if not len(offered):
             break
         chosen = measurer.choose(
             "choices",
-            [candidate.scored for candidate in offered],
+            scored,
             k=1,
             share=as_share(stages.choice),
-            may_stop=not of_target,
+            offered=offered,
+            stop=None if len(of_target) else 0,
         )
         if not chosen:
             break
-        edges.append(offered[chosen[0]])
-        kept, lost = (tree_of[column] for column in edges[-1].query.group)
-        tree_of = {column: kept if tree == lost else tree for column, tree in tree_of.items()}
+        edges.append(pairs[chosen[0]])
+        tree_of[tree_of == left[chosen[0]]] = right[chosen[0]]
     return edges
 
 
@@ -394,7 +415,12 @@ def fit_adaptive(
     model, budget = state.model, measurer.budget
     pace = _RoundBudget.planned(stages, float(budget.left))
     groups, until = list(groups), _pairs_until(stages) * float(budget.left)
+    searched = False
     while (left := float(budget.left)) > _DUST:
+        if left <= until and not searched:
+            searched = True
+            find_interactions(measurer, state, pace)
+            continue
         offered = _pairs_first(groups) if left > until else groups
         k, each = pace.of_round(left, min(stages.n_picks, len(offered)))
         of_choice = pace.of_choice(each)
@@ -420,10 +446,80 @@ def fit_adaptive(
         vain = [candidate.query.group for candidate in _in_vain(picked, answers, std)]
         if 2 * len(vain) > k:
             pace.double()
-            until = 1.0  # pairs show little more; admit triples
+            until = 1.0  # pairs show little more; admit triples and interactions
         # Do not measure such tables again, unless nothing else remains.
         others = [group for group in groups if group not in vain]
         groups = others or groups
+
+
+# Interactions: tables of three and more columns with few cells, where the model misses something.
+
+_INTERACTION_PART = 0.6
+"""Maximum share of the budget left that is spent on interactions."""
+
+_INTERACTION_TABLES = 2.0
+"""Budget of an interaction, in that of a table of the rounds."""
+
+_N_AT_ONCE = 3  # interactions selected between two fits
+
+
+def find_interactions(measurer: PrivateMeasurer, state: FitState, pace: _RoundBudget) -> None:
+    """Select and measure interactions that the model misses, until none stands out.
+
+    Stopping is an option of every selection. Its score is that at which candidates that miss
+    nothing are selected with probability at most one half, all together.
+    """
+    model, budget = state.model, measurer.budget
+    found = Interactions(state.levels, {m.query.group for m in state.measurements})
+    if not found.groups:
+        return
+    measurer.read(found.groups, state.merging(found.maps), coarse=True)
+    least = (1 - _INTERACTION_PART) * float(budget.left)
+    each = min(_INTERACTION_TABLES * pace.table + pace.choice, (float(budget.left) - least) / 2)
+    of_choice = pace.of_choice(each)
+    table = each - float(of_choice)
+    std = budget.count_noise(as_share(table)).std
+    while (n_left := int((float(budget.left) - least) / each * (1 + 1e-6))) > 0:
+        candidates = found.candidates(model.rows, model.weights, model.total, std)
+        if not candidates:
+            return
+        n_at_once = min(_N_AT_ONCE, n_left)
+        scored = [candidate.scored for candidate in candidates]
+        sensitivity = score_sensitivity(scored, budget.rows_per_unit)
+        factor = float(budget.choice_epsilon(of_choice)) / (2 * sensitivity)
+        stop = math.ceil(math.log(len(scored)) / factor)
+        chosen: list[int] = []
+        offered = list(range(len(scored)))
+        while offered and len(chosen) < n_at_once:
+            pick = measurer.choose(
+                "choices", scored, k=1, share=of_choice, offered=offered, stop=stop
+            )
+            if not pick:
+                break
+            chosen += pick
+            group = set(scored[pick[0]].group)
+            # What is missing in a group is also missing in every larger one.
+            offered = [
+                place
+                for place in offered
+                if not (group <= set(scored[place].group) or group >= set(scored[place].group))
+            ]
+        if not chosen:
+            return
+        picked = [candidates[place] for place in chosen]
+        measured = measure(measurer, state, "tables of interactions", picked, table * len(picked))
+        state.rounds.append(
+            SelectionRound(
+                choice_epsilon=budget.choice_epsilon(of_choice),
+                sensitivity=sensitivity,
+                candidates=candidates,
+                chosen=chosen,
+                measured=measured,
+            )
+        )
+        model.fit()
+        if len(chosen) < n_at_once:
+            return
 
 
 def _pairs_until(stages: Schedule) -> float:

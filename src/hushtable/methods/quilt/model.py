@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from hushtable.arrays import Codes16, Floats, Integers
 from hushtable.kernels import log_linear as kernels
-from hushtable.kernels.log_linear import Index, SweepTable
+from hushtable.kernels.log_linear import Index, Indexes, SweepTables
 from hushtable.methods.quilt import particles
 from hushtable.methods.quilt.particles import Group, PostprocessingRng, SampledParticles, strides_of
 from hushtable.methods.quilt.smoothing import (
@@ -88,12 +88,10 @@ class FactorTable:
         """Return the expected counts of the cells, given the weights of the particles."""
         return np.bincount(self.cells, weights, len(self.theta)).astype(np.float64)
 
-    def for_sweep(self, shrinkage: float) -> SweepTable:
-        """Return the arrays that a sweep needs."""
-        counts = self.counts if self.goal is None else self.goal
-        return SweepTable(
-            self.cells, self.theta, counts, self.pulls(shrinkage), self.lines, self.codes
-        )
+    @property
+    def fitted(self) -> Floats:
+        """The counts to fit."""
+        return self.counts if self.goal is None else self.goal
 
     def is_of(self, group: Group, maps: Sequence[Integers]) -> bool:
         """Return whether this is a noisy table of these columns at these resolutions."""
@@ -255,6 +253,7 @@ class LogLinearModel:
         self.lines = list(lines) if lines else [None] * len(self.sizes)
         self.similarity = [1.0] * len(self.sizes)
         self.rng = PostprocessingRng(seed)
+        self._indexes: tuple[Indexes, Indexes] | None = None  # of the tables, once they are packed
         self._base = [_positive(marginal) for marginal in marginals]
         self.rows: Codes16 = self._independent(n_particles)
         self.weights: Floats = np.full(n_particles, self.total / max(n_particles, 1))
@@ -304,6 +303,7 @@ class LogLinearModel:
     def drop_prior(self) -> None:
         """Remove a prior's tables and fit the others from the start."""
         self.tables = [table for table in self.tables if not table.from_prior]
+        self._indexes = None
         self.restart()
 
     def fit(self, max_sweeps: int = 12) -> None:
@@ -355,8 +355,39 @@ class LogLinearModel:
         """
         if not self.tables:
             return 0.0, 0.0
-        tables = [table.for_sweep(self.shrinkage) for table in self.tables]
-        return kernels.sweep(tables, self.weights, self.total, self._floor, self.rng.state)
+        packed = self._packed()
+        found = kernels.sweep(packed, self.weights, self.total, self._floor, self.rng.state)
+        for table, start in zip(self.tables, packed.starts, strict=False):
+            table.theta = packed.theta[start : start + len(table.theta)]
+        return float(found[0]), float(found[1])
+
+    def _packed(self) -> SweepTables:
+        """Return the tables as the kernels use them."""
+        tables = self.tables
+        bent = [table for table in tables if table.codes is not None]
+        if self._indexes is None:
+            # The tables keep views, so that each index is in memory once.
+            cells, codes = _stacked([t.cells for t in tables]), _stacked([t.codes for t in bent])
+            for table, of_table in zip(tables, cells, strict=True):
+                table.cells = of_table
+            for table, of_table in zip(bent, codes, strict=True):
+                table.codes = of_table
+            self._indexes = cells, codes
+        each = [table.lines or () for table in tables]
+        lines = [line for of_table in each for line in of_table]
+        return SweepTables(
+            cells=self._indexes[0],
+            codes=self._indexes[1],
+            starts=np.cumsum([0, *(len(table.theta) for table in tables)]),
+            theta=np.concatenate([table.theta for table in tables]),
+            counts=np.concatenate([table.fitted for table in tables]),
+            pulls=np.concatenate([table.pulls(self.shrinkage) for table in tables]),
+            bent=np.cumsum([bool(of_table) for of_table in each]) * [bool(t) for t in each] - 1,
+            axes=np.cumsum([0, *map(len, each)]),
+            shapes=np.array([line.shape for line in lines], np.int64).reshape(-1, 2),
+            line_starts=np.cumsum([0, *(line.size for line in lines)]),
+            lines=np.concatenate([np.zeros(0), *(line.ravel() for line in lines)]),
+        )
 
     @property
     def _floor(self) -> float:
@@ -464,6 +495,7 @@ class LogLinearModel:
             table.cells, table.codes = cells, None
         for table, codes in zip(bent, found[len(tables) :], strict=True):
             table.codes = codes
+        self._indexes = None
 
     def grow(self, n_particles: int) -> None:
         """Add particles: resample, one Gibbs sweep, and a few sweeps over the tables."""
@@ -490,8 +522,8 @@ class LogLinearModel:
         """
         found = []
         for table in self.tables:
-            made = table.for_sweep(self.shrinkage)
-            gap = made.counts - table.expected(self.weights) - made.pulls * table.theta
+            pulls = table.pulls(self.shrinkage)
+            gap = table.fitted - table.expected(self.weights) - pulls * table.theta
             free = np.abs(table.theta) < kernels.THETA_LIMIT
             scaled = gap[free] / table.std[free]
             found.append(math.sqrt(float(np.mean(np.square(scaled)))) if free.any() else 0.0)
@@ -647,6 +679,11 @@ def _positive(marginal: NDArray[np.float64]) -> Floats:
     share = np.maximum(marginal / max(float(marginal.sum()), 1e-300), _LEAST_PROBABILITY)
     scaled: Floats = share / share.sum()
     return scaled
+
+
+def _stacked(indexes: Sequence[Index | None]) -> Indexes:
+    """Return indexes as the rows of one array."""
+    return np.stack(indexes) if indexes else np.empty((0, 0), np.uint16)  # type: ignore[arg-type]
 
 
 def _maximal_correlation(joint: Floats) -> float:

@@ -140,9 +140,8 @@ class Quilt(Method):
         is not a release with differential privacy, and for one that the ledger did not pay for.
     accounting : {"gaussian", "concentrated"}
         How costs compose if delta is above 0. With ``gaussian``, tables have 5% to 8% less noise at
-        the same epsilon and delta. A ledger composes releases in rho, and this rho is 9% to 18%
-        larger than with ``concentrated``. Prefer ``concentrated`` if one cap must cover many
-        releases.
+        the same epsilon and delta, and a ledger admits more such releases. Series compose waves
+        in rho and use ``concentrated``.
 
     Examples
     --------
@@ -209,8 +208,7 @@ class Quilt(Method):
                 f"target is {self.target!r}, which is not a published column; choose one of "
                 f"{', '.join(names)}."
             )
-        if problems:
-            raise ParameterError(problems)
+        ParameterError.raise_if_any(problems)
         earlier = None if self.prior is None else self.prior.earlier(schema)
         rows = self.prior is not None and earlier is None
         return QuiltPlan(

@@ -26,6 +26,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushtable.errors import ParameterError, Refused
+from hushtable.files.memory import require_memory
 from hushtable.numeric import CONFIDENCE, bisect
 from hushtable.query.answers.estimator import Estimate, Estimator, Scope
 from hushtable.query.answers.published import Generator, encoded, fresh
@@ -50,6 +51,7 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
     """Sample a frame that reflects the uncertainty of a release."""
     codes, weights = estimator.redrawn(rng)
     size = round(float(weights.sum())) if n is None else n
+    _require_rows(size, len(codes))
     rows = rng.choice(len(weights), size, p=weights / weights.sum())
     return pa.table(
         {
@@ -58,6 +60,10 @@ def drawn_frame(estimator: Estimator, rng: Generator, n: int | None = None) -> p
             if name in codes
         }
     )
+
+
+def _require_rows(n: int, n_columns: int) -> None:
+    require_memory(8 * n * (n_columns + 2), f"a table of {n:,} rows")
 
 
 def some_rows(
@@ -69,6 +75,7 @@ def some_rows(
     """
     if n is not None and n < 0:
         raise ParameterError(f"n is {n}; it must be at least 0.")
+    _require_rows(n or 0, frame.num_columns)
     there = np.arange(frame.num_rows)
     if where is not None:
         known = schema.of_rows([name for name in schema.attributes if name in frame.column_names])

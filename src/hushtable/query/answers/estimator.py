@@ -30,6 +30,7 @@ from hushtable.schema.calendar import DAY
 from hushtable.schema.recoding import Recoding
 
 if TYPE_CHECKING:
+    from hushtable.query.answers.plot import Plot
     from hushtable.query.answers.row_sums import RowFunction, SumEstimates
 
 
@@ -54,7 +55,7 @@ ROWS = "rows"
 _SKEWED = 0.05  # an interval whose sides differ by more than this share of it is asymmetric
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Estimate:
     """An estimate with its 95% interval and the sources of its error.
 
@@ -175,14 +176,31 @@ class Estimate:
         if self.moment:
             ends = (self.value, round), (self.low, math.floor), (self.high, math.ceil)
             return tuple(_moment(number, to, self.moment) for number, to in ends)  # type: ignore[return-value]
-        return tuple(written(number, self.high - self.low, self.what) for number in
-                     (self.value, self.low, self.high))  # type: ignore[return-value]  # fmt: skip
+        numbers = (self.value, self.low, self.high)
+        whole = all(math.isfinite(number) and number == round(number) for number in numbers)
+        width = 0.0 if whole else self.high - self.low  # quantiles of integers have no decimals
+        return tuple(written(number, width, self.what) for number in numbers)  # type: ignore[return-value]
 
     def __str__(self) -> str:
         value, low, high = self.figures()
         text = f"{value} {self.what}" if self.what in COUNTED else f"{self.what}: {value}"
         said = "" if self.support == "measured" else f"; {SUPPORTED[str(self.support)]}"
         return f"{text} (95% interval {low} to {high}{said})"
+
+    def __repr__(self) -> str:
+        return "\n  ".join([str(self), *self.notes])
+
+    def plot(self) -> Plot:
+        """Plot the estimate with its interval.
+
+        Returns
+        -------
+        Plot
+            The plot, which notebooks show; ``save("plot.svg")`` writes it to a file.
+        """
+        from hushtable.query.answers.plot import plot  # noqa: PLC0415 - rarely needed
+
+        return plot((), {(): self}, self.what, written, bars=False)
 
     def _repr_html_(self) -> str:
         value, low, high = self.figures()
@@ -228,6 +246,9 @@ def written(number: float, width: float, what: str = ROWS) -> str:
     return f"{number:z,.{digits}f}"
 
 
+NOTHING = 1e-9
+"""Counts up to this one are rounding errors of 0."""
+
 COUNTED = (ROWS, "distinct tuples", "people", "nodes")
 """Units of counts."""
 
@@ -237,7 +258,7 @@ def count_of(
 ) -> Estimate:
     """Return one of several sums as a count, with its interval widened by the factor `stretch`."""
     raw = float(sums.values[place])
-    value = max(0.0, raw)
+    value = raw if raw > NOTHING else 0.0
     sampling = value * max(0.0, 1.0 - value / n_rows)
     added = sampling + 1.0 if scope == "population" else 0.0
     noise = math.sqrt(sums.privacy_z**2 * float(sums.privacy[place, place]) + NORMAL**2 * added)

@@ -19,7 +19,7 @@ import numpy as np
 from hushtable.errors import HushtableError, ParameterError, Refused, TooLarge
 from hushtable.numeric import CONFIDENCE, NORMAL, normal_quantile, project_to_simplex
 from hushtable.query.answers import moments, regression
-from hushtable.query.answers.estimator import Estimate, Estimator, Scope, count_of
+from hushtable.query.answers.estimator import NOTHING, Estimate, Estimator, Scope, count_of
 from hushtable.query.answers.moments import NumericQuery
 from hushtable.query.answers.quantiles import (
     codes_in_words,
@@ -63,19 +63,21 @@ class ReleaseQuestions:
 
     # --- counts -----------------------------------------------------------------------------------
 
-    def total(self, where: str | None, scope: Scope) -> Estimate:
+    def count(self, where: str | None, scope: Scope) -> Estimate:
         """Estimate the number of rows."""
         _raise(self._problems(where=where, scope=scope))
         return self._count(where, scope)
 
-    def share(self, where: str, of: str | None, by: Sequence[str], scope: Scope) -> EstimateOrTable:
+    def share(
+        self, part: str, where: str | None, by: Sequence[str], scope: Scope
+    ) -> EstimateOrTable:
         """Estimate the share of rows that satisfy a condition, among all rows or a subset."""
-        problems = self._problems(where=of, by=by, scope=scope)
-        problems += [p for p in self._problems(where=where) if p not in problems]
+        problems = self._problems(where=where, by=by, scope=scope)
+        problems += [p for p in self._problems(where=part) if p not in problems]
         _raise(problems)
-        part = condition(where, self.estimator.asked)
+        rows = condition(part, self.estimator.asked)
         return self._by(
-            by, of, lambda base: moments.share(self.estimator.sums, part, base, scope=scope)
+            by, where, lambda base: moments.share(self.estimator.sums, rows, base, scope=scope)
         )
 
     def crosstab(
@@ -177,12 +179,12 @@ class ReleaseQuestions:
         by: Sequence[str],
         scope: Scope,
     ) -> EstimateOrTable:
-        """Estimate the mean, sum or variance of a column; dates and times have only a mean."""
+        """Estimate the mean, total or variance of a column; dates and times have only a mean."""
         problems = self._problems(
             numbers=(column,), where=where, by=by, scope=scope, may_be_times=name == "mean"
         )
         _raise(problems)
-        compute = {"mean": moments.mean, "sum": moments.total, "variance": moments.variance}[name]
+        compute = {"mean": moments.mean, "total": moments.total, "variance": moments.variance}[name]
         number = self._number(column)
         answer = self._by(
             by,
@@ -240,7 +242,7 @@ class ReleaseQuestions:
         base = self._count(_clause([f"{name} IS NOT NULL"], where), scope)
 
         def up_to(code: int) -> Estimate:
-            clause = _clause([f"{name} <= {_written(number.value(code))}"], where)
+            clause = _clause([f"{name} <= {literal(number.value(code))}"], where)
             return self._count(clause, scope)
 
         def first(end: str, rows: float) -> int:
@@ -386,7 +388,7 @@ class ReleaseQuestions:
         for name, code in zip(by, group, strict=True):
             if code is not None:
                 value = self._value(name, code)
-                test = "IS NULL" if value is None else f"= {_written(value)}"
+                test = "IS NULL" if value is None else f"= {literal(value)}"
                 made.append(f"{quoted(name)} {test}")
         return made
 
@@ -449,7 +451,7 @@ def _raise(problems: Sequence[str]) -> None:
         raise ParameterError(list(dict.fromkeys(problems)))
 
 
-def _written(value: object) -> str:
+def literal(value: object) -> str:
     """Format a value for a WHERE clause."""
     return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else repr(value)
 
@@ -506,6 +508,7 @@ def _stretched(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _with_value(estimate: Estimate, value: float) -> Estimate:
+    value = value if value > NOTHING else 0.0
     return replace(
         estimate, value=value, low=min(estimate.low, value), high=max(estimate.high, value)
     )

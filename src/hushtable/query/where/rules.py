@@ -62,8 +62,7 @@ def rules_of(schema: Schema) -> list[RowRule]:
             derived_operand(name, schema)
         except PredicateError as error:
             problems += error.problems
-    if problems:
-        raise SchemaError(problems)
+    SchemaError.raise_if_any(problems)
     return found
 
 
@@ -265,6 +264,5 @@ def facts_of(schema: LinkedSchema) -> dict[str, dict[str, LinkedFact]]:
                 found[name][fact] = fact_of(where, schema.own(name))
             except HushtableError as error:
                 problems += [f"table {name!r}: fact {fact!r}: {why}" for why in error.problems]
-    if problems:
-        raise SchemaError(problems)
+    SchemaError.raise_if_any(problems)
     return found

@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 
 from hushtable.errors import HushtableError
 from hushtable.release.release import STATEMENT, STATEMENT_FOR_PEOPLE
-from hushtable.schema import Integer, Number, Schema
+from hushtable.schema import Numeric, Schema
 from hushtable.web import words
 from hushtable.web.charts import bars_file
 from hushtable.web.pages.frame import around, project_of
@@ -142,7 +142,7 @@ def _remembered(answer: Callable[[Request], Response]) -> Callable[[Request], An
 
 def _numbers(schema: Schema) -> list[str]:
     """Return the numeric columns."""
-    return [n for n, column in schema.attributes.items() if isinstance(column, Integer | Number)]
+    return [n for n, column in schema.attributes.items() if isinstance(column, Numeric)]
 
 
 def _question(request: Request, answers: AnswerCache) -> PageQuestion:

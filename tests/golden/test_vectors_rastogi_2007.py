@@ -106,7 +106,7 @@ def test_choices_of_alpha_and_beta(
 def test_independent_solution_is_at_least_as_good(
     numbers: dict[str, Any], prior: tuple[Fraction, Fraction, Fraction]
 ) -> None:
-    """The exact negative condition allows slightly more than the printed one (004-7)."""
+    """The exact negative condition allows slightly more than the printed one (rastogi-2007-7)."""
     d, gamma, _ = prior
     keep, insert = solve(d, gamma, "independent")
     listed = numbers["adult"]["independent_only_s_1_minus_d_over_gamma"]

@@ -1,4 +1,4 @@
-"""The reference numbers for paper 002: anonymity sums, scales, feasibility, queries, tails."""
+"""Reference numbers for Aggarwal (2008): anonymity, scales, feasibility, queries, tails."""
 
 from __future__ import annotations
 

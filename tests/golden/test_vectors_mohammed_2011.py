@@ -1,4 +1,4 @@
-"""The reference numbers for paper 003: scores, split distributions, budgets."""
+"""The reference numbers for Mohammed et al. (2011): scores, split distributions, budgets."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_scores_of_splits(vectors: dict[str, Any], table: dict[str, Any]) -> Non
 
 
 def test_runs_count_grid_points_and_reach_both_ends(table: dict[str, Any]) -> None:
-    """Errata 003-6: Age 19..64 has 46 splits in runs of 2, 5, 7, 1, 1, 3, 1, 12, 14."""
+    """Errata mohammed-2011-6: Age 19..64 has 46 splits in runs of 2, 5, 7, 1, 1, 3, 1, 12, 14."""
     choice = age_choice(table, Max())
     assert choice.n_ways.tolist() == [2, 5, 7, 1, 1, 3, 1, 12, 14]
     assert sorted(by_split(choice)) == list(range(19, 65))

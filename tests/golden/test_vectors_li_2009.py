@@ -168,7 +168,7 @@ def test_two_sided_geometric(vectors: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(("epsilon", "section"), [("1", "eps1"), ("ln5", "ln5")])
 def test_replacing_a_row(vectors: dict[str, Any], epsilon: str, section: str) -> None:
-    """Errata 000-4: (epsilon, delta) does not hold for replace, (2 epsilon, delta) does."""
+    """Errata li-2009-4: (epsilon, delta) does not hold for replace, (2 epsilon, delta) does."""
     paper = ThresholdMatrix(epsilon=epsilon_of(epsilon), delta=Fraction(1, 10**5), k=10)
     listed = vectors["000"]["tight"][f"replace_one_{section}"]
     for name, value in listed.items():
