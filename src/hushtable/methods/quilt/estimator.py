@@ -288,13 +288,6 @@ class QuiltEstimator(Estimator):
         """Return whether a measured table contains these columns together."""
         return len(columns) < PAIR or bool(self.basis.having(columns))
 
-    def _is_tested(self, columns: Sequence[str]) -> bool:
-        """Return whether the model was tested on a table of these columns.
-
-        Selection scores all pairs, so the ones that were not measured fit at least as well.
-        """
-        return len(columns) <= PAIR or bool(self.basis.having(columns))
-
     def _untested(
         self,
         sums: SumEstimates,
@@ -303,9 +296,14 @@ class QuiltEstimator(Estimator):
         *,
         together: bool,
     ) -> SumEstimates:
-        """Widen modeled sums to the limits that pairs imply if no table of their columns exists."""
+        """Widen modeled sums over more than two columns to the limits that pairs imply.
+
+        Selection scores all pairs, so the ones that were not measured fit no worse than the last
+        ones that were. A table of more columns that does not determine a sum merges values, and
+        dependence of high order may change its sign among these.
+        """
         needed = [active_columns(function) for function in functions]
-        places = [place for place in rest if not self._is_tested(needed[place])]
+        places = [place for place in rest if len(needed[place]) > PAIR]
         if not places:
             return sums
         columns = _all(needed[place] for place in places)

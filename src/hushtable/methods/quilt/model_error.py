@@ -195,7 +195,7 @@ def _per_cell(rounds: Sequence[Mapping[str, Any]], basis: TableBasis) -> float:
         ]
         for made in rounds
     ]
-    penalties = next((found for found in reversed(of_rounds) if found), [])
+    penalties: list[float] = next((found for found in reversed(of_rounds) if found), [])
     return float(max(penalties, default=0.0) / ((2 / math.pi) ** 0.5 * basis.rows))
 
 
