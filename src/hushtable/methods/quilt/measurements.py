@@ -10,12 +10,14 @@ component's product with the counts by U, and each component has one of three so
 - *measured*: a table resolves the component. Noise of known variance is its only error.
 - *coarse*: a table counts merged values (cells of several buckets, or public bins of several
   codes). The part inside its cells follows from assumptions, whose error is model error.
-- *modeled*: no table has these columns. The synthetic rows are counted, with model error.
+- *modeled*: no table has these columns. The synthetic rows are counted, with model error. If there
+  are more than two columns, this is only a guess, and the limits that pairs imply are the interval.
 
 `TableBasis` has the tables, bins and buckets, and combines tables. `answers.TableSums` solves
 generalized least squares if the cells of tables decide a function, else it sums measured and
 coarse components. `model_error.ModelError` computes the variances of coarse and modeled components
-of sums over synthetic rows. `estimator.QuiltEstimator` chooses among them.
+of sums over synthetic rows, and `limits` bounds what no pair shows. `estimator.QuiltEstimator`
+chooses among them.
 
 Tables
 ------
