@@ -24,6 +24,7 @@ from hushtable.extras import require
 from hushtable.files import svg
 from hushtable.files.writing import write_whole
 from hushtable.query.answers.questions import literal
+from hushtable.web.explorer_page import explorer_page
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,12 +91,14 @@ def demo(
         f"ones would give the person away {_ROUNDS} times. What the release does tell is what "
         "groups have in common, as in the answers above.",
     )
-    page = folder / "answer.svg"
-    write_whole(page, _picture(release, promise))
+    write_whole(folder / "answer.svg", _picture(release, promise))
+    page = folder / "explore.html"
+    with one_bar("computing answers") as progress:
+        write_whole(page, explorer_page(release, progress))
     _say(
         "Look around",
         f"Read {release.folder / 'STATEMENT.md'}, ask with hushtable query {release.folder} "
-        f"--mean age --by diagnosis, and open the picture of that answer: {page}",
+        f"--mean age --by diagnosis, and open this page in a browser: {page}",
     )
     if as_json:
         told: dict[str, Any] = {q: answer.to_dict() for q, answer in answers.items()}

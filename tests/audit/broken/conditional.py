@@ -239,14 +239,15 @@ def one_row_too_many_in_sql(patch: Patch) -> None:
     patch.setattr(SqlEngine, "_chosen", lambda self, max_rows: real(self, max_rows + 1))
 
 
-def sql_counts_rows_twice(patch: Patch) -> None:
-    """An SQL engine that counts one cell twice in tables of more than 50 rows."""
+def sql_moves_a_row(patch: Patch) -> None:
+    """An SQL engine that counts a row in another cell in tables of more than 50 rows."""
     real = SqlEngine._counts
 
     def counts(self: Any, columns: Any, recode: Any) -> Any:
         cells = real(self, columns, recode)
         if self.n_rows() > 50:
             cells.counts[:1] += 1
+            cells.counts[-1:] -= 1
         return cells
 
     patch.setattr(SqlEngine, "_counts", counts)
@@ -333,7 +334,7 @@ BROKEN = (
     Broken("identifiers trimmed and folded", TABLE, identifiers_trimmed_and_folded, True),
     Broken("identifiers by a short hash", TABLE, identifiers_by_short_hash),
     Broken("one row too many in SQL", TABLE, one_row_too_many_in_sql),
-    Broken("a cell counted twice in SQL", PURE, sql_counts_rows_twice),
+    Broken("a row counted elsewhere in SQL", PURE, sql_moves_a_row),
     Broken("a ledger charged a tenth", TABLE, charged_a_tenth, True),
     Broken("a ledger charged only once", PURE, charged_only_once),
     Broken("a balanced gain declared monotone", DiffGen(epsilon=1, specializations=2),
