@@ -11,8 +11,8 @@ be the variance between frames and u the mean variance within them. The error ha
 
 and Student's t distribution with m - 1 degrees of freedom. This is valid for statistics that the
 noisy tables of the release determine. Frames show other dependence as a model does, without its
-error, so `combine` refuses statistics that hang on columns that were not measured together. It finds
-these columns by shuffling each of them in one frame.
+error, so `combine` refuses statistics that depend on columns that were not measured together. It
+finds these columns by shuffling each of them in one frame.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def require_measured(
     is_measured: Callable[[Sequence[str]], bool],
     rng: Generator,
 ) -> None:
-    """Raise `Refused` if a statistic hangs on columns that were not measured together."""
+    """Raise `Refused` if a statistic depends on columns that were not measured together."""
     if is_measured(frame.column_names):
         return
     plain, joint = _values(compute(frame)), []

@@ -183,7 +183,7 @@ def _live(project: Project, schema: Schema, name: str, given: Mapping[str, str])
     content: dict[str, Any] = {
         "problems": (),
         "rows_known": rows is not None,
-        "hollow": "" if rows is None else made.uninformative(rows),
+        "uninformative": "" if rows is None else made.uninformative(rows),
         "promises": [promise.explain() for promise in made.guarantees],
         "unprotected": list(
             dict.fromkeys(s for promise in made.guarantees for s in promise.unprotected)
