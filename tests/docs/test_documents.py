@@ -32,7 +32,8 @@ def test_yaml_examples_are_valid_schemas(path: Path) -> None:
 
 
 def shape(text: str) -> list[str]:
-    """Return the lines of an output without its numbers and the width of its columns."""
+    """Return the lines of an output without numbers, widths, and which table an answer is from."""
+    text = re.sub(r"; model[^)]*", "", text)
     lines = (re.sub(r"[\d,.]*\d", "0", line) for line in text.splitlines())
     return [re.sub(r" +|-{2,}", " ", line).strip() for line in lines]
 
